@@ -22,21 +22,21 @@ constexpr auto enum_names(ScheduleKind) {
                                                                    {ScheduleKind::wsd, "wsd"}});
 }
 
-/// Dtype in which gradients are kept and summed over ranks.
+/// Dtype in which the gradients of bf16 weights are stored and summed over ranks.
 enum class GradientDtype : uint8_t { f32, bf16 };
 constexpr auto enum_names(GradientDtype) {
   return std::to_array<std::pair<GradientDtype, std::string_view>>(
       {{GradientDtype::f32, "f32"}, {GradientDtype::bf16, "bf16"}});
 }
 
-/// Dtype in which AdamW keeps its moments. f32 is the accumulator's dtype, i.e. f64 in an f64 run.
+/// Dtype in which AdamW stores its moments. f32 stands for the accumulator dtype, which is f64 in an f64 run.
 enum class MomentDtype : uint8_t { f32, bf16 };
 constexpr auto enum_names(MomentDtype) {
   return std::to_array<std::pair<MomentDtype, std::string_view>>(
       {{MomentDtype::f32, "f32"}, {MomentDtype::bf16, "bf16"}});
 }
 
-/// Place of main weights and moments between two updates.
+/// Where main weights and states are stored between two updates.
 enum class StateOffload : uint8_t { none, file };
 constexpr auto enum_names(StateOffload) {
   return std::to_array<std::pair<StateOffload, std::string_view>>(
@@ -55,13 +55,13 @@ struct OptimConfig {
   GradientDtype grad_dtype = GradientDtype::f32;
   MomentDtype moment_dtype = MomentDtype::f32;
 
-  // Not recipe keys; set when a recipe is loaded.
-  /// Number of values per element that the named optimizer keeps in addition to the main weights, for estimates.
+  // The members below are not keys of the recipe. They are set when a recipe is loaded.
+  /// Number of values per element that the chosen optimizer stores in addition to the main weights, for estimates.
   int64_t states = 2;
-  /// Seed of the random rounding of moments in bf16: train.seed.
+  /// Seed of the stochastic rounding of bf16 moments: train.seed.
   uint64_t seed = 1;
 
-  /// Returns the dtype of the states of weights with accumulator `acc`.
+  /// Returns the dtype of the states of weights whose accumulator dtype is `acc`.
   base::Dtype state_dtype(base::Dtype acc) const { return moment_dtype == MomentDtype::bf16 ? base::Dtype::bf16 : acc; }
 
   template <class V>

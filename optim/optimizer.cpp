@@ -12,7 +12,7 @@ using namespace base;
 
 namespace {
 
-// A state, or a part of a state, in memory.
+// A state, or a piece of one, in a memory where it can be updated.
 class Resident {
  public:
   Resident(Stream& stream, const Tensor& home) : home_(home), tensor_(home) {
@@ -64,7 +64,7 @@ Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateO
   }
 }
 
-// Skips tensors without memory: a rule, which may be a user's, could not read or write them.
+// Does not update tensors without memory, because a rule (possibly a user's own) could not read or write them.
 void Optimizer::update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const {
   if (slices.front().main.device().has_memory()) rule_->update(stream, slices, step);
 }
@@ -84,7 +84,8 @@ void Optimizer::update_in_pieces(Stream& stream, const Slice& whole, const Updat
     for (size_t i = 1; i < residents.size(); ++i) here.states.push_back(residents[i].tensor());
     update(stream, {&here, 1}, step);
     for (const Resident& r : residents) r.put_back(stream);
-    if (!whole.weights.device().has_memory() && begin > 0) return;  // further pieces would be counted like the first
+    // On a device without memory, further pieces would only be counted like the first ones.
+    if (!whole.weights.device().has_memory() && begin > 0) return;
   }
 }
 

@@ -1,4 +1,4 @@
-// Turns gradients into new weights.
+// Updates weights from their gradients.
 #pragma once
 
 #include <memory>
@@ -14,29 +14,29 @@ namespace hexad::optim {
 using autograd::Parameter;
 using autograd::ParameterSet;
 
-/// Keeps main weights and the states of its rule for this rank's owned part of every parameter. They are flat, in the
-/// accumulator dtype (f32, or f64); states may be in bf16 (optim.moment_dtype). If the model has the accumulator dtype,
-/// its own weights are the main weights.
+/// Stores, for each parameter, the main weights and the states of the update rule for the elements that this rank owns.
+/// They are flat, in the accumulator dtype; states may be bf16 (optim.moment_dtype). If the model's weights have the
+/// accumulator dtype, they are the main weights.
 class Optimizer {
  public:
-  /// Uses the rule of `rules` that config.name names. With StateOffload::file the states are in the device's offload
-  /// memory. Pieces of them are loaded into memory for an update, with bitwise identical results.
+  /// Uses the rule of `rules` whose name is config.name. With StateOffload::file, the states are in the device's
+  /// offload memory, and an update loads them piece by piece. The results are bitwise identical.
   Optimizer(const OptimConfig& config, ParameterSet& parameters, StateOffload offload = StateOffload::none,
             const UpdateRules& rules = {});
 
-  /// Updates all owned weights once from their gradients times `factor` [1] (f64, the clipping factor; undefined: one).
-  /// A negative factor skips the update. `step` counts from 1. A parameter without a gradient is treated as having a
-  /// zero gradient.
+  /// Updates all owned weights once, with their gradients multiplied by factor[1] (f64; 1 if undefined; for clipping).
+  /// If the factor is negative, skips the update. The first `step` is 1. A parameter that has no gradient is updated
+  /// with a zero gradient.
   void step(Stream& stream, double lr, const Tensor& factor, int64_t step);
 
-  /// One tensor that a checkpoint must hold. Its kind is "main" or a state of the rule ("moment1").
+  /// A tensor that a checkpoint must contain. Its kind is "main" or the name of a state of the rule, such as "moment1".
   struct State {
     Parameter* parameter;
     std::string_view kind;
-    Tensor tensor;  // elements parameter->owned() of the local weights, flat; never empty
+    Tensor tensor;  // flat elements parameter->owned() of the local weights; never empty
   };
   std::vector<State> states() const;
-  /// Rounds the main weights into the owned weights. Call it after loading main weights.
+  /// Writes the main weights, rounded, to the owned weights. Call it after the main weights have been loaded.
   void main_changed(Stream& stream);
 
  private:
@@ -44,7 +44,7 @@ class Optimizer {
     Parameter* parameter;
     Tensor weights, main;
     std::vector<Tensor> states;
-    base::GlobalIndex place{};  // for states in bf16
+    base::GlobalIndex place{};  // used to round bf16 states
   };
   void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const;
   void update_in_pieces(Stream& stream, const Slice& whole, const UpdateStep& step) const;

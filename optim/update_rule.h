@@ -1,4 +1,4 @@
-// Rules that compute new weights from gradients, by their name in the recipe (optim.name).
+// Rules that compute new weights from gradients. A recipe chooses a rule by name (optim.name).
 #pragma once
 
 #include <functional>
@@ -17,13 +17,13 @@ namespace hexad::optim {
 using device::Stream;
 using tensor::Tensor;
 
-/// Part of one parameter that one update covers on this rank: flat tensors of equal length. main and states are in the
-/// accumulator dtype (f32, or f64). The gradient is in that dtype or in bf16. With optim.moment_dtype: bf16 states are
-/// in bf16, and `place` and `rounding_key` determine how they are rounded (kernels::AdamwSlice).
+/// Part of a parameter that one update changes on this rank: flat tensors of the same length. main and states are in
+/// the accumulator dtype. The gradient is in that dtype or in bf16. If optim.moment_dtype is bf16, the states are in
+/// bf16, and `place` and `rounding_key` determine how they are rounded (kernels::AdamwSlice).
 struct Slice {
-  Tensor main;                   // the optimizer's weights, which the rule updates
-  std::vector<Tensor> states{};  // states of UpdateRule::states(), in that order
-  Tensor weights;  // the model's weights, to which the rule writes main, rounded to their dtype; may be main itself
+  Tensor main;                   // main weights, which the rule updates
+  std::vector<Tensor> states{};  // in the order of UpdateRule::states()
+  Tensor weights;                // the model's weights, to which the rule writes main, rounded; may be main itself
   Tensor gradient;
   double weight_decay = 0;  // 0 for norms and biases
   base::GlobalIndex place{};
@@ -33,20 +33,22 @@ struct Slice {
 struct UpdateStep {
   double lr = 0;
   int64_t step = 1;  // the first step is 1
-  Tensor factor{};   // [1] f64, multiplied into gradients (clipping); negative: nothing is written; undefined: one
+  Tensor factor{};   // [1] f64, by which gradients are multiplied (clipping); negative: nothing is written; undefined:
+                     // 1
 };
 
-/// A rule that works element by element: a weight's new value depends only on its own gradient, states and value.
+/// A rule that works elementwise: the new value of a weight depends only on its own value, gradient and states.
 /// Therefore updates are bitwise identical for whole tensors, for the shards of ZeRO, and for pieces of offloaded
 /// states.
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
-  /// Returns the names of the numbers kept per element in addition to the main weights, initially zero. Checkpoints use
-  /// these names. A name has letters, digits and underscores, and is not main, parameter or state.
+  /// Returns the names of the values that are stored for each element in addition to the main weight. They are
+  /// initially zero. Checkpoints use these names. A name consists of letters, digits and underscores, and must not be
+  /// "main", "parameter" or "state".
   virtual std::vector<std::string> states() const { return {}; }
-  /// Appends the update to `stream`. A device's stream takes only kernels; elementwise() (elementwise.h) works on every
-  /// device.
+  /// Appends the update to `stream`. The stream of a device accepts only kernels; elementwise() (elementwise.h) works
+  /// on every device.
   virtual void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const = 0;
 };
 
@@ -54,17 +56,17 @@ struct RuleSpec;
 using RuleFactory = std::function<std::unique_ptr<UpdateRule>(const RuleSpec&)>;
 
 /// An optimizer that a recipe may choose: the options that its rule reads, and a function that makes the rule. A recipe
-/// with other options is rejected before any rule is made.
+/// with any other option is rejected before a rule is made.
 struct RuleDeclaration {
-  config::OptionNames options{};    // in optim.options
-  bool reads_moment_dtype = false;  // the rule can keep its states in bf16
+  config::OptionNames options{};    // names of the options in optim.options
+  bool reads_moment_dtype = false;  // true if the rule can store its states in bf16
   RuleFactory make;
 };
 
-/// Returns the problem with optim.moment_dtype for the rule that `config` names; empty if there is none.
+/// Returns the problem of optim.moment_dtype with the optimizer that `config` names; empty if there is none.
 std::string moment_dtype_problem(const OptimConfig& config, const RuleDeclaration& declared);
 
-/// Returns the recipe key and the owner of the options of the optimizer that `config` names.
+/// Returns the recipe key that contains the options, and the name of the optimizer to which they belong.
 config::OptionsOwner rule_options(const OptimConfig& config);
 
 /// Arguments of the function that makes a rule.
@@ -72,18 +74,20 @@ struct RuleSpec {
   const OptimConfig& config;
   const RuleDeclaration& declared;
 
-  /// Returns a number from optim.options, or `fallback`. Throws std::logic_error for an option that is not declared.
+  /// Returns the option `name` of optim.options; `fallback` if it is not set. Throws std::logic_error for an option
+  /// that the rule has not declared.
   double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
 
   config::Options options{rule_options(config), declared.options, config.options};
 };
 
-/// Rules that optim.name may choose: adamw (Loshchilov & Hutter 2019), sgd (plain), and rules that a program adds.
+/// Rules that a recipe may choose by optim.name: adamw (Loshchilov & Hutter 2019), sgd (plain), and the rules that a
+/// program adds.
 class UpdateRules : public base::Named<RuleDeclaration> {
  public:
   UpdateRules();
-  /// Makes the rule of a recipe. Throws Error(usage) for an unknown name, an undeclared option, a dtype of moments that
-  /// the rule does not read, or invalid names of states.
+  /// Makes the rule that a recipe chooses. Throws Error(usage) for an unknown name, an undeclared option, a dtype of
+  /// the moments that the rule does not support, or invalid names of states.
   std::unique_ptr<UpdateRule> make(const OptimConfig& config) const;
 };
 

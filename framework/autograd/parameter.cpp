@@ -14,13 +14,13 @@ using namespace base;
 
 namespace {
 
-// Calls f(local offset, global index, count) for every run of elements of `region` that is contiguous in the global
-// tensor.
+// Calls f(local offset, global index, count) for each maximal run of elements of `region` that is contiguous in the
+// global tensor.
 template <class F>
 void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   const int rank = global.rank();
   const Shape strides = global.row_major_strides();
-  // If the region holds a whole dimension, the run extends over the dimension before it.
+  // While the region contains a whole dimension, the run also covers the dimension before it.
   int dim = rank - 1;
   int64_t run = rank > 0 ? region.size[dim] : 1;
   for (; dim > 0 && region.size[dim] == global[dim]; --dim) run *= region.size[dim - 1];
@@ -28,7 +28,7 @@ void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   for (int64_t r = 0; r < runs; ++r) {
     int64_t rest = r, index = 0;
     for (int d = rank - 1; d >= 0; --d) {
-      const int64_t steps = d >= dim ? 1 : region.size[d];  // within a run, only the first element counts
+      const int64_t steps = d >= dim ? 1 : region.size[d];  // a run counts once, whatever its length
       index += (region.begin[d] + rest % steps) * strides[d];
       rest /= steps;
     }
@@ -36,7 +36,8 @@ void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   }
 }
 
-// Random source of a parameter's elements: one stream for its name, or one stream for each stacked tensor's name.
+// Random source of a parameter's elements: one stream for its name or, for stacked tensors, one stream for each
+// tensor's name.
 class Source {
  public:
   Source(uint64_t seed, const Parameter::Spec& spec) {
@@ -50,7 +51,7 @@ class Source {
     for (int d = stack.dim + 1; d < spec.global_shape.rank(); ++d) inner_ *= spec.global_shape[d];
   }
 
-  // Draws elements [begin, begin + values.size()) of the global tensor.
+  // Draws elements [begin, begin + values.size()) of the global tensor, in row-major order.
   void normals(std::span<float> values, int64_t begin) const {
     if (parts_.size() == 1) return parts_.front().normals(values, static_cast<uint64_t>(begin));
     const auto parts = static_cast<int64_t>(parts_.size());
@@ -64,7 +65,7 @@ class Source {
 
  private:
   std::vector<Philox> parts_;
-  int64_t inner_ = 0;  // number of neighbouring elements of one part
+  int64_t inner_ = 0;  // number of adjacent elements that belong to one stacked tensor
 };
 
 Parameter::Spec checked(Parameter::Spec spec) {
@@ -116,7 +117,7 @@ void Parameter::initialize(uint64_t seed) {
       if (!on_host) local().upload(drawn.data());
       return;
     }
-    // Values are drawn in float, so that an fp64 run starts from exactly the weights of an fp32 run.
+    // Values are drawn in float, so that an f64 run starts from exactly the weights of an f32 run.
     const int64_t piece = block_sizes().drawn_elements;
     const auto draw = [&](int64_t local, int64_t global, int64_t count) {
       kernels::cpu::parallel_for((count + piece - 1) / piece, 16, [&](int64_t begin, int64_t end) {

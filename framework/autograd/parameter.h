@@ -1,4 +1,4 @@
-// A trainable tensor with its place on the mesh and its main gradient.
+// A trainable tensor with its placement on the mesh and its main gradient.
 #pragma once
 
 #include <memory>
@@ -19,25 +19,26 @@ using base::Placement;
 using base::Shape;
 using device::Device;
 
-/// Initial values of a parameter: a pure function of seed, name and the element's global index. They do not depend on
-/// the layout.
+/// Rule for the initial values of a parameter. Each value depends only on the seed, the parameter's name and the
+/// element's global index, not on the parallel layout.
 struct Init {
   enum class Kind : uint8_t { normal, constant } kind = Kind::normal;
   double value = 0.02;  // standard deviation, or the constant
 };
 
-/// Names of tensors that are stacked into one parameter. Entry i along `dim` is tensor names[i], which lacks that
-/// dimension. Each entry gets the initial values of the separate tensor. Older checkpoints have these tensors in place
-/// of the parameter.
+/// Tensors that are stacked into one parameter. Entry i along dimension `dim` is tensor names[i], which lacks this
+/// dimension. Each entry gets the same initial values as a separate tensor of its name. Older checkpoints contain the
+/// separate tensors in place of the parameter.
 struct Stack {
   int dim = 0;
-  std::vector<std::string> names{};  // names of the tensors; empty: the parameter is one tensor
+  std::vector<std::string> names{};  // empty: the parameter is a single tensor
 };
 
-/// Returns a weight [..., N, D] as the matrix [... N, D] for matmuls. The outputs of stacked tensors are side by side.
+/// Returns a weight [..., N, D] as the matrix [... N, D] for matrix products. The outputs of stacked tensors are
+/// adjacent columns of the product.
 inline Tensor matrix_of(const Tensor& w) { return w.rank() > 2 ? w.reshape({-1, w.dim(-1)}) : w; }
 
-/// A parameter's weights, in memory while this object exists.
+/// Weights of a parameter, which stay in memory while this object exists.
 class HeldWeight {
  public:
   HeldWeight() = default;
@@ -45,7 +46,7 @@ class HeldWeight {
       : weights_(weights), gathered_(std::move(gathered)) {}
 
   bool defined() const { return weights_.defined(); }
-  /// Returns the weights, ready to be read on `stream`. Not collective.
+  /// Returns the weights, which `stream` may read from now on. Not collective.
   Tensor on(Stream& stream) const;
 
  private:
@@ -77,74 +78,75 @@ class Parameter {
   const Shape& shape() const { return shape_; }
   Dtype dtype() const { return spec_.dtype; }
 
-  /// Returns the local weights, which stay in memory while the result exists. Meant for work that reads them more than
-  /// once, or in an order that depends on data. Starts to gather absent weights, ordered on `stream`. If weights are
-  /// gathered for use, hold() and use() are collective: ranks that share parameters call them for the same parameters
-  /// in the same order.
+  /// Returns the local weights and keeps them in memory while the result exists. Call it if the weights are read more
+  /// than once, or in an order that depends on data. If weights are not in memory, starts to gather them, in the order
+  /// of `stream`. hold() and use() are then collective: all ranks that share the parameters must call them for the same
+  /// parameters in the same order.
   HeldWeight hold(Stream& stream);
-  /// Returns the local weights, ready to be read on `stream` once. Ops call this in every pass. They never keep the
-  /// tensor, because the weights may leave memory at the next use() of another parameter.
+  /// Returns the local weights for one read on `stream`. Ops call this in every pass and must not store the result,
+  /// because the next use() of another parameter may free these weights.
   Tensor use(Stream& stream) { return hold(stream).on(stream); }
-  /// True if the local weights are in memory all the time.
+  /// True if the local weights are always in memory.
   bool weights_stay() const { return weight_storage_ == nullptr; }
-  /// Returns the local weights without a gather, for tests and for callers whose weights are in memory. Throws
-  /// std::logic_error if the weights are gathered for use.
+  /// Returns the local weights without gathering them, for tests and for callers whose weights are in memory. Throws
+  /// std::logic_error if the weights are gathered at each use.
   const Tensor& local();
-  /// Draws the initial values.
+  /// Writes the initial values, drawn from `seed`, to the local weights.
   void initialize(uint64_t seed);
 
-  /// Returns the main gradient of the local weights, in the accumulator dtype. Allocates memory at first use if none is
-  /// bound.
+  /// Returns the main gradient of the local weights, in the accumulator dtype. If no memory is bound, allocates it.
   const Tensor& gradient();
   bool has_gradient() const { return written_; }
-  /// Binds the gradient to memory that another object owns (a reduction bucket).
+  /// Makes the gradient use `memory`, which another object owns (a reduction bucket).
   void bind_gradient(const Tensor& memory);
-  /// Makes the next contribution overwrite the gradient, which avoids zeroing it.
+  /// Makes the next contribution replace the gradient, so that its memory need not be zeroed.
   void clear_gradient() { written_ = false; }
-  /// Returns the mode of the caller's next contribution: it replaces the gradient or is added to it. The caller must
-  /// then write it. Allocates the gradient's memory if there is none.
+  /// Returns the mode in which the caller must write the next contribution: it replaces the gradient or is added to it.
+  /// If the gradient has no memory, allocates it.
   Write next_write() {
     gradient();
     return std::exchange(written_, true) ? Write::add : Write::replace;
   }
-  /// Returns the gradient for contributions that can only add. Zeroes its memory if nothing was written yet.
+  /// Returns the gradient for contributions that are always added. If nothing has been written yet, first zeroes the
+  /// memory.
   const Tensor& gradient_to_add(Stream& stream);
-  /// Returns the memory for one of the `contributions` that a micro-batch makes, and the mode in which the caller must
-  /// write it: replacing or adding. A single contribution is written directly to the gradient's memory. It is rounded
-  /// if that memory has the dtype of the weights.
+  /// Returns the memory for one of the `contributions` that a micro-batch makes to the gradient, and the mode in which
+  /// the caller must write it. For a single contribution, a storage may provide memory in the dtype of the weights; the
+  /// contribution is then rounded.
   GradientTarget next_gradient_target(int64_t contributions = 1);
 
-  /// Returns this rank's shard of the local weights. Each rank that sums the gradient has one shard. A rank counts the
-  /// gradient of its shard in the norm, and with ZeRO owns the shard. Before sharding, the shard is all of the local
-  /// weights.
+  /// Returns this rank's shard of the local weights, as a range of flat indices. The ranks that sum the same gradient
+  /// have one shard each. A rank counts the gradient of its shard in the global norm; with ZeRO it also owns the shard.
+  /// Without sharding, the shard is all local weights.
   FlatRange share() const { return sharding_ ? sharding_->share : whole(); }
   bool sharded() const { return sharding_.has_value(); }
-  /// True if this rank counts the gradient of its share in the global norm.
+  /// True if this rank counts the gradient of its shard in the global norm.
   bool counts() const { return !sharding_ || sharding_->counts; }
-  /// Returns the range that this rank updates and saves: the local weights or, with ZeRO, its shard.
+  /// Returns the range of flat indices that this rank updates and saves: with ZeRO its shard, otherwise all local
+  /// weights.
   FlatRange owned() const { return owns_share_only() ? share() : whole(); }
   bool owns_share_only() const { return sharding_ && sharding_->owns_share_only; }
-  /// Return the owned weights and their gradient, flat. The gradient may be read once it is complete.
+  /// Return the owned weights and their gradient as flat tensors. Read the gradient only once it is complete.
   Tensor owned_weights();
   Tensor owned_gradient(Stream& stream);
 
-  // Interface for data parallelism (parallel/dp), which may hold this memory in flat buckets.
+  // Interface for data parallelism (parallel/dp), which may store weights and gradients in flat buckets.
   struct Sharding {
     FlatRange share;
     bool owns_share_only = false;
-    bool counts = true;  // true in exactly one of the groups of ranks that have the same piece and gradient
+    bool counts = true;  // true on exactly one of the groups of ranks that hold the same weights and gradient
   };
   void shard(const Sharding& sharding);
-  /// Binds the local weights to `memory`.
+  /// Makes the local weights use `memory`.
   void bind_weights(const Tensor& memory);
   void bind_owned_weights(const Tensor& flat) { owned_weights_ = flat; }
   void bind_owned_gradient(const Tensor& flat) { owned_gradient_ = flat; }
-  /// Makes `storage`, which is not owned, gather the weights for use from now on.
+  /// Makes `storage` gather the weights at each use from now on. Does not own `storage`.
   void gather_weights_by(ParameterStorage& storage) { weight_storage_ = &storage; }
-  /// Makes `storage`, which is not owned, provide the gradient's memory from now on. If null, the gradient uses bound
-  /// memory or memory of its own.
+  /// Makes `storage` provide the gradient's memory from now on. Does not own `storage`. If it is null, the parameter
+  /// uses bound memory or allocates its own.
   void store_gradient_in(ParameterStorage* storage) { gradient_storage_ = storage; }
-  /// Unbind the memory of the weights or of the gradient, which its owner may then reuse.
+  /// Release the memory of the weights or of the gradient, which the memory's owner may then reuse.
   void release_weights() { local_ = {}; }
   void release_gradient() { gradient_ = {}, clear_gradient(); }
 
@@ -154,19 +156,18 @@ class Parameter {
   Spec spec_;
   Shape shape_;
   Device device_;
-  Tensor local_;  // allocated at first use if not bound before, like the gradient
+  Tensor local_;  // bound or, like the gradient, allocated at first use
   Tensor gradient_, owned_weights_, owned_gradient_;
-  ParameterStorage *weight_storage_ = nullptr, *gradient_storage_ = nullptr;  // null: own or bound memory
+  ParameterStorage *weight_storage_ = nullptr, *gradient_storage_ = nullptr;  // null: bound or own memory
   std::optional<Sharding> sharding_;
   bool written_ = false;
 };
 
-/// All parameters of a model on this rank, in order of creation. The order is the same on all ranks of a pipeline
-/// stage.
+/// All parameters of a model on this rank, in order of creation, which is the same on all ranks of a pipeline stage.
 class ParameterSet {
  public:
   explicit ParameterSet(Device device) : device_(device) {}
-  /// Adds a parameter. Throws std::logic_error if the name exists.
+  /// Adds a parameter. Throws std::logic_error if another parameter has the same name.
   Parameter& add(Parameter::Spec spec);
   Parameter& find(const std::string& name) const;
 

@@ -1,4 +1,4 @@
-// Memory of parameters that another object owns.
+// Memory of parameters that is owned by another object.
 #pragma once
 
 #include <memory>
@@ -13,35 +13,36 @@ using tensor::Tensor;
 
 class Parameter;
 
-/// Weights that are gathered for use (ZeRO-3). They may be read once `arrived` is done. They stay in memory at least as
-/// long as `stay` exists.
+/// Weights that are gathered at each use (ZeRO-3). They may be read once `arrived` is done, and stay in memory at least
+/// while `stay` exists.
 struct GatheredWeights {
   std::shared_ptr<const void> stay;
   device::Event arrived;
 };
 
-/// Memory for a part of a gradient, and the mode of the write: the part replaces the contents or is added to them.
+/// Memory for a contribution to a gradient, and the mode of the write: the contribution replaces the contents or is
+/// added to them.
 struct GradientTarget {
   Tensor memory;
   Write write;
 };
 
-/// Owner of the memory of weights or gradients, such as the buckets of data parallelism (parallel/dp). By default, each
-/// method acts like a parameter with memory of its own.
+/// Owner of the memory of weights or gradients, such as the buckets of data parallelism (parallel/dp). The default
+/// implementation of each method lets the parameter use its own memory.
 ///
-/// Lifetime: parameters refer to their storage and do not own it. The storage outlives their last use, or the call that
-/// gives them another storage. Threads: parameters call the storage on the rank's thread, which issues all work, so a
-/// storage needs no lock.
+/// Lifetime: parameters refer to their storage and do not own it. The storage must outlive its last use by a parameter,
+/// or remain until the parameter is given another storage. Threads: parameters call the storage only on the rank's
+/// thread, which issues all work, so a storage needs no lock.
 class ParameterStorage {
  public:
   virtual ~ParameterStorage() = default;
-  /// Binds p's weights (Parameter::bind_weights) unless they are bound, and starts to fill them, ordered on `stream`.
-  /// Every Parameter::hold() calls it. Collective if the storage gathers weights from other ranks.
+  /// Binds the weights of `p` (Parameter::bind_weights) unless they are bound already, and starts to fill them, in the
+  /// order of `stream`. Called by every Parameter::hold(). Collective if the storage gathers weights from other ranks.
   virtual GatheredWeights gather_weights(Parameter& p, Stream& stream);
-  /// Binds memory for p's main gradient (Parameter::bind_gradient). Called if none is bound. If the storage binds none,
-  /// the parameter allocates its own.
+  /// Binds memory for the main gradient of `p` (Parameter::bind_gradient). Called if no memory is bound. If the storage
+  /// does not bind any, the parameter allocates its own.
   virtual void allocate_gradient(Parameter& p);
-  /// Returns the memory of a micro-batch's only contribution to p's gradient. The caller must write it.
+  /// Returns the memory for the only contribution of a micro-batch to the gradient of `p`. The caller must write it.
   virtual GradientTarget only_contribution(Parameter& p);
 };
 

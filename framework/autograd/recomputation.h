@@ -1,4 +1,4 @@
-// Recomputation: a part of the forward pass keeps only its inputs and runs again in backward.
+// Recomputation: a segment of the forward pass saves only its inputs and is run again in backward.
 #pragma once
 
 #include <functional>
@@ -9,11 +9,12 @@
 
 namespace hexad::autograd {
 
-/// A pure function of its inputs and of parameters. The function records its ops on the tape that it receives.
+/// A pure function of its inputs and of parameters. It records its ops on the tape passed to it.
 using Segment = std::function<std::vector<Value>(Tape&, std::span<const Value>)>;
 
-/// Runs `segment` as one op called `name`, which keeps only `inputs`. Its backward runs the segment again
-/// (Tape::Mode::recompute) and replays it. The result is bitwise equal to running `segment` on `tape` directly.
+/// Runs `segment` as one op called `name`, which saves only `inputs`. The backward pass of this op runs the segment
+/// again (Tape::Mode::recompute) and replays it. The results are bitwise identical to those of a segment that runs on
+/// `tape` directly.
 std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const Value> inputs, const Segment& segment);
 
 }  // namespace hexad::autograd

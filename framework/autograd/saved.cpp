@@ -19,8 +19,8 @@ class KeptTensor final : public SavedTensor {
   Tensor tensor_;
 };
 
-// True if only the save keeps `t` alive: an intermediate result, or rows that other ranks sent. A saved parameter or
-// gradient keeps its own memory category.
+// True for memory of an intermediate result or of rows that other ranks sent, which is kept only because it is saved. A
+// saved parameter or gradient keeps its own memory category.
 bool is_intermediate(const Tensor& t) {
   const Category c = t.storage()->category();
   return c == Category::temporary || c == Category::communication;
@@ -72,7 +72,7 @@ class OffloadPolicy final : public SavePolicy {
 
  private:
   struct Known {
-    std::weak_ptr<Storage> storage;  // the address may be reused after the tensor is destroyed
+    std::weak_ptr<Storage> storage;  // detects that the address was reused after the tensor was destroyed
     std::weak_ptr<SavedTensor> saved;
     Shape shape;
   };

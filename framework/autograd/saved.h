@@ -1,4 +1,4 @@
-// Tensors that an op keeps for its backward, and the policies that decide how they are kept.
+// Tensors that an op saves for its backward pass, and policies that decide where they are kept.
 #pragma once
 
 #include <array>
@@ -14,15 +14,15 @@ using base::require;
 using device::Stream;
 using tensor::Tensor;
 
-/// One saved tensor. Under every policy, get() returns exactly the bits that were saved.
+/// One saved tensor. Under every policy, get() returns a bitwise identical tensor.
 class SavedTensor {
  public:
   virtual ~SavedTensor() = default;
   virtual Tensor get(Stream& stream) = 0;
 };
 
-/// Computes a tensor again from its op's saved tensors, at most once until release(). For example, the output of a norm
-/// is cheap to recompute, so the products that read it need not keep it.
+/// Recomputes a tensor from the tensors saved by its op, at most once until release(). For example, the output of a
+/// norm is cheap to recompute, so the matrix products that read it need not save it.
 class RecomputedTensor final : public SavedTensor {
  public:
   explicit RecomputedTensor(std::function<Tensor(Stream&)> again) : again_(std::move(again)) {}
@@ -30,7 +30,7 @@ class RecomputedTensor final : public SavedTensor {
     if (!cached_.defined()) cached_ = again_(stream);
     return cached_;
   }
-  /// Drops the cached tensor. The next get() computes it again.
+  /// Drops the cached tensor. The next get() recomputes it.
   void release() { cached_ = {}; }
 
  private:
@@ -38,26 +38,27 @@ class RecomputedTensor final : public SavedTensor {
   Tensor cached_;
 };
 
-/// Decides how saved tensors are kept.
+/// Decides where saved tensors are kept.
 class SavePolicy {
  public:
   virtual ~SavePolicy() = default;
   virtual std::shared_ptr<SavedTensor> save(const Tensor& t, Stream& stream) = 0;
 };
 
-/// Returns a policy that keeps tensors in memory, accounted as activation.
+/// Returns a policy that keeps tensors in device memory, counted in the category activation.
 std::unique_ptr<SavePolicy> keep_policy();
-/// Returns a policy that keeps tensors in the device's offload memory, from the save until backward reads them. A
-/// tensor that several ops save is moved once. Tensors smaller than `min_bytes` stay in memory.
+/// Returns a policy that moves tensors to the device's offload memory when they are saved, and copies them back when
+/// backward reads them. A tensor that several ops save is moved once. Tensors smaller than `min_bytes` stay in device
+/// memory.
 std::unique_ptr<SavePolicy> offload_policy(int64_t min_bytes);
 
-/// A pullback's view of the tensors that its op listed.
+/// The saved tensors of an op, as its pullback sees them.
 class Saved {
  public:
   Saved() = default;
   Saved(std::vector<std::shared_ptr<SavedTensor>> slots, Stream& stream) : slots_(std::move(slots)), stream_(&stream) {}
 
-  /// Returns all of the tensors: `auto [x, w] = s.get<2>();`
+  /// Returns all saved tensors, in the order of save(): `auto [x, w] = s.get<2>();`
   template <size_t N>
   std::array<Tensor, N> get() const {
     require(N == slots_.size(), "[tape] ", slots_.size(), " tensors were saved but ", N, " are read");
@@ -77,7 +78,7 @@ class Saved {
   Stream* stream_ = nullptr;
 };
 
-/// Lists an op's tensors to save, in the order in which get() returns them. Undefined tensors are allowed.
+/// Lists the tensors that an op saves, in the order in which Saved::get() returns them. Undefined tensors are allowed.
 template <class... Tensors>
 std::vector<Tensor> save(const Tensors&... tensors) {
   return {tensors...};

@@ -82,7 +82,7 @@ void Backward::accumulate(size_t index, const Shape& shape, Dtype dtype,
   Tensor& sum = replay_.sum_of(inputs_[index]);
   require(!sum.defined() || (sum.shape() == shape && sum.dtype() == dtype), "[tape] gradients ", sum.shape(), " ",
           sum.dtype(), " and ", shape, " ", dtype, " of one value; expected one shape and dtype");
-  // A tensor with a second reader must not be changed: an op may pass dout on to two inputs.
+  // A tensor with another reader must not be modified, because an op may pass `dout` on to two inputs.
   const Tensor out = sum.defined() && sum.sole_owner() ? sum : Tensor::empty(shape, dtype, output_device());
   write(out, sum);
   sum = out;
@@ -117,7 +117,7 @@ void Backward::replay_from(size_t first) {
   while (replay_.next_ > first) replay_.step();
 }
 
-// The gradient of a replayed op's result would be lost.
+// Refuses the gradient of a result whose op has been replayed, because that gradient would be lost.
 void Backward::check_not_replayed(size_t index) const {
   require(inputs_[index] < replayed_from_, "[tape] an op replays earlier ops before it gives one of them a gradient");
 }
@@ -155,7 +155,7 @@ void Replay::accumulate(int32_t id, Tensor gradient) {
   }
   require(sum.shape() == gradient.shape() && sum.dtype() == gradient.dtype(), "[tape] gradients ", sum.shape(), " ",
           sum.dtype(), " and ", gradient.shape(), " ", gradient.dtype(), " of one value; expected one shape and dtype");
-  // A tensor with a second reader must not be changed: an op may pass dout on to two inputs.
+  // A tensor with another reader must not be modified, because an op may pass `dout` on to two inputs.
   const Tensor target = sum.sole_owner() ? sum : Tensor::like(sum);
   kernels::kernels(sum.device()).pointwise.add(tape_.stream, target, sum, gradient);
   sum = target;
@@ -175,7 +175,8 @@ bool Replay::step() {
 }
 
 void Replay::run_node(size_t index) {
-  // The node is moved out: its tensors are freed when this returns, or after its delayed weight task has run.
+  // Moves the node out of the tape. Its tensors are freed when this function returns or, if its weight task is delayed,
+  // after that task has run.
   Tape::Node node = std::move(tape_.nodes_[index]);
   tape_.nodes_.pop_back();
   std::vector<Tensor> douts(node.outputs);
@@ -184,7 +185,7 @@ void Replay::run_node(size_t index) {
     douts[o] = std::move(gradients_[node.first_output + o]);
     any |= douts[o].defined();
   }
-  if (!any) {  // nothing depended on this op, so the op contributes zero
+  if (!any) {  // no result depended on this op, so its gradients are zero
     finish(node.weight_pullback.parameters);
     return;
   }
@@ -200,7 +201,7 @@ void Replay::run_node(size_t index) {
     return;
   }
   WeightTask task{node.scope, node.weight_pullback.parameters, {}};
-  if (node.weight_pullback.run)  // a task without work only reports its parameters, and must not hold tensors
+  if (node.weight_pullback.run)  // a task without work only reports its parameters and must not keep tensors alive
     task.work = [this, inputs = node.inputs, douts, saved, handed = std::move(b.handed_),
                  run = std::move(node.weight_pullback.run)]() mutable {
       Backward later(tape_.stream, *this, inputs, douts);

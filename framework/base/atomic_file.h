@@ -1,4 +1,4 @@
-// Files that appear under their name complete or not at all, even if writing fails midway.
+// Files that exist under their name completely or not at all, even if writing fails midway.
 #pragma once
 
 #include <cstdint>
@@ -8,22 +8,23 @@
 
 namespace hexad::base {
 
-/// Writes a temporary file, `path.PID.tmp`, which commit() renames to `path`.
+/// Writes to a temporary file, `path.PID.tmp`, which commit() renames to `path`.
 class AtomicFile {
  public:
   /// Throws Error(resource) if the temporary file cannot be created.
   explicit AtomicFile(std::string path);
-  /// Removes the temporary file and leaves `path` as it was, unless commit() succeeded.
+  /// Unless commit() succeeded, removes the temporary file; `path` does not change.
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void append(const void* bytes, size_t count);
-  /// Overwrites bytes that were appended before, such as a header whose values are known last.
+  /// Overwrites bytes that were appended earlier, such as a header whose values are known only at the end.
   void write_at(int64_t offset, const void* bytes, size_t count);
-  /// Syncs the file, renames it and syncs the folder. Throws Error(resource), for example if the disk is full; an old
-  /// file is then untouched. If only the sync of the folder fails, the new file is in place, and the message says so.
-  /// Calls `reached`, unless empty, with "file written", "file synced" and "file renamed"; a test may throw there.
+  /// Syncs the file, renames it, and syncs the folder. Throws Error(resource), for example if the disk is full; an
+  /// existing file at `path` then does not change. If only the sync of the folder fails, the new file is in place, and
+  /// the message of the error says so. If `reached` is not empty, calls it with "file written", "file synced" and "file
+  /// renamed"; a test may throw from it.
   void commit(const std::function<void(std::string_view point)>& reached = {});
 
  private:
@@ -38,7 +39,8 @@ class AtomicFile {
 void write_file(const std::string& path, std::string_view contents,
                 const std::function<void(std::string_view point)>& reached = {});
 
-/// Waits until the entries of `folder` (names, not contents) are on disk. Throws Error(resource).
+/// Waits until the entries of `folder` (their names, not their contents) are on disk. Throws Error(resource) if this
+/// fails.
 void sync_folder(const std::string& folder);
 
 }  // namespace hexad::base

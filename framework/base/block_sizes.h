@@ -1,30 +1,31 @@
-// Block sizes that no recipe sets, all in one place.
+// Block sizes that recipes cannot set, collected in one file.
 #pragma once
 
 #include <cstdint>
 
 namespace hexad::base {
 
-/// Sizes of the blocks into which work is divided. The defaults are the shipped sizes. A size changes results only by
-/// the rounding of sums. A toy model fits into one block of each kind, which would hide errors that appear only in
-/// later blocks. Therefore `hexad verify` and tests use smaller sizes.
+/// Sizes of the blocks into which work is divided. The defaults are those that the program uses. A size affects results
+/// only by the rounding of sums. With the defaults, a toy model fits into a single block of each kind, which would hide
+/// errors that occur only in later blocks. Therefore `hexad verify` and tests use smaller sizes.
 struct BlockSizes {
-  // layers/moe: number of rows of one expert whose weighted gradient is in memory at a time
+  // layers/moe: number of rows of an expert whose weighted gradients are in memory at a time
   // (Experts::backward_weighted).
   int64_t expert_rows = 256;
   // optim: number of elements of offloaded states that are in memory at a time.
   int64_t optimizer_elements = int64_t{1} << 20;
-  // parallel/tp: minimum bytes of one piece of a sum over tensor-parallel ranks.
+  // parallel/tp: minimum bytes of a piece of a sum over tensor-parallel ranks.
   int64_t sum_bytes = 64 << 10;
-  // parallel/comm, whole_bytes: tensors of up to this many bytes are reduced or broadcast in one round, because latency
-  // then matters more than bandwidth.
-  // message_bytes: minimum bytes of a message of larger tensors; a multiple of 64.
+  // parallel/comm: tensors of at most whole_bytes bytes are reduced or broadcast in one round, because latency then
+  // matters more than bandwidth. For larger tensors, message_bytes is the minimum bytes of a message; it is a multiple
+  // of 64.
   int64_t whole_bytes = 8192, message_bytes = 16384;
-  // framework/kernels/cpu, total_elements: elements that one thread sums for the total of a tensor, such as a norm.
-  // cached_elements: elements of a sum of several tensors that stay in the first-level cache; at most
-  // `most_cached_elements`.
-  // logit_rows: rows whose logits are in memory at a time.
-  // rounded_elements: elements of an f32 product that are buffered before they are added to a bf16 tensor.
+  // framework/kernels/cpu:
+  // total_elements: number of elements that one thread sums for the total of a tensor, such as a norm.
+  // cached_elements: number of elements of a sum of several tensors that stay in the first-level cache; at most
+  // most_cached_elements.
+  // logit_rows: number of rows whose logits are in memory at a time.
+  // rounded_elements: number of elements of an f32 product that are buffered before they are added to a bf16 tensor.
   int64_t total_elements = 65536, cached_elements = most_cached_elements, logit_rows = 256,
           rounded_elements = int64_t{1} << 20;
   // framework/autograd: number of initial values that are drawn at a time; at most `most_drawn_elements`.
@@ -34,10 +35,11 @@ struct BlockSizes {
   bool operator==(const BlockSizes&) const = default;
 };
 
-/// Returns the sizes that this process computes with.
+/// Returns the block sizes of this process.
 const BlockSizes& block_sizes();
 
-/// Sets the block sizes of the process during its lifetime. Create and destroy it only while no other thread computes.
+/// During its lifetime, replaces the block sizes of the process. Create and destroy it only while no other thread
+/// computes.
 class WithBlockSizes {
  public:
   explicit WithBlockSizes(const BlockSizes& sizes);

@@ -1,4 +1,4 @@
-// Blocking of signals in worker threads, so that the rank's main thread receives them.
+// Blocking of signals in worker threads, so that only the rank's main thread receives them.
 #pragma once
 
 #include <pthread.h>
@@ -6,8 +6,8 @@
 
 namespace hexad::base {
 
-/// Blocks all signals in the calling thread during its lifetime, except those of faults such as SIGSEGV. Threads that
-/// are started meanwhile inherit this mask.
+/// During its lifetime, blocks all signals in the calling thread except those of faults, such as SIGSEGV. Threads that
+/// are started during this time inherit the mask.
 class BlockedSignals {
  public:
   BlockedSignals() {

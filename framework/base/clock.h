@@ -1,11 +1,11 @@
-// The clock for all measured durations.
+// The clock with which all durations are measured.
 #pragma once
 
 #include <chrono>
 
 namespace hexad::base {
 
-/// Returns seconds of the steady clock. Its zero point is the same for all processes of a machine.
+/// Returns the time of the steady clock in seconds. Its zero point is the same for all processes on a machine.
 inline double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

@@ -1,16 +1,16 @@
-// Detection of spinning threads that keep a core from threads that need it.
+// Detection of other threads that need the core on which a thread spins.
 #pragma once
 
 #include <chrono>
 
 namespace hexad::base {
 
-/// Detects that other threads need this thread's core: the operating system gave the core to another thread although
-/// this thread did not sleep. For use by one thread.
+/// Detects that other threads need the core of this thread: the operating system gave the core to another thread
+/// although this thread did not sleep. Not thread-safe.
 class CoreWatch {
  public:
-  /// Returns true if other threads needed the core since the last call. After that, returns true for 50 ms without
-  /// asking the system.
+  /// Returns true if other threads have needed the core since the previous call. For 50 ms after that, returns true
+  /// without asking the operating system.
   bool is_wanted();
 
  private:
@@ -18,14 +18,14 @@ class CoreWatch {
   long taken_ = 0;
 };
 
-/// Spins for a short time, because waking a sleeping thread takes some microseconds. Does not spin on a core that other
-/// threads need, because the awaited thread may be one of them. For use by one thread.
+/// Spins for a short time before a thread sleeps, because waking a sleeping thread takes several microseconds. Does not
+/// spin on a core that other threads need, because the awaited thread may be one of them. Not thread-safe.
 class BriefSpin {
  public:
   explicit BriefSpin(std::chrono::microseconds limit) : limit_(limit) {}
 
-  /// Calls ready() until it returns true or the time limit has passed. Calls it only once if other threads need the
-  /// core. Returns the last result of ready().
+  /// Calls ready() until it returns true or the time limit has passed; only once if other threads need the core.
+  /// Returns the last result of ready().
   template <class Ready>
   bool until(const Ready& ready) {
     if (ready()) return true;
@@ -42,11 +42,11 @@ class BriefSpin {
   }
 
  private:
-  static constexpr int looks = 16;  // calls of ready() per reading of the clock, which takes longer than a call
+  static constexpr int looks = 16;  // number of calls of ready() between two readings of the clock, which are slower
 
   std::chrono::microseconds limit_;
   CoreWatch core_;
-  bool calm_ = false;  // true if ready() was false at the end of the last spin and other threads needed the core
+  bool calm_ = false;  // true if the last spin ended without ready() while other threads needed the core
 };
 
 }  // namespace hexad::base

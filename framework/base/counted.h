@@ -1,4 +1,4 @@
-// Counts in messages, with their nouns.
+// Numbers with their nouns, for messages.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace hexad::base {
 
-/// Returns the singular or plural of `noun` for the number `n`: "rank" for 1, otherwise "ranks".
+/// Returns `noun` in the singular if n is 1, otherwise in the plural: "rank" or "ranks".
 inline std::string plural(int64_t n, std::string_view noun) { return std::string(noun) + (n == 1 ? "" : "s"); }
 
-/// Returns a count with its noun: "1 rank", "2 ranks".
+/// Returns a number with its noun, for example "1 rank" or "2 ranks".
 inline std::string counted(int64_t n, std::string_view noun) { return std::to_string(n) + " " + plural(n, noun); }
 
 }  // namespace hexad::base

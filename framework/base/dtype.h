@@ -1,4 +1,4 @@
-// Element types, and dispatch from a run-time Dtype to a C++ type without macros.
+// Element types, and dispatch from a Dtype known at run time to a C++ type, without macros.
 #pragma once
 
 #include <bit>
@@ -13,8 +13,8 @@ namespace hexad::base {
 
 enum class Dtype : uint8_t { f32, bf16, f64, i32, i64, u8 };
 
-/// bfloat16: the upper half of an IEEE binary32, rounded to nearest even. Supports conversion only; sums are done in
-/// float.
+/// bfloat16: the upper half of an IEEE binary32 number, rounded to nearest even. Only conversions are supported;
+/// arithmetic is done in float.
 struct bf16 {
   uint16_t bits = 0;
 
@@ -27,16 +27,16 @@ struct bf16 {
   static uint16_t round(float value) {
     const uint32_t u = std::bit_cast<uint32_t>(value);
     const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-    // A NaN whose payload is in the low half would round to infinity.
+    // Without this, a NaN whose payload is only in the lower half would round to infinity.
     return static_cast<uint16_t>(value == value ? rounded : ((u >> 16) | 0x40u));
   }
 };
 
-/// Returns the bytes of one element.
+/// Returns the size of one element in bytes.
 int64_t size_of(Dtype dtype);
-/// Returns the name in recipes and messages: "f32", "bf16", ...
+/// Returns the name of the dtype in recipes and messages, for example "f32" or "bf16".
 std::string_view name_of(Dtype dtype);
-/// Inverse of name_of(). Throws Error(usage) with the legal values.
+/// Inverse of name_of(). Throws Error(usage) that lists the legal names.
 Dtype dtype_from_name(std::string_view name);
 std::ostream& operator<<(std::ostream& out, Dtype dtype);
 inline bool is_floating(Dtype d) { return d == Dtype::f32 || d == Dtype::bf16 || d == Dtype::f64; }
@@ -70,7 +70,7 @@ struct DtypeOf<uint8_t> {
 template <class T>
 inline constexpr Dtype dtype_of = DtypeOf<T>::value;
 
-/// Type of the accumulator of sums over T: f64 for f64, otherwise f32.
+/// Type in which elements of type T are summed: f64 for f64, otherwise f32.
 template <class T>
 struct AccumulatorOf {
   using type = float;
@@ -81,11 +81,11 @@ struct AccumulatorOf<double> {
 };
 template <class T>
 using accumulator_t = typename AccumulatorOf<T>::type;
-/// Returns the Dtype of accumulator_t. Main gradients, router logits, losses and reductions use it.
+/// Returns the Dtype of accumulator_t. It is the dtype of main gradients, router logits, losses and reductions.
 inline Dtype accumulator_dtype(Dtype d) { return d == Dtype::f64 ? Dtype::f64 : Dtype::f32; }
 
-/// Calls f.template operator()<T>() with the T of Ts... that `dtype` names. Throws std::logic_error naming `op` if no T
-/// has this dtype.
+/// Calls f.template operator()<T>() for the T among Ts... whose dtype is `dtype`. If there is none, throws
+/// std::logic_error that names `op`.
 template <class... Ts, class F>
 void with_dtype(std::string_view op, Dtype dtype, F&& f) {
   const bool found = ((dtype == dtype_of<Ts> && (f.template operator()<Ts>(), true)) || ...);

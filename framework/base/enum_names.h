@@ -1,4 +1,4 @@
-// Names of enumerators. An enumeration lists them in a function enum_names(E) beside it, in its namespace.
+// Names of enumerators. Each enumeration lists them in a function enum_names(E) next to it, in the same namespace.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace hexad::base {
 
-/// Returns the name of `value` in the list of its enumeration. Throws std::logic_error if the list omits it.
+/// Returns the name of `value` in the list of its enumeration. Throws std::logic_error if the list does not contain it.
 template <class E>
 requires std::is_enum_v<E>
 constexpr std::string_view enum_name(E value) {
@@ -19,7 +19,7 @@ constexpr std::string_view enum_name(E value) {
   fail_invariant(cat("enum_names() has no name for the enumerator ", static_cast<int64_t>(value)));
 }
 
-/// Returns the enumerator of E with this name; nullopt if the list has no such name.
+/// Returns the enumerator of E with the name `wanted`; nullopt if the list does not contain this name.
 template <class E>
 requires std::is_enum_v<E>
 constexpr std::optional<E> enum_named(std::string_view wanted) {

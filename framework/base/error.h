@@ -1,4 +1,4 @@
-// Errors and exit codes. User errors carry the exit code of the program; broken invariants throw std::logic_error.
+// Errors and exit codes. An Error carries the exit code of the program. A std::logic_error reports a bug.
 #pragma once
 
 #include <sstream>
@@ -7,20 +7,20 @@
 
 namespace hexad::base {
 
-/// Exit codes of the program; launch scripts rely on the values.
+/// Exit codes of the program. Launch scripts depend on their values.
 enum class ExitCode : int {
   done = 0,
   usage = 2,          // recipe or command line
   data = 3,           // dataset, tokenizer or checkpoint
   resource = 4,       // memory, disk
-  numeric = 5,        // NaN or Inf that persists
+  numeric = 5,        // NaN or infinity that persists
   communication = 6,  // hang or failed collective
   peer_lost = 7,      // another rank ended
-  preempted = 75,     // state saved; start the program again
+  preempted = 75,     // the state was saved; start the program again
 };
 
 /// A failure that is not a bug of this program. The message names the subject, its value, the expected value and the
-/// place.
+/// location.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -30,7 +30,7 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-/// Concatenates printable values.
+/// Returns the concatenation of the printed values.
 template <class... Parts>
 std::string cat(const Parts&... parts) {
   std::ostringstream out;
@@ -40,15 +40,15 @@ std::string cat(const Parts&... parts) {
 
 [[noreturn]] void fail_invariant(const std::string& message);
 
-/// Throws std::logic_error unless `ok` is true. Use it for conditions that only a bug can break. The message is built
-/// only on failure.
+/// Throws std::logic_error unless `ok` is true. Only for conditions that hold unless the program has a bug. The message
+/// is built only if the condition fails.
 template <class... Parts>
 void require(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]
     fail_invariant(cat(parts...));
 }
 
-/// Throws Error with `code` and the concatenated message.
+/// Throws an Error with exit code `code` and the concatenation of `parts` as its message.
 template <class... Parts>
 [[noreturn]] void fail(ExitCode code, const Parts&... parts) {
   throw Error(code, cat(parts...));

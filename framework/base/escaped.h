@@ -1,4 +1,4 @@
-// Text from outside, such as file names, made safe to print.
+// Conversion of external text, such as file names, to text that is safe to print.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace hexad::base {
 
-/// Returns `text` with each control character written as an escape such as \x1b.
+/// Returns `text` with each control character replaced by an escape sequence such as \x1b.
 inline std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {

@@ -8,7 +8,7 @@ namespace hexad::base {
 
 struct FileWork::Shared {
   std::mutex mutex;
-  std::vector<std::string> phases;  // open phases, the innermost last
+  std::vector<std::string> phases;  // descriptions of the open phases, innermost last
   State state;
   std::function<void(uint64_t)> hook;
 };

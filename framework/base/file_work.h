@@ -1,4 +1,4 @@
-// Announcement and progress of a rank's file operations while other ranks wait.
+// Announcement of a rank's file operations, and their progress, for ranks that wait.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,15 @@
 
 namespace hexad::base {
 
-/// Handle of file operations; copies refer to the same operations. Thread-safe: one thread works, others may read the
-/// state.
+/// Handle of the file operations of a rank. Copies refer to the same operations. Thread-safe: one thread does the work,
+/// and others may read its state.
 class FileWork {
  public:
   FileWork();
 
-  /// Announces, during its lifetime, that other ranks may have to wait for files. `what` follows "it is " in messages,
-  /// such as "reading a checkpoint". Phases may nest; now() names the innermost one. The handle outlives its phases.
+  /// During its lifetime, announces that other ranks may have to wait for file work. `what` continues "it is " in
+  /// messages, for example "reading a checkpoint". Phases may be nested; now() returns the innermost one. The handle
+  /// must outlive its phases.
   class Phase {
    public:
     Phase(const FileWork& work, std::string what);
@@ -30,20 +31,20 @@ class FileWork {
     const FileWork* work_;
   };
   [[nodiscard]] Phase announce(std::string what) const { return Phase(*this, std::move(what)); }
-  /// Reports that `bytes` more bytes of `file` were read, written or checked. 0 reports any other operation on the
-  /// file.
+  /// Reports that `bytes` more bytes of `file` have been read, written or checked, or, if `bytes` is 0, any other
+  /// operation on the file.
   void moved(std::string_view file, int64_t bytes = 0) const;
 
   struct State {
     std::string what;
-    std::string file;    // the last file reported; empty before the first report
-    int64_t bytes = 0;   // bytes of this file moved so far in this phase
-    uint64_t moves = 0;  // counts reports and phases since this handle was made; a change shows progress
+    std::string file;    // the file reported last; empty before the first report
+    int64_t bytes = 0;   // bytes of this file reported in this phase
+    uint64_t moves = 0;  // number of reports and phases since the handle was made; if it changes, there is progress
   };
-  /// Returns the current state; nullopt if no phase is open.
+  /// Returns the state of the innermost open phase; nullopt if no phase is open.
   std::optional<State> now() const;
 
-  /// For tests: sets a function that the working thread calls with State::moves after every moved().
+  /// For tests: sets a function that the working thread calls with State::moves after each call of moved().
   void on_move(std::function<void(uint64_t moves)> hook) const;
 
  private:

@@ -15,7 +15,7 @@ struct FlatRange {
   bool operator==(const FlatRange&) const = default;
 };
 
-/// Returns the elements that both ranges contain; empty if the ranges do not overlap.
+/// Returns the range of elements that are in both ranges; empty if the ranges do not overlap.
 inline FlatRange intersection(const FlatRange& a, const FlatRange& b) {
   const int64_t begin = std::max(a.begin, b.begin);
   return {begin, std::max(begin, std::min(a.end, b.end))};

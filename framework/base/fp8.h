@@ -1,10 +1,10 @@
-// fp8 as sent between ranks: e4m3 without infinities ("fn": OCP 8-bit Floating Point Specification 1.0; Micikevicius et
-// al. 2022, section 3). It is not a Dtype: tensors of codes are u8, and no kernel computes in fp8.
+// fp8 for transfers between ranks: e4m3 without infinities ("fn": OCP 8-bit Floating Point Specification 1.0;
+// Micikevicius et al. 2022, section 3). It is not a Dtype: tensors of codes are u8, and no kernel computes in fp8.
 //
-// A code has a sign bit, 4 bits of exponent (bias 7) and 3 bits of mantissa:
-//   exponent field 0       (-1)^s 0.mmm 2^-6    zero and the subnormals, 2^-9 apart
-//   1 .. 15                (-1)^s 1.mmm 2^(e-7) up to 448 = 1.110 2^8
-//   15 with mantissa 111   NaN (0x7f, 0xff), in place of 480
+// A code consists of a sign bit s, 4 bits of exponent e (bias 7) and 3 bits of mantissa mmm:
+//   e = 0                  (-1)^s 0.mmm 2^-6    zero and the subnormals, 2^-9 apart
+//   e = 1 .. 15            (-1)^s 1.mmm 2^(e-7) up to 448 = 1.110 2^8
+//   e = 15, mmm = 111      NaN (0x7f, 0xff), in place of 480
 #pragma once
 
 #include <bit>
@@ -15,13 +15,14 @@ namespace hexad::base {
 /// Rounds to the nearest value; ties go to the even code. Values beyond 448, including infinity, become 448. NaN stays
 /// NaN. Signs are kept.
 ///
-/// Error of a conversion of |v| <= 464: neighbouring codes in [2^e, 2^(e+1)] differ by 2^(e-3). A normal v >= 2^e
-/// therefore changes by at most 2^(e-4) <= 2^-4 |v|. Below 2^-6 codes differ by 2^-9, so v changes by at most 2^-10:
+/// Error of a conversion for |v| <= 464: adjacent codes in [2^e, 2^(e+1)] differ by 2^(e-3). A normal v >= 2^e
+/// therefore changes by at most 2^(e-4) <= 2^-4 |v|. Below 2^-6, adjacent codes differ by 2^-9, so v changes by at most
+/// 2^-10:
 ///
 ///     |value(code) - v| <= max(relative_error |v|, absolute_error).
 ///
-/// A number x sent as scale * code with v = x / scale therefore arrives with an error of at most max(2^-4 |x|, 2^-10
-/// scale). The float quotient and product add at most 2^-23 |x| (and 2^-149, the smallest float).
+/// If x is sent as scale * code, where the code is that of v = x / scale, it arrives with an error of at most max(2^-4
+/// |x|, 2^-10 scale). The quotient and product in float add at most 2^-23 |x| (and 2^-149, the smallest float).
 struct e4m3 {
   static constexpr float largest = 448, smallest_normal = 0x1p-6f, smallest = 0x1p-9f;
   static constexpr float relative_error = 0x1p-4f, absolute_error = 0x1p-10f;
@@ -36,7 +37,7 @@ struct e4m3 {
     result.bits = code;
     return result;
   }
-  constexpr bool operator==(const e4m3&) const = default;  // compares codes: 0 and -0 differ, a NaN equals itself
+  constexpr bool operator==(const e4m3&) const = default;  // compares codes: 0 and -0 differ, and a NaN equals itself
 
   constexpr explicit operator float() const {
     const uint32_t magnitude = bits & 0x7fu, sign = (bits & 0x80u) << 24;
@@ -51,7 +52,8 @@ struct e4m3 {
     if (value != value) return sign | nan;
     if (magnitude >= std::bit_cast<uint32_t>(largest)) return sign | (nan - 1);
     if (magnitude < std::bit_cast<uint32_t>(smallest_normal)) {
-      constexpr float magic = 0x1p14f;  // floats from here on are 2^-9 apart, so the sum rounds to a subnormal
+      constexpr float magic = 0x1p14f;  // from this number on, floats are 2^-9 apart, so that adding it rounds to a
+                                        // subnormal
       const float sum = std::bit_cast<float>(magnitude) + magic;
       return static_cast<uint8_t>(sign | (std::bit_cast<uint32_t>(sum) - std::bit_cast<uint32_t>(magic)));
     }
@@ -60,7 +62,7 @@ struct e4m3 {
   }
 
  private:
-  static constexpr uint32_t rebias = 127 - 7;     // from the bias of an e4m3 exponent to that of a float
+  static constexpr uint32_t rebias = 127 - 7;     // difference between the exponent biases of a float and of e4m3
   static constexpr uint32_t first_normal = 0x08;  // the code of 2^-6
 };
 

@@ -7,7 +7,7 @@ namespace hexad::base {
 GlobalIndex global_index(const Shape& global, const Placement::Region& region, int64_t begin) {
   const Shape strides = global.row_major_strides();
   GlobalIndex result{.begin = begin};
-  int inner = 0;  // innermost dimension that is cut
+  int inner = 0;  // innermost dimension that is divided
   for (int d = 0; d < global.rank(); ++d) {
     result.first += region.begin[d] * strides[d];
     if (region.size[d] != global[d]) inner = d;

@@ -1,4 +1,4 @@
-// Indices of a rank's elements in the whole tensor.
+// Indices in the whole tensor of the elements that a rank has.
 #pragma once
 
 #include <cstdint>
@@ -8,35 +8,35 @@
 
 namespace hexad::base {
 
-/// Maps the elements of a flat range of a rank's piece of a tensor to their indices in the whole tensor. The piece
-/// consists of runs that are contiguous in the whole tensor and begin `stride` elements apart. The default maps every
-/// element to itself.
+/// Maps the elements of a flat range of a rank's piece to their indices in the whole tensor. The piece consists of runs
+/// that are contiguous in the whole tensor and whose starts are `stride` elements apart. A default-constructed map maps
+/// every element to itself.
 struct GlobalIndex {
-  int64_t begin = 0;  // first element of the range in the piece
-  int64_t first = 0;  // index of the piece's first element
+  int64_t begin = 0;  // index in the piece at which the range begins
+  int64_t first = 0;  // index in the whole tensor of the first element of the piece
   int64_t run = std::numeric_limits<int64_t>::max(), stride = 0;
 
   struct Position {
-    int64_t index;  // in the whole tensor
-    int64_t left;   // elements from here to the end of the run
+    int64_t index;  // index in the whole tensor
+    int64_t left;   // number of elements from this one to the end of its run
   };
-  /// Returns the position of element i of the range.
+  /// Returns the position of element `i` of the range.
   constexpr Position at(int64_t i) const {
     const int64_t local = begin + i, before = local < run ? 0 : local / run, in_run = local - before * run;
     return {first + before * stride + in_run, run - in_run};
   }
-  /// Moves to the position of the next element.
+  /// Replaces `p` by the position of the next element.
   constexpr void advance(Position& p) const {
     ++p.index;
     if (--p.left == 0) p.index += stride - run, p.left = run;
   }
-  /// Returns the map of the range that begins `count` elements later.
+  /// Returns the map for the range that begins `count` elements later.
   constexpr GlobalIndex from(int64_t count) const { return {begin + count, first, run, stride}; }
 };
 
-/// Returns the map of `region`, a piece of a tensor of shape `global`, beginning at the piece's element `begin`. Throws
-/// std::logic_error if the runs of the piece are not evenly spaced. That is so if three dimensions are cut, or if two
-/// are cut and the outer one is not dimension 0.
+/// Returns the map for `region`, a piece of a tensor of shape `global`, from element `begin` of the piece on. Throws
+/// std::logic_error if the runs of the piece are not evenly spaced. This is the case if three dimensions are divided,
+/// or if two are divided and the outer one is not dimension 0.
 GlobalIndex global_index(const Shape& global, const Placement::Region& region, int64_t begin);
 
 }  // namespace hexad::base

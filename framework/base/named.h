@@ -1,4 +1,4 @@
-// Registry of the objects that a recipe chooses by name: built-in ones and those that a program adds.
+// Registry of objects that recipes choose by name: built-in objects, and those that a program adds.
 #pragma once
 
 #include <map>
@@ -10,20 +10,20 @@
 
 namespace hexad::base {
 
-/// Named objects of one type. A registry is an object, not a global, so that two programs in one process may have
-/// different ones.
+/// Objects of one type, by name. A registry is an object and not a global, so that two programs in one process may have
+/// different registries.
 template <class T>
 class Named {
  public:
-  /// `what` is the kind of the objects, for the message about a duplicate name.
+  /// `what` describes the objects in the message about a duplicate name.
   Named(std::string what, std::map<std::string, T> built_in) : what_(std::move(what)), all_(std::move(built_in)) {}
 
-  /// Adds `thing` under `name`. Throws std::logic_error if the name is taken.
+  /// Adds `thing` under the name `name`. Throws std::logic_error if the name exists already.
   void add(const std::string& name, T thing) {
     const bool added = all_.emplace(name, std::move(thing)).second;
     require(added, "[registry] two ", what_, " are named '", name, "'");
   }
-  /// Returns nullptr if the name is unknown.
+  /// Returns the object with this name; nullptr if the name is unknown.
   const T* find(const std::string& name) const {
     const auto it = all_.find(name);
     return it == all_.end() ? nullptr : &it->second;

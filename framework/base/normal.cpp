@@ -1,6 +1,6 @@
-// Fast generation of normal numbers: initial weights take hundreds of millions of them, and must not delay the start of
-// a run. Each Philox block gives four numbers, by the Box-Muller transform in float. All code is written per lane so
-// that the loops vectorise, and without contraction (see cmake/HexadOptions.cmake) so that results are bitwise
+// Fast generation of normal numbers. The initial weights need hundreds of millions of them, which must not delay the
+// start of a run. Each Philox block gives four numbers by the Box-Muller transform in float. Loops run over lanes, so
+// that the compiler vectorises them. Contraction is off (see cmake/HexadOptions.cmake), so that results are bitwise
 // identical on every machine.
 #include <bit>
 #include <cmath>
@@ -10,9 +10,9 @@
 namespace hexad::base {
 namespace {
 
-constexpr int lanes = 16;  // Philox blocks computed side by side
+constexpr int lanes = 16;  // number of Philox blocks computed together
 
-// Words of the blocks counter, counter + 1, ...: words[w][j] is word w of block j.
+// Words of the blocks counter, counter + 1, ...: words[w][j] is word w of block counter + j.
 struct Blocks {
   uint32_t words[4][lanes];
 };
@@ -36,8 +36,8 @@ Blocks philox_blocks(uint64_t counter, std::array<uint32_t, 2> high, std::array<
   return b;
 }
 
-// Returns ln(m / 2^24) for m in 1 .. 2^24: atanh series around mantissas in [sqrt 1/2, sqrt 2), with an error below
-// 1e-7.
+// Returns ln(m / 2^24) for m in 1 .. 2^24 with an error below 1e-7: an atanh series for mantissas in [sqrt 1/2, sqrt
+// 2).
 inline float log_of_uniform(uint32_t m) {
   const uint32_t bits = std::bit_cast<uint32_t>(static_cast<float>(m));
   const uint32_t shifted = bits - 0x3f3504f3u;  // 0x3f3504f3: bits of sqrt 1/2
@@ -48,7 +48,7 @@ inline float log_of_uniform(uint32_t m) {
   return (exponent - 24.0f) * 0.69314718f + series;
 }
 
-// cos(pi/2 x) and sin(pi/2 x) for |x| <= 1/2: Taylor series with an error below 1e-7.
+// Return cos(pi/2 x) and sin(pi/2 x) for |x| <= 1/2 with an error below 1e-7, by Taylor series.
 inline float quarter_cos(float x) {
   const float z = x * x;
   return 1.0f + z * (-1.23370055f + z * (0.25366951f + z * (-0.02086348f + z * 0.00091926f)));
@@ -62,10 +62,10 @@ struct Pair {
   float a, b;
 };
 
-// Returns two independent normal numbers from two words.
+// Returns two independent normal numbers computed from two words.
 inline Pair box_muller(uint32_t radius, uint32_t angle) {
   const float r = std::sqrt(-2.0f * log_of_uniform((radius >> 8) + 1));
-  // The angle's upper bits choose the quarter turn; its other bits give the position in this quarter, from -1/2 to 1/2.
+  // The upper two bits of the angle choose the quarter turn. The other bits are the position in it, from -1/2 to 1/2.
   const uint32_t quarter = angle >> 30;
   const float x = static_cast<float>(static_cast<int32_t>((angle << 2) >> 8)) * 0x1p-24f - 0.5f;
   const float c = r * quarter_cos(x), s = r * quarter_sin(x);
@@ -78,7 +78,7 @@ inline Pair box_muller(uint32_t radius, uint32_t angle) {
 void Philox::normals(std::span<float> out, uint64_t first) const {
   uint64_t block = first / 4;
   uint64_t skip = first % 4;
-  float values[4][lanes];  // values[w][j] is number 4 j + w of the piece
+  float values[4][lanes];  // values[w][j] is number 4 j + w
   for (size_t done = 0; done < out.size(); block += lanes, skip = 0) {
     const Blocks b = philox_blocks(block, high_, key_);
     for (int w = 0; w < 4; w += 2)

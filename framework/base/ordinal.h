@@ -1,4 +1,4 @@
-// Index of an enumerator, for arrays with one element per enumerator.
+// Indices of enumerators, for arrays with one element for each enumerator.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace hexad::base {
 
-/// Returns the index of `value` among its enumerators, which count from 0.
+/// Returns the index of `value` in its enumeration, whose enumerators are numbered from 0.
 template <class E>
 requires std::is_enum_v<E>
 constexpr size_t ordinal(E value) { return static_cast<size_t>(value); }

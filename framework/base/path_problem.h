@@ -1,4 +1,4 @@
-// Reasons why a file or folder that a user names cannot be read.
+// Reasons why a file or folder that a user has named cannot be read.
 #pragma once
 
 #include <string>
@@ -10,21 +10,21 @@
 namespace hexad::base {
 
 /// Returns the reason why `path` cannot be read as a regular file, for messages "PATH: reason"; empty if it can be
-/// read. Examples: "no such file", "is a directory", "is not a regular file but a pipe", the system's reason ("Too many
-/// levels of symbolic links").
+/// read. Examples are "no such file", "is a directory", "is not a regular file but a pipe", or a reason of the system
+/// ("Too many levels of symbolic links").
 std::string file_problem(const std::string& path);
 
-/// Like file_problem(), for a folder whose entries can be listed.
+/// Like file_problem(), for a folder whose entries must be listed.
 std::string folder_problem(const std::string& path);
 
-/// Returns the reason for the error number `error` of a system call on `path`, for messages "PATH: reason". `thing` is
-/// the expected kind: "file" or "folder".
+/// Returns the reason for the error `error` (an errno) of a system call on `path`, for messages "PATH: reason". `thing`
+/// is the expected kind, "file" or "folder".
 std::string system_reason(const std::string& path, int error, std::string_view thing);
 
-/// Returns the exit code for a file or folder that cannot be created: usage if the name is invalid, otherwise resource.
+/// Returns the exit code if a file or folder cannot be created: usage if the name is invalid, otherwise resource.
 ExitCode code_of_making(const std::error_code& error);
 
-/// Returns the kind of file of an st_mode: "a directory", "a pipe", "a character device", ...
+/// Returns the kind of file that an st_mode contains, for example "a directory", "a pipe" or "a character device".
 std::string_view kind_of_file(unsigned mode);
 
 }  // namespace hexad::base

@@ -1,5 +1,5 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11).
-// A number is a pure function of (seed, purpose, name, global index), so no result depends on the parallel layout.
+// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11). A
+// number depends only on (seed, purpose, name, global index), so that no result depends on the parallel layout.
 #pragma once
 
 #include <array>
@@ -9,7 +9,8 @@
 
 namespace hexad::base {
 
-/// Purpose of a stream of random numbers. It is part of the key, so that different purposes never share numbers.
+/// Purpose of a stream of random numbers. It is part of the key, so that streams for different purposes are
+/// independent.
 enum class Purpose : uint32_t {
   init = 1,
   shuffle = 2,
@@ -22,10 +23,10 @@ enum class Purpose : uint32_t {
   round = 9
 };
 
-/// Returns one block of four 32-bit words for `counter` under `key`.
+/// Returns the block of four 32-bit words for `counter` under `key`.
 std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
-/// Returns the 64-bit FNV-1a hash of a name. It is the same on all machines and in all releases, because initial
+/// Returns the 64-bit FNV-1a hash of a name. It must be the same on all machines and in all releases, because initial
 /// weights depend on it.
 uint64_t stable_hash(std::string_view name);
 
@@ -35,22 +36,22 @@ class Philox {
   Philox(uint64_t seed, Purpose purpose, std::string_view name = {}, uint64_t step = 0);
 
   uint32_t bits(uint64_t index) const;
-  /// Returns a uniform number in [0, 1) with 24 bits.
+  /// Returns a uniform number in [0, 1) with 24 random bits.
   float uniform(uint64_t index) const;
-  /// Returns a uniform number in [0, 1) with 53 bits.
+  /// Returns a uniform number in [0, 1) with 53 random bits.
   double uniform_double(uint64_t index) const;
   /// Returns a standard normal number (Box-Muller in float, as in normal.cpp).
   float normal(uint64_t index) const;
-  /// Fills `out` with normal(first), normal(first + 1), ... A number takes a few nanoseconds, because many are made
-  /// together.
+  /// Fills `out` with normal(first), normal(first + 1), ... This takes a few nanoseconds per number, because many are
+  /// computed together.
   void normals(std::span<float> out, uint64_t first) const;
-  /// Returns a uniform integer in [0, bound) by a 64-bit multiply; the bias is too small to measure.
+  /// Returns a uniform integer in [0, bound), by a 64-bit multiplication whose bias is too small to measure.
   uint64_t below(uint64_t index, uint64_t bound) const;
 
  private:
   std::array<uint32_t, 4> block(uint64_t index) const;
   std::array<uint32_t, 2> key_;
-  std::array<uint32_t, 2> high_;  // upper counter words: purpose, name and step
+  std::array<uint32_t, 2> high_;  // upper words of the counter, from purpose, name and step
 };
 
 }  // namespace hexad::base

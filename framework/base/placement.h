@@ -1,5 +1,5 @@
-// Placement of a parameter on the mesh. Checkpoints, optimizers and gradient reduction depend on this plain data, never
-// on a parameter's name.
+// Placement of a parameter on the mesh. Checkpoints, optimizers and gradient reductions depend on this plain data,
+// never on the name of a parameter.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,12 @@
 
 namespace hexad::base {
 
-/// Mesh axes. Dense layers use pp x dp x cp x tp; experts use pp x edp x ep x etp.
+/// Axes of the mesh. Dense layers use pp x dp x cp x tp; experts use pp x edp x ep x etp.
 enum class Axis : uint8_t { pp, dp, cp, tp, edp, ep, etp };
 
-/// Cut of the global tensor's dimension `dim` into `parts` pieces along `axis`. This rank holds piece `index`. Piece i
-/// of a dimension of n elements is [n i / parts, n (i + 1) / parts). Sizes of pieces differ by at most 1.
+/// Division of dimension `dim` of the global tensor into `parts` pieces along `axis`. This rank has piece `index`.
+/// Piece i of a dimension of n elements is [n i / parts, n (i + 1) / parts), so that the sizes of pieces differ by at
+/// most 1.
 struct Shard {
   Axis axis;
   int dim;
@@ -24,21 +25,21 @@ struct Shard {
   int64_t end(int64_t n) const { return n * (index + 1) / parts; }
 };
 
-/// Mesh view of the parameter. It determines the ranks that replicate the parameter and sum its gradient.
+/// View of the mesh that determines which ranks have copies of a parameter and sum its gradient.
 enum class MeshView : uint8_t { dense, expert };
 
 struct Placement {
   MeshView view = MeshView::dense;
-  std::vector<Shard> shards{};  // empty: replicated over the whole view
-  /// Axes along which several ranks hold the same piece and each computes only a part of its gradient. The gradient is
-  /// summed over these ranks as over data-parallel ranks. Along other axes that replicate a piece, every rank computes
-  /// its whole gradient and no sum is needed. Examples:
-  /// - tp for norms under sequence parallelism, for routers, and for key/value heads held by several ranks;
-  /// - etp for biases added once;
+  std::vector<Shard> shards{};  // empty: every rank of the view has the whole parameter
+  /// Axes along which several ranks have the same piece, but each computes only a part of its gradient. The gradient is
+  /// summed over these ranks as over data-parallel ranks. Along other axes with copies of a piece, every rank computes
+  /// the whole gradient, and no sum is needed. Examples:
+  /// - tp for norms under sequence parallelism, for routers, and for key/value heads that several ranks have;
+  /// - etp for biases that are added only once;
   /// - pp for a tied embedding.
   std::vector<Axis> partial{};
 
-  /// Rectangle of the global tensor that this rank holds: first element and size per dimension.
+  /// Rectangle of the global tensor that this rank has: first index and size in each dimension.
   struct Region {
     Shape begin, size;
   };

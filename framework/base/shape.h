@@ -1,4 +1,4 @@
-// Sizes of a tensor's dimensions, stored inline (no allocation).
+// Sizes of the dimensions of a tensor, stored without allocation.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace hexad::base {
 
-/// Up to max_rank sizes in elements. Also used for strides, in elements.
+/// At most max_rank sizes in elements. Also used for strides in elements.
 class Shape {
  public:
   static constexpr int max_rank = 6;
@@ -20,16 +20,16 @@ class Shape {
   explicit Shape(std::span<const int64_t> sizes);
 
   int rank() const { return rank_; }
-  /// Returns the size of dimension `dim`; a negative `dim` counts from the end. Throws std::logic_error if `dim` is out
-  /// of range.
+  /// Returns the size of dimension `dim`; a negative `dim` counts from the end. Throws std::logic_error if there is no
+  /// such dimension.
   int64_t operator[](int dim) const { return sizes_[index(dim)]; }
   int64_t& operator[](int dim) { return sizes_[index(dim)]; }
-  /// Returns the product of the sizes; 1 for rank 0. Throws if it overflows int64.
+  /// Returns the product of the sizes; 1 for rank 0. Throws std::logic_error if it exceeds int64.
   int64_t numel() const;
   /// Returns the row-major strides in elements.
   Shape row_major_strides() const;
   bool operator==(const Shape& other) const;
-  std::string to_string() const;  // "[2, 3]"
+  std::string to_string() const;  // for example "[2, 3]"
 
   const int64_t* begin() const { return sizes_.data(); }
   const int64_t* end() const { return sizes_.data() + rank_; }

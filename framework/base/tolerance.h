@@ -1,4 +1,4 @@
-// Tolerances for comparing two computations of the same result. All such numbers are here.
+// Tolerances for comparisons of two computations of the same result, collected in one file.
 #pragma once
 
 #include <cmath>
@@ -7,7 +7,7 @@
 
 namespace hexad::base {
 
-/// Returns half the distance from 1 to the next larger number of `dtype`.
+/// Returns half the distance from 1 to the next larger number of `dtype`; 0 for integers.
 inline double unit_roundoff(Dtype dtype) {
   switch (dtype) {
     case Dtype::f32:
@@ -21,33 +21,34 @@ inline double unit_roundoff(Dtype dtype) {
   }
 }
 
-/// Returns the relative error allowed in a result stored as `dtype` after sums of `reduction_length` terms in its
-/// accumulator type. Rounding errors of a sum behave like a random walk, hence the square root. The factors allow for a
-/// few operations before and after the sum.
+/// Returns the permitted relative error of a result that is stored as `dtype` after sums of `reduction_length` terms in
+/// its accumulator type. The square root is used because rounding errors of a sum behave like a random walk. The
+/// factors allow for a few operations before and after the sum.
 inline double tolerance(Dtype dtype, int64_t reduction_length) {
   if (!is_floating(dtype)) return 0;
   const double length = static_cast<double>(reduction_length > 1 ? reduction_length : 1);
   return 4 * unit_roundoff(dtype) + 12 * std::sqrt(length) * unit_roundoff(accumulator_dtype(dtype));
 }
 
-/// Returns the relative error allowed between two runs of one training step, in units of a tensor's root mean square.
-/// It is the error of a sum over the step's tokens times 1024 per layer, for products, normalisations and softmaxes.
-/// 1024 is an order of magnitude above the errors of correct layouts; wrong layouts are off by 1e-3 or more.
+/// Returns the permitted relative error between two runs of one training step, in units of a tensor's root mean square.
+/// It is the error of a sum over the tokens of the step, multiplied by 1024 per layer for products, normalisations and
+/// softmaxes. 1024 is an order of magnitude above the errors of correct layouts; wrong layouts have errors of at least
+/// 1e-3.
 inline double step_tolerance(Dtype dtype, int64_t tokens, int64_t layers) {
   return 1024 * static_cast<double>(layers > 1 ? layers : 1) * tolerance(dtype, tokens);
 }
 
-/// Returns the relative error, as a root mean square, of one training step in `dtype` against exact arithmetic. Every
-/// layer rounds tens of times and sums over the step's tokens; the rounding errors add up as a random walk does. The
-/// result is at most 0.75 for any number of layers, because the error of a missing term is 1.
+/// Returns the expected relative error (root mean square) of one training step in `dtype`, compared with exact
+/// arithmetic. Every layer rounds tens of times and sums over the tokens of the step; rounding errors add up like a
+/// random walk. The result is at most 0.75 for any number of layers, because a missing term causes an error of 1.
 inline double rounded_step_tolerance(Dtype dtype, int64_t tokens, int64_t layers) {
   const double walk = 16 * std::sqrt(static_cast<double>(layers > 1 ? layers : 1)) * tolerance(dtype, tokens);
   return walk < 0.75 ? walk : 0.75;
 }
 
-/// Returns the smallest gradient for which a relative error is meaningful after a step in `dtype`. The unit is the
+/// Returns the smallest gradient for which a relative error is meaningful after a step in `dtype`, as a fraction of the
 /// typical size of all gradients. A smaller gradient is the remainder of larger terms that cancel, and has the rounding
-/// errors of these terms.
+/// errors of those terms.
 inline double rounded_share(Dtype dtype) { return 16 * unit_roundoff(dtype); }
 
 }  // namespace hexad::base

@@ -1,4 +1,4 @@
-// Readable numbers: three significant digits and a unit.
+// Formatting of numbers for readers: three significant digits and a unit.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace hexad::base {
 
-/// Formats a count, such as tokens or parameters, with k, M, B or T: "950", "1.23 M", "46.7 B".
+/// Formats a count, for example of tokens or parameters, with k, M, B or T: "950", "1.23 M", "46.7 B".
 std::string human_count(double value);
 /// Formats `value` with an SI prefix before `unit`: "45.6 GFLOP/s".
 std::string human_quantity(double value, std::string_view unit);
@@ -21,12 +21,12 @@ std::string human_duration(double seconds);
 std::string precise_duration(double seconds);
 /// Formats a share in 0..1 as a percentage: "43.2%".
 std::string human_percent(double share);
-/// Formats `value` with the given number of decimals, or of significant digits; "NaN", "Inf" or "-Inf" if not finite.
+/// Format `value` with a number of decimals, or of significant digits; "NaN", "Inf" or "-Inf" if it is not finite.
 std::string with_decimals(double value, int decimals);
 std::string with_digits(double value, int digits);
-/// Formats a loss: "3.4567", or "no targets" if `loss` is empty.
+/// Formats a loss, for example "3.4567"; "no targets" if `loss` is empty.
 std::string human_loss(std::optional<double> loss);
-/// Formats an MFU: "43.2%". Above 100%, adds that the peak is set or measured too low.
+/// Formats an MFU, for example "43.2%". Above 100%, adds that the peak is set or measured too low.
 std::string human_mfu(double mfu);
 /// Formats an integer with thousands separators: "1,234,567".
 std::string grouped(int64_t value);

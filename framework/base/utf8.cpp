@@ -7,12 +7,12 @@ namespace {
 
 constexpr std::string_view replacement = "\xef\xbf\xbd";  // U+FFFD
 
-// `length`: number of bytes that the first byte announces. `valid`: number of legal bytes at the start of the sequence.
+// length: number of bytes that the first byte announces. valid: number of legal bytes at the start of the sequence.
 struct Sequence {
   size_t length, valid;
 };
 
-// Returns the sequence at the start of `s`, which is not empty.
+// Returns the sequence at the start of `s`, which must not be empty.
 Sequence sequence_at(std::string_view s) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(s[i]); };
   const unsigned lead = byte(0);
@@ -29,7 +29,7 @@ Sequence sequence_at(std::string_view s) {
   return {length, valid};
 }
 
-// Returns the number of bytes of `s` before an incomplete character at its end, which later bytes may complete.
+// Returns the number of bytes of `s` before an incomplete character at its end, which further bytes may complete.
 size_t whole_characters(std::string_view s) {
   for (size_t back = 1; back <= std::min<size_t>(3, s.size()); ++back) {
     const auto [length, valid] = sequence_at(s.substr(s.size() - back));

@@ -1,4 +1,4 @@
-// Checks of UTF-8, and a printable form of other bytes.
+// Checks of UTF-8, and conversion of other bytes to printable text.
 #pragma once
 
 #include <cstddef>
@@ -7,25 +7,25 @@
 
 namespace hexad::base {
 
-/// Returns the length in bytes of the UTF-8 sequence at the start of `s`; 0 if it is illegal (overlong, surrogate, cut
-/// short, past U+10FFFF).
+/// Returns the length in bytes of the UTF-8 sequence at the start of `s`; 0 if it is illegal (overlong, surrogate,
+/// truncated, or above U+10FFFF).
 size_t utf8_length(std::string_view s);
 
 /// Returns `s` with U+FFFD in place of each part that is not UTF-8. As the Unicode Standard recommends, the longest
-/// valid start of a character is one part; any other wrong byte is a part.
+/// valid beginning of an incomplete character is one part, and so is every other wrong byte.
 std::string valid_utf8(std::string_view s);
 
-/// Decodes text that comes in pieces, such as the tokens of a model. A piece may end inside a character.
+/// Decodes text that arrives in pieces, such as the tokens of a model. A piece may end inside a character.
 class Utf8Pieces {
  public:
   /// Appends `bytes` and returns the characters that are now complete. All results together equal valid_utf8() of the
-  /// text.
+  /// whole text.
   std::string add(std::string_view bytes);
-  /// Returns U+FFFD if the text ends inside a character, otherwise an empty text.
+  /// Returns U+FFFD if the text ends inside a character; otherwise an empty text.
   std::string finish();
 
  private:
-  std::string pending_;  // incomplete character at the end
+  std::string pending_;  // incomplete character at the end of the text so far
 };
 
 }  // namespace hexad::base

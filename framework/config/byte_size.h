@@ -1,11 +1,11 @@
-// A number of bytes as recipes write it: 4GiB, 512MiB, 1.5GB or a plain integer.
+// A number of bytes, which recipes write as 4GiB, 512MiB, 1.5GB or a plain integer.
 #pragma once
 
 #include <cstdint>
 
 namespace hexad::config {
 
-/// Replaces int64_t in a recipe's struct for byte counts. Only its text form differs.
+/// Type of byte counts in recipe structs. It differs from int64_t only in its text form.
 struct ByteSize {
   int64_t bytes = 0;
 

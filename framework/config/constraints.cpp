@@ -9,8 +9,7 @@ namespace {
 
 constexpr long double largest_integer = 9223372036854775807.0L;
 
-/// Returns the text of a bound as its author typed it: integers without a fraction, others as the shortest text of the
-/// double.
+/// Returns the text of a bound: integers without a fraction, other numbers as the shortest text of the double.
 std::string number(long double x) {
   if (x == std::floor(x) && std::fabs(x) < 1e15L) return fmt::format("{}", static_cast<int64_t>(x));
   return fmt::format("{}", static_cast<double>(x));
@@ -132,7 +131,7 @@ std::string nearest_multiples(int64_t value, int64_t of) {
   base::require(of >= 1, "[nearest_multiples] divisor is ", of, "; expected at least 1");
   if (value <= of) return std::to_string(of);
   const int64_t below = value / of * of;
-  // The next multiple above may not fit into int64.
+  // The next multiple may exceed int64.
   if (below == value || below > INT64_MAX - of) return std::to_string(below);
   return fmt::format("{}, {}", below, below + of);
 }

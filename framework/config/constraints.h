@@ -1,7 +1,7 @@
-// Limits on the values of a recipe's keys. A struct's fields() passes these after the doc text:
+// Limits on the values of recipe keys. The fields() of a struct passes them after the doc text:
 //     v("top_k", top_k, "experts a token visits", at_least(1), at_most(64));
-// Limits apply to a number, to every element of a list, and to an optional only if it is set.
-// NaN and infinities are always rejected and need no constraint.
+// Limits apply to a number, to each element of a list, and to an optional if it is set.
+// NaN and infinities are always rejected, without a constraint.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace hexad::config {
 
-/// A limit on one key, as plain data. long double represents every int64, uint64 and double exactly.
+/// A limit on one key, as plain data. A long double represents every int64, uint64 and double exactly.
 struct Constraint {
   enum class Kind : uint8_t {
     at_least,
@@ -31,17 +31,20 @@ struct Constraint {
   long double a = 0;
   long double b = 0;
 
-  /// True if the limit is on the size of a string or list rather than on numbers.
+  /// True if the limit applies to the size of a string or list instead of to numbers.
   bool on_size() const { return kind == Kind::size_at_least || kind == Kind::size_exactly; }
-  /// Narrows [low, high] by the bounds of this limit. Limits without bounds, such as divisible_by, change nothing.
+  /// Narrows the range [low, high] by the bounds of this limit. A limit without bounds, such as divisible_by, has no
+  /// effect.
   void narrow(int64_t& low, uint64_t& high) const;
-  /// True if a number (or a size, if on_size()) is legal.
+  /// True if a number (or, if on_size(), a size) is legal.
   bool holds(long double value) const;
-  /// Returns the text after "must" in messages: "be at least 1", "be divisible by 8", "not be empty".
+  /// Returns the text that follows "must" in messages, for example "be at least 1", "be divisible by 8" or "not be
+  /// empty".
   std::string must() const;
-  /// Returns the text that the reference lists under legal values: ">= 1", "multiple of 8", "not empty".
+  /// Returns the text for the column of legal values in the reference, for example ">= 1", "multiple of 8" or "not
+  /// empty".
   std::string legal() const;
-  /// Returns the nearest legal numbers ("56, 64"), or an empty text if they add nothing to must().
+  /// Returns the nearest legal numbers, for example "56, 64"; empty if they add nothing to must().
   std::string nearest(long double value) const;
 };
 
@@ -65,8 +68,8 @@ constexpr Constraint non_empty() { return {Constraint::Kind::size_at_least, 1}; 
 /// Requires `n` elements of a list, or `n` bytes of a string.
 constexpr Constraint size_exactly(size_t n) { return {Constraint::Kind::size_exactly, static_cast<long double>(n)}; }
 
-/// Marks an optional for which the program chooses a value if it is unset. It is read and written as `auto`. An
-/// optional without the mark is read and written as `none`. `null` and `~` are read as unset in both.
+/// Marks an optional for which the program chooses a value if it is not set. If unset, it is read and written as
+/// `auto`; an optional without this mark as `none`. In both cases, `null` and `~` are also read as unset.
 struct Automatic {};
 inline constexpr Automatic automatic;
 

@@ -1,4 +1,4 @@
-// A measured dependence of one quantity on another. A recipe writes it as a number or a list of [x, y] points.
+// A measured dependence of one quantity on another, which a recipe writes as a number or as a list of [x, y] points.
 #pragma once
 
 #include <utility>
@@ -6,15 +6,15 @@
 
 namespace hexad::config {
 
-/// One number for every x, or points in ascending x. The owner of the key defines the values between and beyond the
-/// points. In YAML: `0.8`, or `[[8e6, 0.43], [32e6, 0.63]]`. Constraints of the key apply to every y.
+/// One number for every x, or points in ascending order of x. The code that uses the key defines the values between and
+/// beyond the points. In YAML: `0.8`, or `[[8e6, 0.43], [32e6, 0.63]]`. Constraints of the key apply to each y.
 struct Curve {
   struct Point {
     double x = 0, y = 0;
     bool operator==(const Point&) const = default;
   };
 
-  std::vector<Point> points;  // at least one; a single point is a constant, and its x is ignored
+  std::vector<Point> points;  // at least one; a single point is a constant, whose x is ignored
 
   Curve(double constant = 0) : points{{0, constant}} {}
   /// Makes a curve of at least two points.

@@ -8,8 +8,8 @@
 namespace hexad::config {
 namespace {
 
-/// Collects every leaf of a struct, in its order. A list of structs has one entry per leaf; any other list is one
-/// value.
+/// Collects every leaf of a struct, in the order of its members. A list of structs has one entry for each leaf of its
+/// elements; any other list is a single value.
 class Flattener final : public Visitor {
  public:
   static std::vector<Setting> entries(void* value, const Type& type) {

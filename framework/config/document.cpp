@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 using base::ExitCode;
 using base::fail;
 
-/// Returns an absolute path with links resolved, also if the file does not exist. weakly_canonical() without absolute()
-/// leaves a missing relative path relative.
+/// Returns an absolute path with links resolved, also if the file does not exist. Without absolute(),
+/// weakly_canonical() would leave a missing relative path relative.
 fs::path real_path(const fs::path& path, std::error_code& failed) {
   const fs::path absolute = fs::absolute(path, failed);
   return failed ? fs::path() : fs::weakly_canonical(absolute, failed);
@@ -37,7 +37,7 @@ void require_map(const Node& root, const std::string& name) {
 
 /// Returns the folder of a file, with links resolved.
 fs::path folder_of(const fs::path& file) {
-  std::error_code ignored;  // a bad folder is reported when the file is opened
+  std::error_code ignored;  // an invalid folder is reported when the file is opened
   return real_path(file.has_parent_path() ? file.parent_path() : fs::path("."), ignored);
 }
 
@@ -51,7 +51,7 @@ fs::path home_expanded(const std::string& path, const std::string& mentioned) tr
   fail(ExitCode::usage, mentioned, ": ", e.what());
 }
 
-/// Reads a recipe and its included files, depth first.
+/// Reads a recipe and the files that it includes, depth first.
 class Loader {
  public:
   Loader(const fs::path& recipe, const std::string& include_root) : recipe_(recipe) {
@@ -65,7 +65,7 @@ class Loader {
   Node load() { return load(recipe_, recipe_.string()); }
 
  private:
-  /// Loads one file. `mentioned` begins error messages: it names the place that requests this file.
+  /// Loads one file. Error messages begin with `mentioned`, the location that refers to this file.
   Node load(const fs::path& path, const std::string& mentioned) {
     if (budget_.files == 0)
       fail(ExitCode::usage, mentioned, ": too many files; a recipe may have at most ", Budget{}.files,
@@ -75,7 +75,7 @@ class Loader {
     Node own = parse_yaml(text_of(path, mentioned), name, SourceKind::file, budget_);
     require_map(own, mentioned);
     Node merged{.kind = Node::Kind::map};
-    std::error_code ignored;  // the file was just read
+    std::error_code ignored;  // cannot fail, because the file has just been read
     open_.push_back(real_path(path, ignored));
     const auto include = std::ranges::find(own.children, "include", &Node::key);
     if (include != own.children.end()) {
@@ -106,9 +106,9 @@ class Loader {
     const fs::path named = home_expanded(entry.text, mentioned);
     const fs::path path = (fs::path(*entry.at.source).parent_path() / named).lexically_normal();
     std::error_code failed;
-    const fs::path real = real_path(path, failed);  // resolves links, because a link may lead outside
+    const fs::path real = real_path(path, failed);  // resolves links, because a link may refer to another folder
     if (named.is_absolute()) {
-      roots_.push_back(folder_of(path));  // its own includes may be in the same folder
+      roots_.push_back(folder_of(path));  // the files that this file includes may be in its folder
     } else if (failed || std::ranges::none_of(roots_, [&](const fs::path& root) { return lies_in(real, root); })) {
       fail(ExitCode::usage, mentioned, ": is outside the recipe's folder ", roots_.front().string(),
            "; use an absolute path, or name a folder that holds both with --include-root");
@@ -125,14 +125,15 @@ class Loader {
   }
 
   std::string text_of(const fs::path& path, const std::string& mentioned) const {
-    // A pipe or device has no size to check and may never end. A second reader cannot read a pipe's data again.
+    // A pipe or device has no size that could be checked, and may never end. The data of a pipe cannot be read a second
+    // time.
     if (const std::string problem = base::file_problem(path.string()); !problem.empty())
       fail(ExitCode::usage, mentioned, ": ", problem,
            problem == "is a directory" ? "; expected a recipe file (.yaml)" : "");
     std::ifstream file(path, std::ios::binary);
     if (!file) fail(ExitCode::usage, mentioned, ": cannot be read");
     std::string text(budget_.bytes + 1,
-                     '\0');  // one byte above the limit, so that parse_yaml() detects a text that is too long
+                     '\0');  // one byte more than the limit, so that parse_yaml() detects a text that is too long
     file.read(text.data(), static_cast<std::streamsize>(text.size()));
     if (file.bad()) fail(ExitCode::usage, mentioned, ": cannot be read");
     text.resize(file.gcount());
@@ -140,8 +141,8 @@ class Loader {
   }
 
   fs::path recipe_;
-  std::vector<fs::path> roots_;  // canonical folders that contain all included files, the recipe's first
-  std::vector<fs::path> open_;   // canonical paths of the files being read, outermost first
+  std::vector<fs::path> roots_;  // canonical folders in which included files may be; the first is that of the recipe
+  std::vector<fs::path> open_;   // canonical paths of the files that are being read, outermost first
   Budget budget_;
 };
 

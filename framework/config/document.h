@@ -1,4 +1,4 @@
-// A recipe as written: a tree of text values, each with its file and line.
+// A recipe as it is written: a tree of text values, each with its file and line.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace hexad::config {
 
-/// Place of a value in its source: a file and line, or a command-line override.
+/// Location of a value in its source: a file and line, or an override on the command line.
 struct Position {
-  std::shared_ptr<const std::string> source;  // "recipes/a.yaml" or "command line: a.b=1"
-  int line = 0;                               // counts from 1; 0 means the source as a whole
+  std::shared_ptr<const std::string> source;  // for example "recipes/a.yaml" or "command line: a.b=1"
+  int line = 0;                               // line number from 1; 0: the source as a whole
   int column = 0;
 
-  /// Returns a text such as "recipes/a.yaml:14".
+  /// Returns a text like "recipes/a.yaml:14".
   std::string text() const;
   bool operator<(const Position& other) const;
 };
@@ -27,13 +27,13 @@ struct Node {
   enum class Kind : uint8_t { null, scalar, list, map };
 
   Kind kind = Kind::null;
-  Position at{};                 // place of the key, for a child of a map
-  std::string key{};             // key of a child of a map; otherwise empty
+  Position at{};                 // location of the value; for a child of a map, of its key
+  std::string key{};             // key, if this is a child of a map; otherwise empty
   std::string text{};            // text of a scalar
-  bool quoted = false;           // true for a quoted or block scalar, which is never a number, a bool or a keyword
-  std::vector<Node> children{};  // children of a map are in the order of their sources, the latest last
+  bool quoted = false;           // true for a quoted or block scalar, which is never a number, a boolean or a keyword
+  std::vector<Node> children{};  // those of a map are in the order of their sources, latest last
 
-  /// Returns the child of a map with this key, or nullptr.
+  /// Returns the child of a map with the key `name`; nullptr if there is none.
   const Node* find(std::string_view name) const;
   Node* find(std::string_view name) { return const_cast<Node*>(std::as_const(*this).find(name)); }
 };
@@ -42,38 +42,38 @@ struct Document {
   Node root;  // always a map
 };
 
-/// Prefix of the sources of overrides.
+/// Beginning of the source text of overrides.
 inline constexpr std::string_view command_line_source = "command line: ";
 
-/// Limits on the cost of one recipe with all files that it includes. Reading the worst text within these limits takes
-/// about 100 ms.
+/// Limits on the cost of a recipe together with all files that it includes. Reading the worst text within these limits
+/// takes about 100 ms.
 struct Budget {
   size_t bytes = size_t{256} << 10;
   size_t nodes = 10'000;
   size_t files = 64;
 };
 
-/// Reads a recipe with its includes, then applies overrides of the form key.path=value in order.
+/// Reads a recipe and the files that it includes, then applies overrides of the form key.path=value in order.
 ///
-/// `include: other.yaml` (or a list) at the top level reads other recipes first, in order. Each file replaces keys of
-/// earlier files, map by map; the including file comes last. An empty section replaces nothing. Relative paths are
-/// relative to the including file and must stay inside the folder of `recipe`. Overrides are merged in the same way.
-/// The value of an override is a list or map in brackets, a quoted text, or a plain text. Digits in a path are an index
-/// into a list.
+/// `include: other.yaml` (or a list of files) at the top level reads other recipes first, in order. Maps are merged,
+/// and other values replace those of earlier files; the including file comes last. An empty section replaces nothing.
+/// Relative paths are relative to the including file and must stay inside the folder of `recipe`. Overrides are merged
+/// in the same way. The value of an override is a list or map in brackets, a quoted text, or a plain text. A number in
+/// the path is an index in a list.
 ///
-/// Throws Error(usage) with file:line unless the text is one plain YAML map. Errors are bad UTF-8, bad syntax,
-/// duplicate keys, several documents, anchors, aliases, tags, merge keys, nesting deeper than 32, exceeded budget and
-/// include cycles.
+/// Unless the text is one plain YAML map, throws Error(usage) with file:line. Errors are invalid UTF-8 or syntax,
+/// duplicate keys, several documents, anchors, aliases, tags, merge keys, nesting deeper than 32, an exceeded budget,
+/// and include cycles.
 Document load(const std::filesystem::path& recipe, std::span<const std::string> overrides = {});
-/// Like load(recipe, overrides), but included files may also be in the folder `include_root`. An empty `include_root`
-/// allows no second folder.
+/// Like load(recipe, overrides), but included files may also be in the folder `include_root`. If it is empty, no other
+/// folder is permitted.
 Document load(const std::filesystem::path& recipe, std::span<const std::string> overrides,
               const std::string& include_root);
 
-/// Like load(), for a text that is not a file, such as the recipe in a checkpoint. `include` is then an unknown key.
+/// Like load(), for a text that is not in a file, such as the recipe in a checkpoint. `include` is then an unknown key.
 Document parse(std::string_view text, const std::string& name, std::span<const std::string> overrides = {});
 
-/// Applies one more override of the form key.path=value.
+/// Applies another override of the form key.path=value.
 void override_key(Document& document, const std::string& text);
 
 }  // namespace hexad::config

@@ -1,14 +1,14 @@
-// Merging of two sources of keys; the later source wins.
+// Merging of two sources of keys, of which the later one has priority.
 #pragma once
 
 #include "framework/config/document.h"
 
 namespace hexad::config {
 
-/// Merges `over` into `under`, map by map; values of `over` win. An empty section replaces nothing.
+/// Merges `over` into `under`, map by map. Values of `over` have priority. An empty section replaces nothing.
 void merge(Node& under, Node over);
 
-/// Moves a child of a map behind its siblings, because it was written last.
+/// Moves a child of a map behind its siblings, because it was written last. Returns the child.
 Node& to_the_end(Node& map, Node& child);
 
 }  // namespace hexad::config

@@ -15,8 +15,9 @@
 namespace hexad::config {
 namespace {
 
-constexpr size_t most_rules = 8;    // maximum number of broken rules for which suggestions are tried
-constexpr int64_t neighbours = 64;  // values tried on either side, and maximum divisor of a number in the message
+constexpr size_t most_rules = 8;    // maximum number of broken rules for which suggestions are searched
+constexpr int64_t neighbours = 64;  // number of values tried on each side, and maximum divisor of a number in the
+                                    // message
 constexpr std::string_view suggestion = "; nearest";
 
 std::optional<int64_t> integer(std::string_view text) {
@@ -28,7 +29,7 @@ std::optional<int64_t> integer(std::string_view text) {
 
 bool part_of_a_key(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.'; }
 
-// Returns the runs of characters that keys or numbers consist of.
+// Returns the parts of `text` that consist of characters of keys or numbers.
 std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> words;
   for (size_t begin = 0; begin < text.size();) {
@@ -45,7 +46,7 @@ class Search {
   Search(const Document& document, const Problems& problems, const std::function<Problems(const Document&)>& check)
       : document_(document), problems_(problems), check_(check), broken_(rules_of(problems)) {}
 
-  /// Returns "56, 64" or "parallel.tp 2, 3", or an empty text.
+  /// Returns a text like "56, 64" or "parallel.tp 2, 3"; empty if there is no suggestion.
   std::string values_for(const Problems::Problem& p) {
     if (p.missing) return "";
     const std::string text = text_of(p);
@@ -73,8 +74,8 @@ class Search {
   /// Effect of a value on the broken rules, from best to worst.
   enum class Mends : uint8_t {
     all,
-    this_one,        // mends this rule and breaks no other rule; rules that stay broken do not concern this key
-    all_but_breaks,  // mends all broken rules, but breaks rules that need another change
+    this_one,        // mends this rule and breaks no other; the rules that remain broken do not refer to this key
+    all_but_breaks,  // mends all broken rules, but breaks others, which need another change
   };
   bool mends(Mends what, const Rules& left, const std::string& rule, const std::string& key) const {
     if (what == Mends::all) return left.empty();
@@ -85,7 +86,7 @@ class Search {
            std::ranges::all_of(left, [&](const std::string& r) { return problems_.known().contains(r); });
   }
 
-  // True if this rule is broken now and `key` may be the cause.
+  // True if `rule` is broken now and `key` may be the cause.
   bool blames(const std::string& rule, const std::string& key) const {
     return std::ranges::any_of(problems_.list(), [&](const Problems::Problem& p) {
       if (p.rule != rule) return false;
@@ -100,7 +101,7 @@ class Search {
     return problems_.known().find(key)->second.written ? Touched::file : Touched::never;
   }
 
-  // Returns the integer keys that the rule names, the rule's own key first.
+  // Returns the integer keys that the rule mentions, beginning with the key of the rule.
   std::vector<std::string> keys_of(const Problems::Problem& p, const std::string& text) const {
     std::vector<std::string> keys;
     const auto add = [&](const std::string& key) {
@@ -109,12 +110,13 @@ class Search {
       if (known->second.whole && integer(known->second.value)) keys.push_back(key);
     };
     add(p.rule);
-    for (const std::string& word : words_of(text)) add(word), add(p.rule + "." + word);  // "tp" of "parallel"
+    // A word may be a whole key, or the last part of one: "tp" in the rule of "parallel" is parallel.tp.
+    for (const std::string& word : words_of(text)) add(word), add(p.rule + "." + word);
     return keys;
   }
 
-  // Returns values to try for `key`: values near its present one, multiples and divisors of the numbers in the rule's
-  // text.
+  // Returns values to try for `key`: values near its current one, and multiples and divisors of the numbers in the
+  // rule's text.
   std::vector<int64_t> candidates(const std::string& key, const std::string& text) const {
     const int64_t now = *integer(problems_.known().find(key)->second.value);
     std::set<int64_t> all{1, 2, 4};
@@ -145,7 +147,7 @@ class Search {
     return below || above ? fmt::format("{}", below ? *below : *above) : "";
   }
 
-  // Returns, for example, "2, with another batch.global": the nearest of the values that break the fewest rules.
+  // Returns the nearest of the values that break the fewest rules, for example "2, with another batch.global".
   std::string value_that_breaks_least(const std::string& key, const std::string& rule, const std::string& text) {
     std::string best;
     size_t fewest = SIZE_MAX;

@@ -16,12 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns the names of the visible folders in `folder`, sorted; empty if it cannot be listed.
+// Returns the names of the folders in `folder` that are not hidden, sorted; empty if it cannot be listed.
 std::vector<std::string> folders_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    std::error_code unknown;  // such as a broken link
+    std::error_code unknown;  // for example a broken link
     const std::string name = at->path().filename().string();
     if (!name.starts_with('.') && at->is_directory(unknown)) names.push_back(name);
   }
@@ -34,9 +34,9 @@ std::vector<std::string> folders_in(const fs::path& folder) {
 std::string nearest_folders(const std::string& text) {
   constexpr size_t most = 3;
   std::error_code error;
-  fs::path existing, rest;  // `rest` begins with the first missing part
+  fs::path existing, rest;  // `rest` begins with the first part of the path that does not exist
   for (const fs::path& part : fs::path(text)) {
-    if (part.empty()) continue;  // after a slash at the end
+    if (part.empty()) continue;  // the empty part after a slash at the end
     if (!rest.empty())
       rest /= part;
     else if (fs::exists(existing / part, error))

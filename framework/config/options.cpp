@@ -13,7 +13,7 @@ using base::cat;
 
 namespace {
 
-// Returns the problem with the name of option `index`, or an empty text.
+// Returns the problem with the name of option `index`; empty if there is none.
 template <class Given>
 std::string wrong_name(const OptionsOwner& owner, const OptionNames& declared, const std::vector<Given>& given,
                        size_t index) {

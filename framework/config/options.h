@@ -1,5 +1,5 @@
-// Options in a recipe for a registered layer, router, optimizer or data source: a list of names and values. The
-// registered object declares the names that it reads.
+// Options that a recipe gives to a registered layer, router, optimizer or data source, as a list of names and values.
+// The registered object declares the names that it reads.
 #pragma once
 
 #include <string>
@@ -32,29 +32,31 @@ struct TextOption {
   }
 };
 
-/// Names of the options that a registered object reads. A recipe with another option is rejected.
+/// Names of the options that a registered object reads. A recipe with any other option is rejected.
 using OptionNames = std::vector<std::string>;
 
-/// Key of the options in the recipe ("model.mlp_options"), and the object that declares them ("the layer bottleneck").
+/// Recipe key that contains the options ("model.mlp_options"), and the object that declares them ("the layer
+/// bottleneck").
 struct OptionsOwner {
   std::string key, name;
 };
 
-/// Adds a problem for each option of `given` that is a duplicate or not in `declared`. `given` was read from owner.key.
+/// Adds a problem for each option of `given` that occurs twice or is not in `declared`. `given` is the value of
+/// owner.key.
 void check_options(const OptionsOwner& owner, const OptionNames& declared, const std::vector<NumberOption>& given,
                    Problems& problems);
 void check_options(const OptionsOwner& owner, const OptionNames& declared, const std::vector<TextOption>& given,
                    Problems& problems);
 
-/// Values of the declared options in a recipe. Immutable.
+/// Values of the declared options in a recipe. They cannot be changed.
 class Options {
  public:
-  /// Throws Error(usage) with the first problem that check_options() would report.
+  /// Throw Error(usage) with the first problem that check_options() would report.
   Options(OptionsOwner owner, OptionNames declared, const std::vector<NumberOption>& given);
   Options(OptionsOwner owner, OptionNames declared, const std::vector<TextOption>& given);
 
-  /// Returns the recipe's value, or `fallback` if there is none. Throws Error(usage) if a text is not a finite number,
-  /// and std::logic_error if the owner does not declare the name.
+  /// Return the value in the recipe; `fallback` if there is none. Throw std::logic_error if the owner has not declared
+  /// the name. number() throws Error(usage) if the value is a text that is not a finite number.
   double number(const std::string& name, double fallback) const;
   std::string text(const std::string& name, const std::string& fallback) const;
 

@@ -1,4 +1,4 @@
-// Keys that are given on the command line.
+// Overrides: keys that are given on the command line.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 using base::ExitCode;
 using base::fail;
 
-/// Returns the child that one step of a command-line path names; creates it if it is missing.
+/// Returns the child to which one step of a path on the command line refers. Creates it if it does not exist.
 Node& step_into(Node& node, std::string_view step, const Position& at) {
   if (node.kind == Node::Kind::list) {
     size_t index = 0;
@@ -31,7 +31,7 @@ Node& step_into(Node& node, std::string_view step, const Position& at) {
   return node.children.back();
 }
 
-/// True if YAML quotes enclose all of `text`.
+/// True if quotes of YAML enclose the whole of `text`.
 bool is_quoted(std::string_view text) {
   if (text.size() < 2 || (text.front() != '"' && text.front() != '\'') || text.back() != text.front()) return false;
   const char quote = text.front();
@@ -47,7 +47,7 @@ bool is_quoted(std::string_view text) {
   return true;
 }
 
-/// Parses a list or section in brackets, or a quoted text, as YAML. Any other text is taken literally.
+/// Parses a list or map in brackets, or a quoted text, as YAML. Any other text is used literally.
 Node value_of(std::string_view text, const std::shared_ptr<const std::string>& source) {
   Budget budget;
   if (text.starts_with('[') || text.starts_with('{')) {

@@ -38,8 +38,8 @@ class Source {
   SourceKind kind_;
 };
 
-/// Rejects text that yaml-cpp would misread: it accepts bad UTF-8, guesses UTF-16 from zero bytes and ends a file at
-/// 0x04.
+/// Rejects text that yaml-cpp would misread: it accepts invalid UTF-8, guesses UTF-16 from zero bytes, and ends a file
+/// at the byte 0x04.
 void check_text(std::string_view text, const Source& source) {
   int line = 1;
   for (size_t i = 0; i < text.size();) {
@@ -55,7 +55,7 @@ void check_text(std::string_view text, const Source& source) {
   }
 }
 
-/// Builds the tree from events, so that no alias is expanded and no recursion is needed.
+/// Builds the tree from events. Therefore no alias is expanded, and no recursion is needed.
 class TreeBuilder final : public YAML::EventHandler {
  public:
   TreeBuilder(const Source& source, Budget& budget) : source_(source), budget_(budget) {}
@@ -104,7 +104,7 @@ class TreeBuilder final : public YAML::EventHandler {
   };
   struct Frame {
     Node node;
-    std::set<std::string> keys{};  // keys of a map so far, to find duplicates
+    std::set<std::string> keys{};  // keys of a map so far, to detect duplicates
     std::optional<Key> key{};      // key of a map whose value has not been read yet
   };
 
@@ -135,7 +135,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, Node::Kind kind) {
     refuse_anchor(mark, anchor);
     refuse_tag(mark, tag);
-    // yaml-cpp also accepts an unclosed bracket as the start of a key.
+    // yaml-cpp also accepts an unclosed bracket at the beginning of a key.
     if (expects_key()) refuse(mark, "a key must be a word, not a list or map; is a bracket left open?");
     if (frames_.size() == deepest) refuse(mark, fmt::format("nested deeper than {} levels", deepest));
     frames_.push_back({{.kind = kind, .at = source_.at(mark)}});

@@ -1,4 +1,4 @@
-// Parser from text to a tree: the strict subset of YAML that recipes use.
+// Parser that converts text to a tree. It accepts the strict subset of YAML that recipes use.
 #pragma once
 
 #include <memory>
@@ -9,15 +9,15 @@
 
 namespace hexad::config {
 
-/// Form of printed positions: a file has lines, a command-line value is named as a whole.
+/// How positions are printed: with a line for a file; without one for a value on the command line.
 enum class SourceKind : uint8_t { file, command_line };
 
-/// Parses one document of any kind (map, list, scalar; null if `text` is empty). Subtracts its cost from `budget`.
-/// Throws Error(usage) with the position; load() lists the causes.
+/// Parses one document of any kind (map, list or scalar; null if `text` is empty). Subtracts its cost from `budget`.
+/// Throws Error(usage) with the position, for the reasons that load() lists.
 Node parse_yaml(std::string_view text, const std::shared_ptr<const std::string>& source, SourceKind kind,
                 Budget& budget);
 
-/// Throws Error(usage), naming `source`, if `text` has invalid UTF-8 or control characters.
+/// If `text` contains invalid UTF-8 or control characters, throws Error(usage) that names `source`.
 void require_plain_text(std::string_view text, const std::string& source);
 
 }  // namespace hexad::config

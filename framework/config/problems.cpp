@@ -10,7 +10,7 @@
 namespace hexad::config {
 namespace {
 
-/// Maximum number of problems listed. More would not be read, and a hostile file could cause any number.
+/// Maximum number of problems that are listed. Nobody would read more, and a malicious file could cause any number.
 constexpr size_t most_listed = 50;
 
 }  // namespace

@@ -14,51 +14,51 @@ namespace hexad::config {
 
 class Problems {
  public:
-  /// Adds a broken rule between keys. `path` is a key that was read, such as "model.moe.experts". Its position and
-  /// value are added to `what`: `recipes/a.yaml:14: model.moe.experts (63) must be divisible by parallel.ep (8);
-  /// nearest: 56, 64`. Ignored if the key itself is bad (unreadable or outside its limits), because that problem is
-  /// listed already. Throws std::logic_error if no such key was read.
+  /// Adds a broken rule between keys. `path` is a key that has been read, for example "model.moe.experts". Its position
+  /// and value are added to `what`: `recipes/a.yaml:14: model.moe.experts (63) must be divisible by parallel.ep (8);
+  /// nearest: 56, 64`. Does nothing if the key itself is wrong (unreadable or outside its limits), because that problem
+  /// is already listed. Throws std::logic_error if no such key has been read.
   void add(std::string_view path, std::string_view what);
 
-  /// Like add(), for a key that must be given. Its current value means "none", so no nearest value is suggested.
+  /// Like add(), for a key that must be set. Its value means "none", so no nearest value is suggested.
   void add_missing(std::string_view path, std::string_view what);
 
-  /// True if all these keys or sections were read and are within their own limits. Otherwise a check between keys is
-  /// pointless.
+  /// True if all these keys or sections have been read and are within their own limits. Otherwise a check between keys
+  /// is useless.
   bool good(std::initializer_list<std::string_view> paths) const;
 
   bool any() const { return !list_.empty(); }
-  /// Returns one line per problem, sorted by position. A long list ends in "... and n more".
+  /// Returns one line for each problem, sorted by position. A long list ends in "... and n more".
   std::string text() const;
-  /// Throws RecipeError with text() and the problems.
+  /// If there are problems, throws a RecipeError with text() and the problems.
   void throw_if_any() const;
 
-  /// True if the key was given on the command line as key.path=value.
+  /// True if the key was given on the command line, as key.path=value.
   bool on_command_line(std::string_view path) const;
 
-  // The members below are for the reader and for nearest.h.
+  // The members below are only for the reader and for nearest.h.
 
   struct Problem {
     Position at;
-    std::string path;  // the key, if its own value is bad; otherwise empty
+    std::string path;  // the key, if its value is wrong in itself; otherwise empty
     std::string line;
-    std::string rule{};    // the path passed to add(); otherwise empty
+    std::string rule{};    // the path that was passed to add(); otherwise empty
     bool missing = false;  // true for add_missing()
   };
   const std::vector<Problem>& list() const { return list_; }
-  /// Replaces the lines of list(): one for each problem, in its order.
+  /// Replaces the lines of list(). `lines` must have one line for each problem, in the order of list().
   void replace_lines(std::vector<std::string> lines);
 
   struct Known {
-    Position at;         // position of the key, or of its section if the key is missing
+    Position at;         // position of the key or, if it is missing, of its section
     std::string value;   // YAML text; empty for a section
-    bool written;        // false: the value is the default
+    bool written;        // false if the value is the default
     bool whole = false;  // true if the type is an integer or a number of bytes
   };
   void know(const std::string& path, Known known) { known_.insert_or_assign(path, std::move(known)); }
   const std::map<std::string, Known, std::less<>>& known() const { return known_; }
-  /// Adds a problem. `line` is the whole message without the position. `path` is the key with the bad value; empty if
-  /// no struct declares the key.
+  /// Adds a problem. `line` is the complete message without the position. `path` is the key whose value is wrong; empty
+  /// if no struct declares the key.
   void report(const Position& at, std::string path, std::string line);
 
  private:

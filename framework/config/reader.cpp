@@ -12,7 +12,8 @@
 namespace hexad::config {
 namespace {
 
-/// A key that no struct declares. Reported at the end, when all keys of the recipe are known and can be suggested.
+/// A key that no struct declares. It is reported at the end, because only then all keys that could be suggested are
+/// known.
 struct Unknown {
   const Node* node;
   std::string section;
@@ -24,7 +25,7 @@ struct Context {
   std::vector<Unknown> unknown{};
 };
 
-/// A value's place: its node (nullptr if not written), its path, and the position to report if it is not written.
+/// A value's node (nullptr if it is not written), its path, and the position to report if it is not written.
 struct Place {
   const Node* node;
   std::string path;
@@ -87,7 +88,7 @@ void read_section(Context& context, const Place& place, void* value, const Type&
   SectionReader(context, inside).read(value, type);
 }
 
-/// Returns the field for the elements of a list, without limits on the size of the list.
+/// Returns the field for the elements of a list: without limits on the size of the list.
 Field element_field(const Field& field) {
   Field out = field;
   std::erase_if(out.constraints, [](const Constraint& c) { return c.on_size(); });
@@ -102,7 +103,7 @@ void read_list(Context& context, const Place& place, const Field& field, void* v
   } else {
     const Field inner = element_field(field);
     if (place.node) {
-      type.resize(value, 0);  // a written list replaces the whole default
+      type.resize(value, 0);  // a list in the recipe replaces the whole default
       type.resize(value, place.node->children.size());
     }
     for (size_t i = 0; i < type.size(value); ++i) {
@@ -162,7 +163,7 @@ void read_single(Context& context, const Place& place, const Field& field, void*
   const bool whole = type.kind == Kind::integer || type.kind == Kind::byte_size;
   context.problems.know(place.path, {place.at(), text, place.node != nullptr, whole});
   if (!wrong.empty()) {
-    // Reports the key's own limits if the number does not fit its type.
+    // If the number does not fit into its type, reports the limits of the key.
     Type narrow = type;
     for (const Constraint& limit : field.constraints) limit.narrow(narrow.low, narrow.high);
     return report(context, place, read_scalar(*place.node, value, narrow));
@@ -176,7 +177,7 @@ void read_single(Context& context, const Place& place, const Field& field, void*
   }
 }
 
-/// Reads one point [x, y]; limits apply to y.
+/// Reads a point [x, y]. Limits apply to y.
 void read_point(Context& context, const Place& place, const Field& field, Curve::Point& point) {
   if (place.node->kind != Node::Kind::list || place.node->children.size() != 2)
     return report(context, place, "must be a point, [x, y]");
@@ -231,7 +232,7 @@ void read_value(Context& context, const Place& place, const Field& field, void* 
   }
 }
 
-/// Returns the probably intended key: a similar key of this section, or the same key of another section.
+/// Returns the key that was probably meant: a similar key of this section, or the same key in another section.
 std::string suggestion(const Unknown& unknown, const Problems& problems) {
   const std::vector<std::string_view> legal(unknown.legal.begin(), unknown.legal.end());
   if (const std::string_view near = closest(unknown.node->key, legal); !near.empty())

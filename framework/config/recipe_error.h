@@ -1,4 +1,4 @@
-// An error about a recipe, with its problems as data for other programs.
+// An error about a recipe that contains its problems as data, for other programs.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@
 namespace hexad::config {
 
 struct RecipeProblem {
-  std::string source;   // a file, or "command line: a.b=1"
-  int line = 0;         // counts from 1; 0: the problem concerns the whole source
-  std::string key;      // "model.moe.experts"; empty if the problem has no key
+  std::string source;   // a file, or for example "command line: a.b=1"
+  int line = 0;         // from 1; 0: the problem concerns the whole source
+  std::string key;      // for example "model.moe.experts"; empty if the problem concerns no key
   std::string message;  // without the position
 };
 
-/// An Error(usage) whose message lists the problems in order of position.
+/// An Error(usage) whose message lists the problems, sorted by position.
 class RecipeError : public base::Error {
  public:
   RecipeError(const std::string& text, std::vector<RecipeProblem> problems)

@@ -37,7 +37,7 @@ std::string type_name(const Type& type, std::string_view unset_word) {
   base::fail_invariant("[config] unknown kind");
 }
 
-/// Returns the type inside optionals and lists.
+/// Returns the type of the values inside optionals and lists.
 const Type& innermost(const Type& type) { return type.element ? innermost(*type.element) : type; }
 
 std::string legal_values(const Field& field, const Type& type) {
@@ -47,7 +47,7 @@ std::string legal_values(const Field& field, const Type& type) {
   return out;
 }
 
-/// True if the initial value breaks the limits, so that every recipe must write the key.
+/// True if the initial value violates the limits, so that every recipe must set the key.
 bool is_required(const Field& field, const void* value, const Type& type) {
   return std::ranges::any_of(field.constraints, [&](const Constraint& limit) {
     if (type.kind == Kind::list) return limit.on_size() && !limit.holds(static_cast<long double>(type.size(value)));
@@ -55,7 +55,7 @@ bool is_required(const Field& field, const void* value, const Type& type) {
   });
 }
 
-/// Returns `text` with bars escaped, because a bar would end the table's cell.
+/// Returns `text` with escaped bars, because a bar would end the cell of a table.
 std::string cell(std::string_view text) {
   std::string out;
   for (const char c : text) out.append(c == '|' ? "\\|" : std::string(1, c));

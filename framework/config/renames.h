@@ -1,4 +1,4 @@
-// Renamed keys and words of recipes.
+// Renamed keys of recipes, and renamed words among their values.
 #pragma once
 
 #include <span>
@@ -11,17 +11,17 @@
 
 namespace hexad::config {
 
-/// A renamed key: in `section` ("schedule.moe"), the key `before` is now called `now`. `words` lists renamed values of
-/// the key as pairs of old and new.
+/// A renamed key: in section `section`, for example "schedule.moe", the key `before` is now called `now`. `words` lists
+/// renamed values of the key as pairs (old, new).
 struct Rename {
   std::string_view section, before, now;
   std::vector<std::pair<std::string_view, std::string_view>> words{};
 };
 
-/// Replaces old names of keys and values with the new names, so that recipes of the previous version can be read.
-/// Returns a line for each replacement, with its position, for the user. If both names are given, the later source
-/// wins: the command line or the including file. Throws Error(usage) with every key that one source writes under both
-/// names.
+/// Replaces old names of keys and values by the new ones, so that recipes of the previous version can be read. Returns
+/// one line for the user about each replacement, with its position. If both names of a key are given, the later source
+/// has priority: the command line, or the including file. If one source gives both names, throws Error(usage) that
+/// lists every such key.
 std::vector<std::string> rename_keys(Document& document, std::span<const Rename> renames);
 
 }  // namespace hexad::config

@@ -22,7 +22,7 @@ std::string_view without_sign(std::string_view text) {
 
 bool all_digits(std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_digit); }
 
-/// True for numbers such as "010", which YAML 1.1 reads as octal and people read as ten.
+/// True for numbers such as "010", which means eight in YAML 1.1 but ten to most readers.
 bool has_leading_zero(std::string_view digits) { return digits.size() > 1 && digits[0] == '0' && is_digit(digits[1]); }
 
 std::string lower_case(std::string_view text) {
@@ -38,7 +38,7 @@ bool names_nan_or_infinity(std::string_view text) {
   return word == "nan" || word == "inf" || word == "infinity";
 }
 
-/// Parses the whole of `text` as a number. Returns false if it is not a number or does not fit.
+/// Parses all of `text` as a number. Returns false if it is not a number or exceeds the range of T.
 template <class T>
 bool parse(std::string_view text, T& value, int base = 10) {
   if (text.starts_with('+') && without_sign(text).size() == text.size() - 1) text.remove_prefix(1);
@@ -50,7 +50,7 @@ bool parse(std::string_view text, T& value, int base = 10) {
   return !text.empty() && result.ec == std::errc{} && result.ptr == text.data() + text.size();
 }
 
-/// Returns a hint such as "; write 1000" if `text` can only mean one integer; otherwise an empty text.
+/// If `text` can only mean one integer, returns a hint such as "; write 1000"; otherwise an empty text.
 std::string integer_hint(std::string_view text) {
   std::string plain(text);
   std::erase_if(plain, [](char c) { return c == '_' || c == ','; });
@@ -58,7 +58,7 @@ std::string integer_hint(std::string_view text) {
   uint64_t hex = 0;
   if (digits.starts_with("0x") && parse(digits.substr(2), hex, 16)) return fmt::format("; write {}", hex);
   double real = 0;
-  // Above 2^53 the double may differ from the intended integer.
+  // Above 2^53, the double may differ from the intended integer.
   if (parse(std::string_view(plain), real) && real == std::floor(real) && std::fabs(real) < 9007199254740992.0)
     return fmt::format("; write {}", static_cast<int64_t>(real));
   return "";
@@ -118,7 +118,7 @@ constexpr std::string_view byte_size_expected =
     "must be a number of bytes, plain or with a unit: B, KB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (powers "
     "of 1024)";
 
-// Returns the only unit that `name` can mean, such as "GiB" for "4g" or "4GIB".
+// Returns the only unit that `name` can mean, for example "GiB" for "gib".
 std::string_view unit_meant(std::string_view name) {
   const std::string word = lower_case(name);
   for (const Unit& unit : units)
@@ -129,7 +129,7 @@ std::string_view unit_meant(std::string_view name) {
   return "";
 }
 
-// Reads a size such as "1.5GB" exactly: multiplies the digits before and after the point by the unit.
+// Reads a size such as "1.5GB" exactly: the digits before and after the point are multiplied by the unit as integers.
 std::string read_byte_size(const Node& node, void* value, const Type& type) {
   const std::string_view text = node.text;
   const size_t end = text.find_first_not_of("0123456789.");
@@ -157,7 +157,7 @@ std::string read_byte_size(const Node& node, void* value, const Type& type) {
   Wide scale = 1, number = 0;
   for (const char c : whole) number = 10 * number + static_cast<Wide>(c - '0');
   for (const char c : part) number = 10 * number + static_cast<Wide>(c - '0'), scale *= 10;
-  if (number > (Wide{type.high} + 1) * scale) return out_of_range;  // so that the product fits
+  if (number > (Wide{type.high} + 1) * scale) return out_of_range;  // ensures that the product does not overflow
   number *= static_cast<Wide>(unit->bytes);
   if (number / scale > type.high) return out_of_range;
   if (number % scale != 0)
@@ -200,7 +200,7 @@ std::string read_enumeration(const Node& node, void* value, const Type& type) {
     }
     names.push_back(entry.name);
   }
-  // "gpu" is one edit from "cpu", but means "cuda".
+  // The word most similar to "gpu" is "cpu", but "cuda" is meant.
   const bool gpu = lower_case(node.text) == "gpu" && std::ranges::find(names, "cuda") != names.end();
   const std::string_view meant = gpu ? "cuda" : closest(node.text, names);
   return fmt::format("must be one of {}{}", join(names), meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
@@ -228,7 +228,7 @@ std::string expectation(const Type& type) {
   return "must be one of " + join(names);
 }
 
-/// True if YAML readers, including this one, read the unquoted text as the same text.
+/// True if all YAML readers, including this one, read the unquoted text as a text.
 bool is_plain_text(std::string_view text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '/'; };
   if (text.empty() || !letter(text[0])) return false;

@@ -1,4 +1,4 @@
-// Conversion of single values from text to C++ and back.
+// Conversion of single values between text and C++.
 #pragma once
 
 #include <string>
@@ -9,18 +9,19 @@
 namespace hexad::config {
 
 /// Reads a boolean, integer, byte size, real, text or enumeration. Returns an empty string if the value was set.
-/// Otherwise returns the end of the message, after the key and its value, such as "must be an integer; write 1000".
+/// Otherwise returns the end of the message that follows the key and its value, for example "must be an integer; write
+/// 1000".
 std::string read_scalar(const Node& node, void* value, const Type& type);
 
-/// Returns the YAML text that read_scalar() converts to the same value. Doubles have their shortest exact form. Texts
-/// are quoted if necessary. Byte sizes use the largest binary unit that divides them.
+/// Returns a YAML text that read_scalar() converts to the same value. Doubles are written in their shortest exact form,
+/// texts are quoted if necessary, and byte sizes have the largest binary unit that divides them.
 std::string scalar_text(const void* value, const Type& type);
 
 /// Returns the value of an integer, byte size or real, the size of a text, or the first value of a curve; 0 for other
 /// kinds.
 long double magnitude(const void* value, const Type& type);
 
-/// Returns the written value for messages: its text, or "nothing", "a list", "a section".
+/// Returns the value that is written in the recipe, for messages: its text, or "nothing", "a list" or "a section".
 std::string written_text(const Node& node);
 
 }  // namespace hexad::config

@@ -1,5 +1,5 @@
-// A run-time description of the C++ types in recipes. With it, reading, writing, documenting and comparing are ordinary
-// functions in .cpp files, and a recipe struct needs only one small template instantiation.
+// Descriptions of the C++ types in recipes that exist at run time. Therefore reading, writing, documenting and
+// comparing are ordinary functions in .cpp files, and a recipe struct needs only one small template instantiation.
 #pragma once
 
 #include <array>
@@ -28,18 +28,18 @@ struct EnumName {
   std::string_view name;
 };
 
-/// Operations on a value behind a void*. Members that the kind does not use are empty.
+/// Operations on a value of some type through a void*. Members that the kind of type does not need are empty.
 struct Type {
   Kind kind;
 
-  // boolean, integer, byte_size, enumeration: the value widened to 64 bits (two's complement).
+  // boolean, integer, byte_size, enumeration: access to the value, widened to 64 bits (two's complement).
   uint64_t (*get)(const void*) = nullptr;
   void (*set)(void*, uint64_t) = nullptr;
-  int64_t low = 0;  // integer, byte_size: the range of values
+  int64_t low = 0;  // integer, byte_size: range of values
   uint64_t high = 0;
   std::span<const EnumName> names{};
 
-  // list, and optional, which is a list of at most one element.
+  // list; optional, which is a list of at most one element
   const Type* element = nullptr;
   size_t (*size)(const void*) = nullptr;
   void (*resize)(void*, size_t) = nullptr;
@@ -51,7 +51,7 @@ struct Type {
   bool is_signed() const { return low < 0; }
 };
 
-/// One key of a section as its struct declares it.
+/// A key of a section, as its struct declares it.
 struct Field {
   std::string_view key;
   std::string_view doc;
@@ -78,7 +78,7 @@ struct TypeOf {
   static constexpr Type value = TypeMaker<T>::make();
 };
 
-/// Values and names of E's enumerators, as listed by enum_names(E) in E's namespace.
+/// Values and names of the enumerators of E, as enum_names(E) lists them.
 template <class E>
 inline constexpr auto enum_table = [] {
   constexpr auto pairs = enum_names(E{});
@@ -167,11 +167,11 @@ struct TypeMaker<std::optional<E>> {
 
 }  // namespace detail
 
-/// Returns the description of T.
+/// The description of type T.
 template <class T>
 inline constexpr const Type& type_of = detail::TypeOf<T>::value;
 
-/// Argument of a struct's fields(). The struct calls one function: v(key, member, doc, constraints...).
+/// Argument of a struct's fields(), which calls v(key, member, doc, constraints...) for each member.
 class Visitor {
  public:
   template <class T, class... Rules>

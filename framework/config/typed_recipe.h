@@ -43,15 +43,16 @@
 
 namespace hexad::config {
 
-/// A key of a recipe with its value: "optim.lr", "0.01".
+/// A recipe key and its value, for example "optim.lr" and "0.01".
 struct Setting {
   std::string path, value;
 };
 
-/// Words that a key accepts, for shell completion.
+/// The words that a key accepts, for shell completion.
 struct KeyWords {
-  std::string path;                // "model.moe.score"
-  std::vector<std::string> words;  // names of an enumeration, true and false, and the word of an unset value
+  std::string path;                // for example "model.moe.score"
+  std::vector<std::string> words;  // names of an enumeration, true and false, and the word for an optional that is not
+                                   // set
 };
 
 void read(const Document& document, void* value, const Type& type, Problems& problems);
@@ -61,7 +62,7 @@ std::vector<std::string> differences(void* before, void* after, const Type& type
 std::vector<Setting> settings(void* value, const Type& type);
 std::vector<KeyWords> words_of_keys(void* value, const Type& type);
 
-/// Reads a struct from `document`. Keys that cannot be read are reported in `problems` and keep their initial value.
+/// Reads a struct from `document`. Keys that cannot be read are reported to `problems` and keep their initial values.
 template <class T>
 T read(const Document& document, Problems& problems) {
   T value{};
@@ -69,41 +70,42 @@ T read(const Document& document, Problems& problems) {
   return value;
 }
 
-/// Returns the whole struct as YAML, including defaults. Reading the text gives an equal struct; doubles are bitwise
-/// equal.
+/// Returns the whole struct as YAML, including defaults. Reading this text results in an equal struct, in which doubles
+/// are bitwise identical.
 template <class T>
 std::string write(T value) {
   return write(&value, type_of<T>);
 }
 
-/// Returns a hash of the whole struct, the same in every process. Ranks compare it at the start. On a mismatch they
-/// exchange the text of write() to show differences().
+/// Returns a hash of the whole struct, which is the same in every process. Ranks compare it at the start. If it
+/// differs, they exchange the text of write() to find the differences().
 template <class T>
 uint64_t fingerprint(T value) {
   return base::stable_hash(write(&value, type_of<T>));
 }
 
-/// Returns Markdown: one table per section with key, type, default, legal values and meaning.
+/// Returns Markdown: for each section, a table with key, type, default, legal values and meaning.
 template <class T>
 std::string reference() {
   T value{};
   return reference(&value, type_of<T>);
 }
 
-/// Returns "model.hidden: 512 -> 1024" for every key that differs, in the struct's order. If only one struct has the
-/// key (an element of a list of sections), the other value is "absent".
+/// Returns a text like "model.hidden: 512 -> 1024" for each key that differs, in the order of the struct. If only one
+/// struct has the key (an element of a list of sections), the other value is "absent".
 template <class T>
 std::vector<std::string> differences(T before, T after) {
   return differences(&before, &after, type_of<T>);
 }
 
-/// Returns the settings in the struct's order. A list of sections has one entry per key; any other list is one value.
+/// Returns the settings in the order of the struct. A list of sections has one entry for each key; any other list is a
+/// single value.
 template <class T>
 std::vector<Setting> settings(T value) {
   return settings(&value, type_of<T>);
 }
 
-/// Returns the keys of a struct that accept words, in its order. Elements of lists have no separate key.
+/// Returns the keys of a struct that accept words, in the order of the struct. Elements of lists have no separate keys.
 template <class T>
 std::vector<KeyWords> words_of_keys() {
   T value{};

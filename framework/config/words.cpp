@@ -19,7 +19,7 @@ char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + '
 }  // namespace
 
 size_t edit_distance(std::string_view a, std::string_view b) {
-  // Rows i-2, i-1 and i of the classic table. A swap needs row i-2.
+  // Rows i-2, i-1 and i of the usual table. A swap needs row i-2.
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
@@ -42,7 +42,7 @@ std::string_view closest(std::string_view word, std::span<const std::string_view
   size_t fewest = SIZE_MAX;
   for (const std::string_view candidate : candidates) {
     const size_t edits = edit_distance(word, candidate);
-    // A candidate with more edits than a third of its letters is probably another word.
+    // A candidate with more edits than a third of its letters is probably a different word.
     const size_t allowed = std::max<size_t>(1, std::min(word.size(), candidate.size()) / 3);
     if (edits <= allowed && edits < fewest) {
       best = candidate;
@@ -63,7 +63,7 @@ std::string shown(std::string_view given) {
   const std::string text = base::valid_utf8(given);
   const bool cut = text.size() > longest_shown;
   size_t end = std::min(text.size(), longest_shown);
-  // The cut must not be inside a UTF-8 sequence.
+  // The text must not be cut inside a UTF-8 sequence.
   while (cut && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0u) == 0x80u) --end;
   return base::escaped(std::string_view(text).substr(0, end)) + (cut ? "..." : "");
 }

@@ -1,4 +1,4 @@
-// Values as YAML text.
+// Conversion of values to YAML text.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace hexad::config {
 
-/// Returns any value on one line: `0.5`, `[1, 2]`, `{path: a, weight: 1}`. An unset optional is `unset_word`.
+/// Returns a value on one line, for example `0.5`, `[1, 2]` or `{path: a, weight: 1}`. `unset_word` is the text of an
+/// optional that is not set.
 std::string flow_text(void* value, const Type& type, std::string_view unset_word);
 
 }  // namespace hexad::config

@@ -14,7 +14,7 @@ struct Magic {
   size_t offset;
   std::string_view bytes;
   BinaryKind kind;
-  bool is_word = false;  // the head is also a legal start of a text, so a control character must follow
+  bool is_word = false;  // the first bytes may also begin a text, so a control character must follow
 };
 
 constexpr std::string_view columns = "convert to JSON lines (.jsonl)";
@@ -91,15 +91,15 @@ bool has_control(std::string_view head) {
   return std::ranges::any_of(head, [](char c) { return static_cast<unsigned char>(c) < 0x07; });
 }
 
-/// True if `head` is the 8-byte length of a JSON header, followed by this header.
+/// True if `head` begins with the 8-byte length of a JSON header, followed by the header.
 bool is_safetensors(std::string_view head) { return head.size() > 9 && head.substr(5, 4) == "\0\0\0{"sv; }
 
 }  // namespace
 
 std::string BinaryKind::with_article() const {
   const bool vowel = std::string_view("aeioAEIO").find(name.front()) != name.npos;
-  constexpr std::array<std::string_view, 5> spelled{"MP", "RPM", "HDF", "xz",
-                                                    "lz"};  // names that begin with the sound of a vowel
+  // Abbreviations that begin with a vowel when they are spoken.
+  constexpr std::array<std::string_view, 5> spelled{"MP", "RPM", "HDF", "xz", "lz"};
   const bool an = vowel || std::ranges::any_of(spelled, [&](std::string_view s) { return name.starts_with(s); });
   return base::cat(an ? "an " : "a ", name);
 }

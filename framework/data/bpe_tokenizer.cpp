@@ -56,7 +56,8 @@ class BpeTokenizer final : public Tokenizer {
     return cache_.emplace(piece, merge_all(piece)).first->second;
   }
 
-  // Repeatedly applies the earliest learned merge. A piece has at most longest_piece bytes, so a linear scan is enough.
+  // Repeatedly applies the merge that was learned first. A piece has at most longest_piece bytes, so a linear search
+  // suffices.
   std::vector<int32_t> merge_all(std::string_view piece) const {
     std::vector<int32_t> ids(reinterpret_cast<const unsigned char*>(piece.data()),
                              reinterpret_cast<const unsigned char*>(piece.data()) + piece.size());
@@ -74,10 +75,10 @@ class BpeTokenizer final : public Tokenizer {
     return ids;
   }
 
-  static constexpr size_t cache_limit = 1 << 17;  // a gigabyte of natural text has fewer distinct pieces worth caching
+  static constexpr size_t cache_limit = 1 << 17;  // a gigabyte of text has fewer different pieces worth caching
 
   std::vector<Merge> merges_;
-  std::vector<std::string> bytes_;  // bytes of every text id
+  std::vector<std::string> bytes_;  // bytes of each text id
   std::unordered_map<uint64_t, int32_t> merged_id_;
   mutable std::mutex mutex_;  // guards the cache
   mutable PieceMap<std::vector<int32_t>> cache_;

@@ -14,8 +14,8 @@ struct Word {
   int64_t count;
 };
 
-// The words, and for each pair of neighbours its count and the words that contain it. A merge changes only the words
-// that contain its pair. The cost of training therefore grows with the number of occurrences, not with words x merges.
+// The words and, for each pair of adjacent ids, its count and the words that contain it. A merge changes only the words
+// that contain its pair. Therefore the cost of training grows with the number of occurrences, not with words x merges.
 class PairIndex {
  public:
   explicit PairIndex(std::vector<Word> words) : words_(std::move(words)) {
@@ -26,7 +26,8 @@ class PairIndex {
     for (const auto& [key, pair] : pairs_) heap_.push({pair.count, key});
   }
 
-  // Finds the most frequent pair (smallest ids on a tie). Returns false if no pair occurs twice.
+  // Finds the most frequent pair; of equally frequent ones, that with the smallest ids. Returns false if no pair occurs
+  // more than once.
   bool most_frequent(Merge& merge) {
     while (!heap_.empty()) {
       const Candidate top = heap_.top();
@@ -35,8 +36,8 @@ class PairIndex {
         merge = {static_cast<int32_t>(top.key >> 32), static_cast<int32_t>(top.key & 0xffffffffu)};
         return count >= 2;
       }
-      // The entry's count is out of date: a count only falls after its push. The entry is pushed again with the current
-      // count.
+      // The count of this entry is outdated, because counts fall after an entry is pushed. The entry is pushed again
+      // with the current count.
       heap_.pop();
       if (count > 0) heap_.push({count, top.key});
     }
@@ -56,7 +57,8 @@ class PairIndex {
  private:
   struct Pair {
     int64_t count = 0;
-    std::vector<uint32_t> words;  // may list a word twice, or a word without the pair; a merge then changes nothing
+    std::vector<uint32_t> words;  // may contain a word twice, or a word that no longer contains the pair; merging does
+                                  // not change such a word
   };
   struct Candidate {
     int64_t count;
@@ -85,7 +87,7 @@ class PairIndex {
     size_t first = 0;
     while (first < ids.size() && !holds_pair(first)) ++first;
     if (first == ids.size()) return;
-    // Subtracts all pairs of the word and counts the new ones, so that runs such as "aaaa" need no special cases.
+    // Subtracts all pairs of the word and counts the new ones. Runs such as "aaaa" thus need no special case.
     for (size_t i = 0; i + 1 < ids.size(); ++i) add({ids[i], ids[i + 1]}, w, -count);
     size_t out = first;
     for (size_t in = first; in < ids.size(); ++out) {
@@ -102,7 +104,7 @@ class PairIndex {
         add(neighbours, w, count);
         born.push_back(key_of(neighbours));
       } else {
-        pairs_[key_of(neighbours)].count += count;  // the pair's list of words contains this word already
+        pairs_[key_of(neighbours)].count += count;  // the list of words of this pair already contains this word
       }
     }
   }

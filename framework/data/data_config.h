@@ -52,10 +52,10 @@ struct DataConfig {
   double mlm_probability = 0;
   DatasetCheck check = DatasetCheck::everything;
 
-  /// True if tokens come from a registered source, which has no tokenizer. source_name() is its name.
+  /// True if tokens come from a registered source, which has no tokenizer. source_name() returns its name.
   bool registered() const { return synthetic || !source.empty(); }
   std::string source_name() const { return synthetic ? "synthetic" : source; }
-  /// Returns the order of sequences of a new run.
+  /// Returns the order of sequences for a new run.
   Shuffle order() const { return shuffle.value_or(Shuffle::sequences); }
 
   template <class V>
@@ -78,7 +78,7 @@ struct DataConfig {
   }
 };
 
-/// Reports a problem unless exactly one of dataset, mixture, synthetic and source is given.
+/// Reports a problem unless exactly one of dataset, mixture, synthetic and source is set.
 void check(const DataConfig& data, config::Problems& problems);
 
 }  // namespace hexad::data

@@ -1,6 +1,6 @@
-// Layout of a token dataset file (.hxd), little-endian throughout:
-//   DatasetHeader | token ids, u16 or u32 each | loss mask, u8 a token, if has_loss_mask | documents + 1 offsets, i64
-// Document d has the tokens [offset[d], offset[d + 1]). The last offset is the number of tokens.
+// Layout of a token dataset file (.hxd). All numbers are little-endian:
+//   DatasetHeader | token ids, u16 or u32 | loss mask, u8 per token, if has_loss_mask | documents + 1 offsets, i64
+// Document d consists of the tokens [offset[d], offset[d + 1]). The last offset is the number of tokens.
 #pragma once
 
 #include <array>
@@ -24,15 +24,15 @@ struct DatasetHeader {
   uint16_t has_loss_mask = 0;
   int64_t tokens = 0;
   int64_t documents = 0;
-  int64_t text_bytes = 0;  // bytes of the documents' text, for bits per byte
+  int64_t text_bytes = 0;  // total bytes of the text of the documents, for bits per byte
   int64_t vocab_size = 0;
   Digest tokenizer;
   Digest contents;  // digest of all bytes after the header
-  Digest header;    // digest of the members above; identifies the whole file, because it covers `contents`
+  Digest header;    // digest of the members above; identifies the whole file, because `contents` is one of them
 };
 static_assert(sizeof(DatasetHeader) == 96, "no padding: the header is written as it lies in memory");
 
-/// Returns the correct value of header.header.
+/// Returns the correct value of header.header for this header.
 inline Digest header_digest(const DatasetHeader& header) {
   return digest_of({reinterpret_cast<const char*>(&header), offsetof(DatasetHeader, header)});
 }

@@ -1,4 +1,4 @@
-// XXH3-128 digests: identity and damage detection of datasets and tokenizers. They are not safe against an adversary.
+// XXH3-128 digests, which identify datasets and tokenizers and detect damage. They do not protect against an adversary.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ std::ostream& operator<<(std::ostream& out, const Digest& digest);
 
 Digest digest_of(std::string_view bytes);
 
-/// Digest of bytes that arrive in pieces. It equals digest_of() of all pieces together.
+/// Digest of bytes that arrive in pieces. It equals digest_of() of their concatenation.
 class StreamingDigest {
  public:
   StreamingDigest();

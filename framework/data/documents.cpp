@@ -7,7 +7,7 @@ namespace {
 
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos; }
 
-// Returns the end of the first piece of a text that is longer than `limit`.
+// Returns the position at which the first piece of a text longer than `limit` ends.
 size_t cut_position(std::string_view text, size_t limit) {
   const std::string_view head = text.substr(0, limit);
   for (std::string_view boundary : {"\n\n", "\n", " "}) {
@@ -40,12 +40,12 @@ void for_each_document(std::string_view text, const DocumentSplit& split,
     if (line.ends_with('\r')) line.remove_suffix(1);
     return split.rule == DocumentRule::blank_lines ? is_blank(line) : line == split.separator;
   };
-  size_t begin = 0;  // start of the document being read
+  size_t begin = 0;  // start of the current document
   for (size_t at = 0; at < text.size();) {
     const size_t newline = std::min(text.find('\n', at), text.size());
     const size_t next = std::min(newline + 1, text.size());
     if (separates(text.substr(at, newline - at))) {
-      // Several blank lines in a row are one boundary. Two separator lines in a row enclose an empty document.
+      // Consecutive blank lines are a single boundary. Two consecutive separator lines enclose an empty document.
       if (at > begin || split.rule == DocumentRule::separator) {
         pass_pieces(text.substr(begin, at - begin), split.longest_bytes, f);
       }

@@ -1,4 +1,4 @@
-// Rules that split a text into documents.
+// Rules by which a text is split into documents.
 #pragma once
 
 #include <array>
@@ -20,21 +20,23 @@ constexpr auto enum_names(DocumentRule) {
 
 struct DocumentSplit {
   /// file: each file is a document.
-  /// blank_lines: each run of lines between blank lines is a document.
-  /// separator: each run of lines between lines equal to `separator` is a document.
+  /// blank_lines: the lines between two blank lines are a document.
+  /// separator: the lines between two lines that equal `separator` are a document.
   /// The separating lines belong to no document.
   DocumentRule rule = DocumentRule::file;
   std::string separator;
-  /// Maximum bytes of a document; 0: no limit. A longer document is cut into pieces, each a document, so that a few
-  /// books still give a representative held-out part. The cut is at a blank line in the second half of the piece,
-  /// otherwise at a line end, at a space, or between characters. The pieces contain every byte.
+  /// Maximum bytes of a document; 0: no limit. A longer document is divided into pieces, each of which becomes a
+  /// document. A few long books thus also give a representative held-out part. A piece ends at a blank line in its
+  /// second half or, if there is none, at the end of a line, at a space, or between two characters. The pieces contain
+  /// every byte.
   int64_t longest_bytes = 65536;
 };
 
-/// Minimum value of longest_bytes that a user may choose.
+/// Minimum value of longest_bytes in recipes and options, other than 0.
 inline constexpr int64_t least_split_bytes = 16;
 
-/// Calls f with every document of `text` in order. A document of white space only is passed as an empty document.
+/// Calls f with each document of `text`, in order. A document that contains only white space is passed as an empty
+/// document.
 void for_each_document(std::string_view text, const DocumentSplit& split,
                        const std::function<void(std::string_view)>& f);
 

@@ -1,4 +1,4 @@
-// Reading of files without mapping them.
+// Reading of files with system calls instead of memory mapping.
 #pragma once
 
 #include <cstdint>
@@ -7,20 +7,20 @@
 #include "framework/base/error.h"
 
 namespace hexad::data {
-/// A regular file open for reading. It uses pread rather than mmap: if a mapped file shrinks, the process is killed by
-/// SIGBUS, while a short read is an ordinary error. The page cache makes both equally fast.
+/// A regular file that is open for reading. It is read with pread and not mapped: if a mapped file shrinks, SIGBUS
+/// kills the process, while a short read is an ordinary error. Both are equally fast, because both use the page cache.
 class ReadFile {
  public:
-  /// Throws Error(data) naming `path` if it is missing, unreadable or not a regular file.
+  /// Opens `path`. If it is missing, unreadable or not a regular file, throws Error(data) that names it.
   explicit ReadFile(std::string path);
   ~ReadFile();
   ReadFile(const ReadFile&) = delete;
   ReadFile& operator=(const ReadFile&) = delete;
 
   const std::string& path() const { return path_; }
-  /// Size in bytes at the time of opening.
+  /// Returns the size in bytes at the time of opening.
   int64_t size() const { return size_; }
-  /// Fills `out` with `bytes` bytes from `offset`. Throws Error(data) if the file ends earlier. Thread-safe.
+  /// Reads `bytes` bytes from byte `offset` into `out`. Throws Error(data) if the file ends earlier. Thread-safe.
   void read_at(int64_t offset, void* out, int64_t bytes) const;
 
  private:
@@ -29,7 +29,7 @@ class ReadFile {
   int64_t size_ = 0;
 };
 
-/// Returns the whole file. Throws Error(data) if it cannot be read or is longer than `limit` bytes.
+/// Returns the contents of a file. Throws Error(data) if it cannot be read or is longer than `limit` bytes.
 std::string read_file(const std::string& path, int64_t limit = INT64_MAX);
 
 }  // namespace hexad::data

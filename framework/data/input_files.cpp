@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Status = struct stat;
-using Identity = std::pair<uint64_t, uint64_t>;  // device and inode, which identify a file under any name
+using Identity = std::pair<uint64_t, uint64_t>;  // device and inode, which identify a file whatever its name
 
 Identity identity_of(const Status& status) { return {status.st_dev, status.st_ino}; }
 
@@ -32,7 +32,7 @@ std::string without_slash(std::string path) {
   return path;
 }
 
-/// The patterns of one option, with a mark on each pattern that matched.
+/// The patterns of one option. It is recorded which of them have matched.
 class Patterns {
  public:
   Patterns(std::string option, const std::vector<std::string>& patterns) : option_(std::move(option)) {
@@ -45,8 +45,8 @@ class Patterns {
 
   bool empty() const { return given_.empty(); }
 
-  /// Returns true if a pattern matches, and marks these patterns. `path` is the path of a file or folder; `below` is
-  /// its part below the input.
+  /// Returns true if any pattern matches, and records all patterns that do. `path` is the path of a file or folder, and
+  /// `below` the part of it below the input.
   bool match(const std::string& path, const std::string& below, bool folder) {
     bool any = false;
     for (Given& g : given_) {
@@ -93,7 +93,7 @@ class Finder {
 
   InputFiles find() {
     for (size_t i = 0; i < rules_.inputs.size(); ++i) take_input(i);
-    // Follows links last, so that a file that is also found without a link keeps that path.
+    // Follows links last. A file that is also found without a link then keeps the path without the link.
     for (size_t i = 0; i < links_.size(); ++i) follow(Entry(links_[i]));
     problems_.throw_if_any();
     std::ranges::sort(taken_, {}, [](const Taken& t) { return std::tie(t.input, t.file.path); });
@@ -106,13 +106,13 @@ class Finder {
   }
 
  private:
-  /// A file found in a folder, or an input itself.
+  /// A file found in a folder, or an input.
   struct Entry {
-    size_t input;  // index of the input that led to the file
+    size_t input;  // index of the input through which the file was found
     std::string path;
-    std::string below;    // the part of `path` below the input
-    bool named = false;   // true if the file is itself an input
-    bool linked = false;  // true if the file was found behind a link in a folder
+    std::string below;    // part of `path` below the input
+    bool named = false;   // true if the file itself is an input
+    bool linked = false;  // true if the file was found through a link in a folder
   };
   struct Taken {
     size_t input;
@@ -186,7 +186,7 @@ class Finder {
     take(link, status);
   }
 
-  /// Adds a file unless it is excluded.
+  /// Adds a file unless it must be skipped.
   void take(const Entry& file, const Status& status) {
     if (!include_.empty() && !include_.match(file.path, file.below, false)) return skip(file, SkipReason::not_included);
     if (!S_ISREG(status.st_mode)) return skip(file, SkipReason::special, std::string(kind_of_file(status.st_mode)));
@@ -247,9 +247,9 @@ class Finder {
   const InputRules& rules_;
   Patterns include_, exclude_;
   std::optional<Identity> output_;
-  std::map<Identity, std::string> folders_;  // with the path of the first visit
+  std::map<Identity, std::string> folders_;  // path of the first visit, by identity
   std::map<Identity, Entry> files_;
-  std::vector<Entry> links_;  // links that are followed last
+  std::vector<Entry> links_;  // links to follow at the end
   std::vector<Taken> taken_;
   InputProblems problems_;
   InputFiles found_;

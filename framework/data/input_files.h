@@ -1,5 +1,5 @@
-// Files that `hexad prepare` reads: its inputs, and the files in input folders. Hidden, excluded, linked and known
-// binary files in folders are left out. The reason for each omitted file is recorded.
+// Selection of the files that `hexad prepare` reads: its inputs, and files in input folders. In folders, hidden,
+// excluded and linked files and known binary files are skipped. The reason for each skipped file is recorded.
 #pragma once
 
 #include <array>
@@ -15,23 +15,24 @@ namespace hexad::data {
 
 struct InputRules {
   std::vector<std::string> inputs;  // files and folders
-  std::string output = {};          // a folder that is not read; it may be missing
-  /// Shell patterns. A pattern matches the name; a pattern with a slash matches the path below the input. If `include`
-  /// is empty, every file is taken. Files that match `exclude` are never taken. An excluded folder is left out with all
-  /// its contents.
+  std::string output = {};          // this folder is not read; it need not exist
+  /// Shell patterns. A pattern without a slash matches the name of a file or folder; one with a slash matches the path
+  /// below the input. If `include` is empty, every file is taken. A file that matches `exclude` is never taken, nor are
+  /// the contents of an excluded folder.
   std::vector<std::string> include = {}, exclude = {};
-  bool follow_links = false;  // follows links in folders; a link that is itself an input is always followed
-  bool binary = false;        // also takes files that are known to be binary
+  bool follow_links = false;  // true: links in folders are followed; a link that is itself an input always is
+  bool binary = false;        // true: files that are known to be binary are also taken
 };
 
 struct InputFile {
   std::string path;
   int64_t bytes = 0;
-  TextForm form = TextForm::text;  // set by the first reader
-  bool has_text = true;            // set by the first reader: false if the file is empty or has only white space
+  TextForm form = TextForm::text;  // set when the file is first read
+  bool has_text = true;            // set when the file is first read; false if the file is empty or contains only white
+                                   // space
 };
 
-/// Reason why a file in a folder is not taken.
+/// Reason why a file in a folder is skipped.
 enum class SkipReason : uint8_t {
   hidden,
   excluded,
@@ -61,30 +62,30 @@ struct SkippedFile {
   std::string path;
   SkipReason why;
   std::string what = {};    // target of a link ("-> target"), or the kind of a binary or special file
-  std::string remedy = {};  // command that extracts text from a binary file, if it contains text
+  std::string remedy = {};  // command that extracts the text from a binary file; empty if it contains none
 };
 
 struct InputFiles {
-  /// Files to read, in the order of the inputs, and sorted by path within each folder. Documents have the same order.
-  /// Includes files without text.
+  /// Files to read, in the order of the inputs and, within each folder, sorted by path. Their documents have the same
+  /// order. Files without text are included.
   std::vector<InputFile> taken;
   std::vector<SkippedFile> skipped;
-  std::vector<std::string> idle_patterns;  // patterns of include and exclude that match nothing
+  std::vector<std::string> idle_patterns;  // patterns of include and exclude that have matched nothing
 
   int64_t bytes() const;
   int64_t with_text() const;  // number of taken files that contain text
 };
 
-/// Finds all files. Each file is taken once, even if it has several names in folders. The file system's order of
-/// entries has no effect. Throws an Error with all problems together.
+/// Selects the files. Each file is taken only once, even if it has several names in folders. The order of entries in
+/// the file system has no effect. Throws a single Error with all problems.
 /// Error(usage): an input does not exist, is neither a regular file nor a folder, or is given twice.
-/// Error(data): a file or folder cannot be read, an input is known to be binary, or no file is left.
+/// Error(data): a file or folder cannot be read, an input is known to be binary, or no file remains.
 InputFiles find_inputs(const InputRules& rules);
 
-/// Returns "a.txt, b.txt"; for a long list, the first three names and "...".
+/// Returns a text like "a.txt, b.txt". For a long list, it contains the first three names and "...".
 std::string some_of(const std::vector<std::string>& names);
-/// Returns a line for every reason: "2 hidden: texts/.git/, texts/.a", "1 PNG image: texts/a.png". The last line is for
-/// files that contain no text: "1 file without text: texts/b.txt".
+/// Returns one line for each reason, for example "2 hidden: texts/.git/, texts/.a" or "1 PNG image: texts/a.png". The
+/// last line lists taken files that contain no text: "1 file without text: texts/b.txt".
 std::vector<std::string> lines_of_skipped(const InputFiles& files);
 
 }  // namespace hexad::data

@@ -1,5 +1,5 @@
-// Problems of the inputs of `hexad prepare`, reported together, so that a user with forty bad files does not need forty
-// attempts.
+// Problems of the inputs of `hexad prepare`. They are reported together, so that a user with forty bad files does not
+// need forty attempts.
 #pragma once
 
 #include <string>
@@ -10,21 +10,22 @@
 
 namespace hexad::data {
 
-/// Advice for files that are not text.
+/// Remedy for files that are not text.
 inline constexpr std::string_view leave_out_remedy =
     "leave the file out, or pass --binary to take bytes as they are; --exclude PATTERN leaves files of folders out";
 
-/// Advice for objects of JSON files without a text.
+/// Remedy for objects in JSON files that have no text.
 inline constexpr std::string_view mend_object_remedy =
     "mend or remove the object, because no option skips a single one; --exclude PATTERN leaves files of folders out";
 
 class InputProblems {
  public:
-  /// Adds the problem `line`, "FILE: the problem". `remedies` lists possible remedies; each is printed once for all
-  /// problems.
+  /// Adds the problem `line`, which has the form "FILE: problem". `remedies` are printed after all problems, each only
+  /// once.
   void add(base::ExitCode code, const std::string& line, const std::vector<std::string>& remedies = {});
   bool any() const { return !lines_.empty(); }
-  /// Throws an Error with all problems, or the first hundred. The code is usage if any problem has it, otherwise data.
+  /// If there are problems, throws an Error that lists the first hundred. Its code is usage if any problem has that
+  /// code, otherwise data.
   void throw_if_any() const;
 
  private:

@@ -13,7 +13,7 @@
 namespace hexad::data {
 namespace {
 
-// Returns the words that follow the number of skipped files, such as "PNG images" after "3 ".
+// Returns the words that follow the number of skipped files, for example "PNG images" after "3".
 std::string thing(const SkippedFile& file, bool several) {
   switch (file.why) {
     case SkipReason::hidden:

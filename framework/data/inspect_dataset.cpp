@@ -40,14 +40,14 @@ double bytes_per_token(const Part& part) {
              : 0;
 }
 
-/// The beginning of a document.
+/// The first tokens of a document.
 struct Sample {
   const Part* part;
   int64_t document, tokens;
   std::vector<int32_t> ids;
 };
 
-// Returns the first, the middle and the last document.
+// Returns samples of the first, the middle and the last document.
 std::vector<Sample> samples_of(const Part& part) {
   const int64_t documents = part.tokens->documents();
   std::set<int64_t> chosen;
@@ -69,7 +69,7 @@ std::string text_of(const InspectedDataset& dataset, const Sample& sample) {
   return text;
 }
 
-// Returns `text` as one quoted line. Bytes that are not UTF-8 are replaced, as in JSON.
+// Returns `text` as one line in quotes, as in JSON. Bytes that are not UTF-8 are replaced.
 std::string quoted(const std::string& text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string ids_of(const Sample& sample) {

@@ -1,4 +1,4 @@
-// Text that `hexad inspect` prints for a dataset.
+// Output of `hexad inspect` for a dataset.
 #pragma once
 
 #include <functional>
@@ -11,10 +11,10 @@
 
 namespace hexad::data {
 
-/// A prepared folder, or one dataset file with the tokenizer from its folder.
+/// A prepared folder, or a single dataset file together with the tokenizer in its folder.
 struct InspectedDataset {
   struct Part {
-    std::string name;  // "train", "heldout"; for a single file, its name
+    std::string name;  // "train" or "heldout"; for a single file, its name
     std::unique_ptr<TokenDataset> tokens;
   };
   std::string path;
@@ -23,18 +23,18 @@ struct InspectedDataset {
   std::string summary;                   // text of summary.json; empty if there is none
 };
 
-/// True if `path` is a file that begins like a dataset, or a folder with files of a prepared dataset.
+/// True if `path` is a file that begins like a dataset, or a folder that contains files of a prepared dataset.
 bool is_dataset(const std::string& path);
 
-/// Opens the dataset that is_dataset() recognised. Calls `warn` if the tokenizer did not make the tokens. Throws
-/// Error(data) if a file is damaged. Damaged contents are detected only if `check` includes them.
+/// Opens a dataset for which is_dataset() returns true. If its tokens were not made with the tokenizer, calls `warn`.
+/// Throws Error(data) if a file is damaged. Damaged contents are detected only if `check` includes the contents.
 InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
                               const std::function<void(const std::string&)>& warn);
 
-/// Returns readable text: the tokenizer, the inputs of the dataset, a line per part, and the beginnings of some
-/// documents.
+/// Returns a text for readers: the tokenizer, the inputs of the dataset, one line for each part, and the beginnings of
+/// some documents.
 std::string describe(const InspectedDataset& dataset);
-/// Like describe(), as one JSON object.
+/// Returns the information of describe() as a JSON object.
 std::string describe_json(const InspectedDataset& dataset);
 
 }  // namespace hexad::data

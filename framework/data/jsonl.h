@@ -1,4 +1,4 @@
-// Texts in files of JSON objects.
+// Texts in files that contain JSON objects.
 #pragma once
 
 #include <cstdint>
@@ -8,25 +8,25 @@
 
 namespace hexad::data {
 
-/// Layout of the texts in a file. json_lines: one object per line. json: one object, or a list of objects.
+/// Form of a file. text: plain text. json_lines: one JSON object per line. json: one JSON object, or a list of them.
 enum class TextForm : uint8_t { text, json_lines, json };
 
-/// Returns "text", "JSON lines" or "JSON".
+/// Returns the name of the form: "text", "JSON lines" or "JSON".
 std::string_view name_of(TextForm form);
 
-/// Returns the layout by name (.jsonl, .ndjson and similar endings, in any case). For .json it also examines
-/// `contents`: several lines that are each an object, or objects with a string under `key`, are JSON. Other .json files
-/// are text.
+/// Returns the form of a file. The ending of its name decides (.jsonl, .ndjson and similar endings, in any case). A
+/// file named .json is JSON if `contents` consists of several lines that are each an object, or of objects with a
+/// string under `key`; otherwise it is text.
 TextForm form_of(std::string_view path, std::string_view contents, std::string_view key);
 
-/// True if a file that is read as text begins with a line of JSON that has a string under `key`.
+/// True if a file of form `text` begins with a line of JSON that has a string under `key`.
 bool is_unnamed_json(TextForm form, std::string_view contents, std::string_view key);
 
-/// Returns the place of object `number`, counted from 1: "a.jsonl:3", "a.json: object 3".
+/// Returns the location of object `number` (from 1), for example "a.jsonl:3" or "a.json: object 3".
 std::string place_of(TextForm form, const std::string& path, int64_t number);
 
-/// Calls f with the string under `key` of every object and the object's number. Skips blank lines. If an entry is not a
-/// JSON object or has no such string, calls `bad` with file and line and continues.
+/// Calls f with the string under `key` of each object and with the number of the object. Blank lines are skipped. If an
+/// entry is not a JSON object or has no such string, calls `bad` with the file and the line, and continues.
 void for_each_json_text(TextForm form, std::string_view contents, const std::string& path, const std::string& key,
                         const std::function<void(std::string_view text, int64_t number)>& f,
                         const std::function<void(const std::string& problem)>& bad);

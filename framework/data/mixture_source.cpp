@@ -10,8 +10,8 @@ namespace hexad::data {
 using namespace base;
 namespace {
 
-// Returns integers in proportion to the weights. Their sum is `total`: each is rounded down first, then the largest
-// remainders are rounded up.
+// Returns integers that are proportional to the weights and whose sum is `total`. All are rounded down first; then
+// those with the largest remainders are rounded up.
 std::vector<int64_t> apportion(const std::vector<double>& weights, int64_t total) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   std::vector<int64_t> quotas;
@@ -51,8 +51,8 @@ MixtureSource::MixtureSource(std::vector<Part> parts) : parts_(std::move(parts))
            " of the sum of weights: no sequence would be drawn from it");
     }
   }
-  // Assigns each slot to the part that is furthest below its share. Integer arithmetic gives the same result on all
-  // machines.
+  // Assigns each slot to the part that is furthest below its proportion. Integer arithmetic gives the same result on
+  // all machines.
   std::vector<int64_t> credit(parts_.size(), 0), drawn(parts_.size(), 0);
   for (int64_t slot = 0; slot < block_size; ++slot) {
     for (size_t p = 0; p < credit.size(); ++p) credit[p] += quotas_[p];

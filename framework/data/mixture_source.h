@@ -1,4 +1,4 @@
-// Several sources combined into one.
+// Combinations of several sources.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,23 @@
 namespace hexad::data {
 
 /// Draws sequences from several endless sources in fixed proportions. Each block of block_size sequences is divided
-/// among the sources by weight, as evenly as integers allow. All blocks are divided in the same way, so the source of
-/// global sequence i, and the index within this source, are computed from i alone. At any point, the number of
-/// sequences from a source differs from its share by less than the number of sources.
+/// among the sources by weight, as exactly as integers permit. All blocks are divided in the same way, so the source of
+/// global sequence i, and the index in this source, are computed from i alone. At any point, the number of sequences
+/// drawn from a source differs from the exact proportion by less than the number of sources.
 class MixtureSource final : public Source {
  public:
   static constexpr int64_t block_size = 1 << 16;
 
   struct Part {
     std::shared_ptr<const Source> source;
-    double weight;  // > 0; only ratios matter, rounded to 1 / block_size of the sum
+    double weight;  // positive; only ratios of weights matter, rounded to 1 / block_size of their sum
   };
   struct Place {
     size_t part;
-    int64_t index;  // within that part
+    int64_t index;  // index in that part
   };
 
-  /// Throws Error(usage) if a weight is not positive and finite or rounds to zero. Throws std::logic_error unless all
+  /// Throws Error(usage) if a weight is not positive and finite or rounds to zero, and std::logic_error unless all
   /// parts are endless and have the same context.
   explicit MixtureSource(std::vector<Part> parts);
 
@@ -40,15 +40,15 @@ class MixtureSource final : public Source {
  private:
   struct Slot {
     uint32_t part;
-    uint32_t rank;  // number of earlier slots of the same part in the block
+    uint32_t rank;  // number of earlier slots in the block that have the same part
   };
 
   std::vector<Part> parts_;
-  std::vector<int64_t> quotas_;  // slots of a block per part
+  std::vector<int64_t> quotas_;  // number of slots of each part in a block
   std::vector<Slot> block_;
 };
 
-/// Finite sources in sequence: the held-out texts of a mixture.
+/// Several finite sources one after the other: the held-out texts of a mixture.
 class ConcatenatedSource final : public Source {
  public:
   explicit ConcatenatedSource(std::vector<std::shared_ptr<const Source>> parts);

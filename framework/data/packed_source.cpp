@@ -12,7 +12,7 @@ namespace hexad::data {
 using namespace base;
 namespace {
 
-// Collects the context + 1 tokens of a sequence piece by piece, then writes the row.
+// Collects the context + 1 tokens of a sequence, document by document, and then writes the row.
 class RowBuilder {
  public:
   RowBuilder(const TokenDataset& dataset, int64_t context, Packing packing)
@@ -23,7 +23,7 @@ class RowBuilder {
 
   size_t missing() const { return ids_.size() - used_; }
 
-  // Appends at most missing() tokens of one document. Returns the number appended.
+  // Appends up to missing() tokens, at most `count`, of one document. Returns the number of tokens appended.
   int64_t append(int64_t first, int64_t count) {
     const size_t n = std::min(missing(), static_cast<size_t>(count));
     dataset_.read_ids(first, std::span(ids_).subspan(used_, n));
@@ -37,11 +37,11 @@ class RowBuilder {
     const size_t context = row.ids.size();
     const size_t text_end = used_;
     if (packing_ == Packing::joined) ends_ = {text_end};
-    if (text_end < ids_.size()) ends_.push_back(ids_.size());  // padding
+    if (text_end < ids_.size()) ends_.push_back(ids_.size());  // end of the padding
     size_t begin = 0;
     for (size_t end : ends_) {
       for (size_t t = begin; t < std::min(end, context); ++t) {
-        // If documents are isolated, the token after a document's last token is not its continuation.
+        // If documents are isolated, the token that follows the last token of a document is not predicted from it.
         const bool predicts = t + 1 < std::min(end, text_end) && loss_mask_[t + 1] != 0;
         row.ids[t] = ids_[t];
         row.targets[t] = predicts ? ids_[t + 1] : ignored;
@@ -57,13 +57,13 @@ class RowBuilder {
   Packing packing_;
   std::vector<int32_t> ids_;
   std::vector<uint8_t> loss_mask_;
-  std::vector<size_t> ends_;  // ends of the documents' pieces
+  std::vector<size_t> ends_;  // end of each document in the sequence
   size_t used_ = 0;
 };
 
 int64_t document_at(std::span<const int64_t> starts, int64_t token) {
-  // Finds the last document that starts at or before `token`. Empty documents share their start with the next document
-  // and are skipped.
+  // Finds the last document that starts at or before `token`. This skips empty documents, which start where the next
+  // document starts.
   return std::upper_bound(starts.begin(), starts.end(), token) - starts.begin() - 1;
 }
 
@@ -105,8 +105,8 @@ void ShuffledSequences::fill(int64_t index, const Row& row) const {
   const auto offsets = dataset_->offsets();
   const int64_t tokens = dataset_->tokens();
   RowBuilder builder(*dataset_, context_, packing_);
-  for (int64_t at = piece(index) * context_; builder.missing() > 0;) {  // position in the stream
-    // Epochs begin and end between documents, so the rest of this document belongs to the same epoch.
+  for (int64_t at = piece(index) * context_; builder.missing() > 0;) {  // position in the stream of epochs
+    // An epoch begins and ends between documents, so the rest of this document belongs to the same epoch.
     const int64_t token = (first_token(at / tokens) + at % tokens) % tokens;
     const size_t document = document_at(offsets, token);
     at += builder.append(token, offsets[document + 1] - token);
@@ -150,7 +150,7 @@ void ShuffledDocuments::fill(int64_t index, const Row& row) const {
   const auto offsets = dataset_->offsets();
   RowBuilder builder(*dataset_, context_, packing_);
   int64_t epoch = index * context_ / dataset_->tokens();
-  int64_t at = index * context_ % dataset_->tokens();  // position within the epoch
+  int64_t at = index * context_ % dataset_->tokens();  // position in the epoch
   while (builder.missing() > 0) {
     const auto order = this->order(epoch);
     for (size_t slot = document_at(order->starts, at); slot < order->documents.size() && builder.missing() > 0;

@@ -1,4 +1,4 @@
-// Documents packed into sequences: shuffled for training, in order for evaluation.
+// Documents packed into sequences: in shuffled order for training, in file order for evaluation.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@
 namespace hexad::data {
 
 enum class Packing : uint8_t {
-  isolated,  // documents of a sequence do not see each other; nothing is predicted after end-of-document
-  joined,    // a sequence is one text; a document's first token is predicted from the end of the previous document
+  isolated,  // tokens see only their own document, and nothing is predicted after an end-of-document
+  joined,    // a sequence is one text; the first token of a document is predicted from the end of the previous document
 };
 
 enum class Shuffle : uint8_t {
@@ -22,21 +22,22 @@ enum class Shuffle : uint8_t {
   documents,  // ShuffledDocuments
 };
 
-/// Cuts the endless stream epoch 0, epoch 1, ... into sequences and visits them in pseudo-random order. An epoch
-/// contains every document once, in file order, starting at a document drawn from (seed, epoch) and wrapping around.
-/// Piece i has tokens [i c, i c + c] of the stream; its last token is only a target.
+/// Divides the endless stream of epochs 0, 1, ... into sequences and visits them in pseudo-random order. An epoch
+/// contains every document once, in file order, beginning with a document that is drawn from (seed, epoch) and wrapping
+/// around. With c the context, piece i consists of the tokens [i c, i c + c] of the stream, of which the last is only a
+/// target.
 ///
-/// Every token of an epoch is therefore in one piece and is predicted once; if documents are isolated, first tokens of
-/// documents are not predicted. The end of an epoch shares a piece with the start of the next epoch. A document longer
-/// than the context continues in the next piece, with positions from 0. Pieces have different boundaries in each epoch.
-/// A dataset shorter than the context fills a piece with several epochs.
+/// Therefore every token of an epoch is predicted once; if documents are isolated, their first tokens are not
+/// predicted. The end of an epoch shares a piece with the beginning of the next one. A document that is longer than the
+/// context continues in the next piece, with positions from 0. Pieces have different boundaries in each epoch. If a
+/// dataset is shorter than the context, a piece contains several epochs.
 ///
-/// The pieces whose first token is in epoch e are shuffled among themselves. A Permutation of their indices, drawn from
-/// (seed, e), maps global sequence i to a piece. The order is not stored. Making a sequence takes O(log documents) time
+/// The pieces whose first token is in epoch e are shuffled among themselves: a Permutation of their indices, drawn from
+/// (seed, e), maps a global sequence to a piece. The order is not stored. Making a sequence takes O(log documents) time
 /// for each of its documents.
 class ShuffledSequences final : public Source {
  public:
-  /// Throws Error(data) if the dataset has no token. context >= 1.
+  /// Throws Error(data) if the dataset has no tokens. `context` must be at least 1.
   ShuffledSequences(std::shared_ptr<const TokenDataset> dataset, int64_t context, Packing packing, uint64_t seed);
 
   int64_t context() const override { return context_; }
@@ -55,12 +56,12 @@ class ShuffledSequences final : public Source {
   uint64_t seed_;
 };
 
-/// Visits the endless stream epoch 0, epoch 1, ... from its beginning. The documents of each epoch are in an order
-/// drawn from (seed, epoch). A document's sequences follow each other, so a long document fills consecutive batches.
-/// Stores two numbers per document for each of two epochs.
+/// Visits the endless stream of epochs 0, 1, ... from its beginning. In each epoch, the documents are in an order that
+/// is drawn from (seed, epoch). The sequences of a document follow each other, so a long document fills consecutive
+/// batches. For two epochs, two numbers per document are stored.
 class ShuffledDocuments final : public Source {
  public:
-  /// Throws Error(data) if the dataset has no token. context >= 1.
+  /// Throws Error(data) if the dataset has no tokens. `context` must be at least 1.
   ShuffledDocuments(std::shared_ptr<const TokenDataset> dataset, int64_t context, Packing packing, uint64_t seed);
 
   int64_t context() const override { return context_; }
@@ -69,7 +70,8 @@ class ShuffledDocuments final : public Source {
   void fill(int64_t index, const Row& row) const override;
 
  private:
-  // The documents of one epoch in their order, and their starts in the epoch.
+  // The documents of one epoch in their order. starts[i] is the position in the epoch, in tokens, at which documents[i]
+  // begins.
   struct Order {
     int64_t epoch;
     std::vector<int64_t> documents;
@@ -83,15 +85,15 @@ class ShuffledDocuments final : public Source {
   Packing packing_;
   uint64_t seed_;
   mutable std::mutex mutex_;                                      // guards orders_
-  mutable std::array<std::shared_ptr<const Order>, 2> orders_{};  // orders of the last even and the last odd epoch
+  mutable std::array<std::shared_ptr<const Order>, 2> orders_{};  // orders of the latest even and the latest odd epoch
 };
 
-/// Visits the documents once, in file order: for held-out text. Every token that has a predecessor (if isolated: in its
-/// document) is a target exactly once. The last sequence is padded with the last id of the vocabulary (the mask token,
-/// which is not text). The padding is a separate document whose targets are ignored.
+/// Visits the documents once, in file order, for held-out text. Every token that has a predecessor (if documents are
+/// isolated, in the same document) is a target exactly once. The last sequence is padded with the last id of the
+/// vocabulary (the mask token, which is not text). The padding is a separate document whose targets are ignored.
 class SequentialSource final : public Source {
  public:
-  /// Throws Error(data) if the dataset has fewer than 2 tokens, because nothing can be predicted.
+  /// Throws Error(data) if the dataset has fewer than 2 tokens, because then nothing can be predicted.
   SequentialSource(std::shared_ptr<const TokenDataset> dataset, int64_t context, Packing packing);
 
   int64_t context() const override { return context_; }

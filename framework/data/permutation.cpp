@@ -7,12 +7,12 @@
 namespace hexad::data {
 namespace {
 
-// Four rounds hide every structure of a large domain (Luby and Rackoff). Small domains need more.
+// Four rounds hide all structure of a large domain (Luby and Rackoff). Small domains need more rounds.
 constexpr uint64_t rounds = 8;
 
 uint64_t ceiling_of_root(uint64_t n) {
   auto root = static_cast<uint64_t>(std::sqrt(static_cast<double>(n)));
-  while (root * root > n) --root;  // the double may be too large, because it has only 53 bits
+  while (root * root > n) --root;  // the double may be too large, because its precision is 53 bits
   while (root * root < n) ++root;
   return root;
 }

@@ -1,4 +1,4 @@
-// Pseudo-random order of 0 ... n - 1 that is computed, not stored.
+// Pseudo-random order of 0 ... n - 1 that is computed instead of stored.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace hexad::data {
 
-/// A keyed permutation in O(1) memory and, on average, O(1) time. It is a Feistel network with Philox as its round
-/// function. Its halves are numbers below a and b, where a b is the least product of about equal factors with a b >= n.
-/// A value outside [0, n) goes through the network again until it is inside. Source: Black, Rogaway, "Ciphers with
-/// arbitrary finite domains", CT-RSA 2002 (generalized Feistel cipher and cycle walking).
+/// A keyed permutation that needs O(1) memory and, on average, O(1) time. It is a Feistel network with Philox as its
+/// round function. Its halves are numbers below a and below b, where a b is the smallest product of about equal factors
+/// that is at least n. A result outside [0, n) is permuted again until it is inside. Source: Black, Rogaway, "Ciphers
+/// with arbitrary finite domains", CT-RSA 2002 (generalized Feistel cipher and cycle walking).
 class Permutation {
  public:
-  /// Permutes 0 ... count - 1. The order depends only on `random` and `count`. count >= 0.
+  /// Permutes 0 ... count - 1. The order depends only on `random` and `count`. `count` must not be negative.
   Permutation(int64_t count, base::Philox random);
 
-  /// Returns the number at `index`. Throws std::logic_error unless 0 <= index < count.
+  /// Returns the number at position `index`. Throws std::logic_error unless 0 <= index < count.
   int64_t operator()(int64_t index) const;
 
  private:

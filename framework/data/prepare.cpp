@@ -50,7 +50,7 @@ InputRules rules_of(const PrepareOptions& o) {
   return {o.inputs, o.output, o.include, o.exclude, o.follow_links, o.binary};
 }
 
-// Visits all documents of all files. The text of one file is in memory at a time.
+// Visits all documents of all files, with the text of only one file in memory at a time.
 class Corpus {
  public:
   Corpus(const PrepareOptions& options, const Progress& progress)
@@ -61,7 +61,7 @@ class Corpus {
 
   const InputFiles& inputs() const { return inputs_; }
 
-  /// Calls f(file, contents). `f` may change the recorded properties of the file.
+  /// Calls f(file, contents) for each file. `f` may change the recorded properties of the file.
   template <class F>
   void for_each_file(std::string_view stage, F&& f) {
     int64_t done = 0;
@@ -73,7 +73,7 @@ class Corpus {
       progress_({stage, done, total_bytes_});
     }
   }
-  /// Calls f for each document of one file, including empty ones.
+  /// Calls `f` for each document of one file, also for empty ones.
   void for_each_document_of(const InputFile& file, std::string_view contents, const TakeDocument& f,
                             const TakeProblem& bad) const {
     if (file.form == TextForm::text) return data::for_each_document(contents, options_.split, f);
@@ -86,7 +86,7 @@ class Corpus {
     };
     for_each_json_text(file.form, contents, file.path, options_.jsonl_key, take, bad);
   }
-  /// Calls `f` for each document that is not empty.
+  /// Calls `f` for each document that is not empty, in all files.
   template <class F>
   void for_each_document(std::string_view stage, F&& f) {
     for_each_file(stage, [&](const InputFile& file, std::string_view contents) {
@@ -104,8 +104,9 @@ class Corpus {
   int64_t total_bytes_ = 0;
 };
 
-// Rule for held-out documents: the hash is below `threshold`. The threshold is the requested fraction of all hashes,
-// moved just enough that neither part is empty, because a small corpus has few documents.
+// Rule that selects held-out documents: those whose hash is below `threshold`. The threshold is the requested fraction
+// of all hashes. If one part would be empty, because a small corpus has few documents, the threshold is moved just
+// enough.
 struct HeldOutRule {
   uint64_t threshold = 0;
 
@@ -116,7 +117,7 @@ struct Scan {
   Digest inputs;
   int64_t empty_documents = 0;
   HeldOutRule held_out;
-  std::vector<std::string> unnamed_json;  // files that are probably JSON lines, but have another ending
+  std::vector<std::string> unnamed_json;  // files that are probably JSON lines but whose name has another ending
 };
 
 // Collects the problems of one file.
@@ -154,7 +155,7 @@ Scan scan(Corpus& corpus, const PrepareOptions& options) {
     inputs.add(&digest, sizeof digest);
     file.form = form_of(file.path, contents, options.jsonl_key);
     if (is_unnamed_json(file.form, contents, options.jsonl_key)) result.unnamed_json.push_back(file.path);
-    if (file.form != TextForm::text) {  // the same bytes in another form are other documents
+    if (file.form != TextForm::text) {  // the same bytes in another form contain other documents
       const Digest key = digest_of(options.jsonl_key);
       inputs.add(&key, sizeof key);
     }
@@ -194,8 +195,8 @@ std::unique_ptr<Tokenizer> choose_tokenizer(const PrepareOptions& options, Corpu
   if (options.tokenizer == "bytes") return make_byte_tokenizer();
   if (options.tokenizer != "bpe") {
     if (base::file_problem(options.tokenizer) == "no such file")
-      fail(ExitCode::data, options.tokenizer, ": there is no such file; --tokenizer takes bpe, bytes or the path of a ",
-           "tokenizer.json");
+      fail(ExitCode::data, options.tokenizer,
+           ": there is no such file; --tokenizer: expected bpe, bytes or the path of a tokenizer.json");
     return load_tokenizer(options.tokenizer);
   }
   BpeTrainer trainer;
@@ -231,7 +232,8 @@ class PartWriter {
 
 std::string percent(double share) { return fmt::format("{:.3g}%", 100 * share); }
 
-// Warns if the held-out part is too small for a meaningful loss, or is a large share of the text.
+// Adds a warning if the held-out part is too small for a meaningful loss, or is too large or small a fraction of the
+// text.
 void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std::vector<std::string>& warnings) {
   constexpr int64_t few_tokens = 2000;
   const PreparedPart& part = s.heldout;

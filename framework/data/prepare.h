@@ -1,4 +1,4 @@
-// Preparation of a dataset from text files: tokenizer.json, train.hxd, heldout.hxd and summary.json in one folder.
+// Preparation of a dataset from text files: tokenizer.json, train.hxd, heldout.hxd and summary.json in a folder.
 #pragma once
 
 #include <cstdint>
@@ -12,60 +12,62 @@
 
 namespace hexad::data {
 
-/// Names of files in a prepared folder.
+/// Names of the files in a prepared folder.
 inline constexpr std::string_view tokenizer_file_name = "tokenizer.json";
 inline constexpr std::string_view train_file_name = "train.hxd";
-inline constexpr std::string_view heldout_file_name = "heldout.hxd";  // absent if nothing is held out
+inline constexpr std::string_view heldout_file_name = "heldout.hxd";  // missing if nothing is held out
 inline constexpr std::string_view summary_file_name = "summary.json";
 
 struct PrepareOptions {
-  std::vector<std::string> inputs;  // files and folders, see InputRules; files in `output` are skipped
-  std::string output;               // a folder; created if missing
-  std::string tokenizer = "bpe";    // "bytes", "bpe" (trained on documents not held out), or a tokenizer file
-  int32_t vocab_size = 4096;        // size of a bpe tokenizer, including special ids
+  std::vector<std::string> inputs;  // files and folders (see InputRules); files in `output` are skipped
+  std::string output;               // folder; created if it does not exist
+  std::string tokenizer = "bpe";    // "bytes", "bpe" (trained on the documents that are not held out), or the path of a
+                                    // tokenizer file
+  int32_t vocab_size = 4096;        // number of ids of a bpe tokenizer, including the special ids
   DocumentSplit split;
-  double heldout = 0.02;           // fraction of documents, chosen by a hash of the text: equal documents stay together
-  std::string jsonl_key = "text";  // key of the text in files of JSON objects; each object is a document
-  bool binary = false;             // also takes files that are not UTF-8 text
-  bool force = false;              // replaces a different dataset in `output`
+  double heldout = 0.02;           // fraction of documents; they are selected by a hash of their text, so equal
+                                   // documents are in the same part
+  std::string jsonl_key = "text";  // key of the text in JSON objects, each of which is a document
+  bool binary = false;             // true: files that are not UTF-8 text are also taken
+  bool force = false;              // true: a different dataset in `output` is replaced
   std::vector<std::string> include = {}, exclude = {};  // see InputRules
   bool follow_links = false;
 };
 
 struct PreparedPart {
   int64_t documents = 0;
-  int64_t tokens = 0;      // includes one end-of-document per document
-  int64_t text_bytes = 0;  // bytes of the documents' text
+  int64_t tokens = 0;      // number of tokens, including one end-of-document per document
+  int64_t text_bytes = 0;  // bytes of the text of the documents
   std::string fingerprint;
 
   bool operator==(const PreparedPart&) const = default;
 };
 
 struct PrepareSummary {
-  int64_t files = 0;            // files with text
-  int64_t empty_documents = 0;  // documents of white space only, which are left out
-  int32_t vocab_size = 0;       // less than requested if the text has too few repeated pairs
+  int64_t files = 0;            // number of files with text
+  int64_t empty_documents = 0;  // number of documents that contain only white space, which are skipped
+  int32_t vocab_size = 0;       // smaller than requested if the text has too few pairs that occur more than once
   std::string tokenizer;        // fingerprint of the tokenizer
   PreparedPart train, heldout;
-  bool skipped = false;  // true if all files were already there, made from the same inputs and options
-  InputFiles inputs;     // files taken and files left out
+  bool skipped = false;  // true if all files existed already, made from the same inputs with the same options
+  InputFiles inputs;     // files that were taken and files that were skipped
   std::vector<std::string> warnings;
 
   double bytes_per_token() const;
 };
 
 struct PrepareProgress {
-  std::string_view stage;  // "reading", "training the tokenizer", "encoding"
+  std::string_view stage;  // "reading", "training the tokenizer" or "encoding"
   int64_t done_bytes;
   int64_t total_bytes;
 };
 
-/// Prepares a dataset. Files in `output` stay unchanged until all new files are on disk; then the new files replace
-/// them together. Needs memory for the largest input file.
-/// Throws Error(usage): bad options, missing inputs, or, unless forced, a dataset in `output` that was made from other
-/// text or with other options.
-/// Throws Error(data): unreadable or empty inputs, or inputs that are not text, with file and byte or line, for all
-/// files together.
+/// Prepares a dataset. Existing files in `output` do not change until all new files are on disk; then the new files
+/// replace them together. Needs enough memory for the largest input file.
+/// Throws Error(usage): wrong options, missing inputs, or, unless forced, a dataset in `output` that was made from
+/// other text or with other options.
+/// Throws Error(data): inputs that are unreadable, empty or not text, with the file and the byte or line, for all files
+/// together.
 /// Throws Error(resource): the output cannot be written.
 PrepareSummary prepare(
     const PrepareOptions& options,

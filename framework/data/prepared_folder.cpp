@@ -27,14 +27,14 @@ std::string in(const std::string& folder, std::string_view name) {
   return (std::filesystem::path(folder) / name).string();
 }
 
-// True if `path` exists. A link counts as existing even if its target is missing.
+// True if `path` exists. A link exists even if its target does not.
 bool is_there(const std::string& path) {
-  std::error_code error;  // if a path cannot be examined, writing to it fails too and reports the reason
+  std::error_code error;  // if the path cannot be examined, writing to it also fails and reports the reason
   return std::filesystem::exists(std::filesystem::symlink_status(path, error));
 }
 
 std::string text_of(const Json& json, int indent = -1) {
-  return json.dump(indent, ' ', true, Json::error_handler_t::replace);  // names of files may not be UTF-8
+  return json.dump(indent, ' ', true, Json::error_handler_t::replace);  // names of files may contain invalid UTF-8
 }
 
 Json to_json(const PreparedPart& part) {
@@ -44,7 +44,7 @@ Json to_json(const PreparedPart& part) {
           {"fingerprint", part.fingerprint}};
 }
 
-// Returns the paths of files with text, grouped by the form of the files.
+// Returns the paths of the files with text, grouped by form.
 Json taken(const InputFiles& files) {
   Json json = Json::object();
   for (const InputFile& file : files.taken)
@@ -59,7 +59,7 @@ Json without_text(const InputFiles& files) {
   return json;
 }
 
-// Returns the paths, grouped by the reason.
+// Returns the paths of the skipped files, grouped by reason.
 Json not_taken(const InputFiles& files) {
   Json json = Json::object();
   for (const SkippedFile& file : files.skipped)
@@ -67,7 +67,7 @@ Json not_taken(const InputFiles& files) {
   return json;
 }
 
-// Returns the settings by their names on the command line, without settings that have no effect.
+// Returns the settings by their names on the command line. Settings that have no effect are omitted.
 Json settings(const PrepareOptions& o) {
   Json used = {{"--tokenizer", o.tokenizer},
                {"--heldout", o.heldout},
@@ -84,7 +84,7 @@ PreparedPart part_of(const std::string& path) {
   return {dataset.documents(), dataset.tokens(), dataset.text_bytes(), dataset.fingerprint().to_string()};
 }
 
-// Returns the summary in `folder`; null if there is no readable one.
+// Returns the summary in `folder`; null if it does not exist or cannot be read.
 Json summary_in(const std::string& folder) {
   try {
     return Json::parse(read_file(in(folder, summary_file_name), largest_summary));
@@ -95,7 +95,7 @@ Json summary_in(const std::string& folder) {
   }
 }
 
-// Returns the time of writing: "2026-11-23 06:52 UTC".
+// Returns the time at which a file was last written, for example "2026-11-23 06:52 UTC".
 std::string written_at(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return "at an unknown time";
@@ -108,14 +108,15 @@ std::string differences(const Json& before, const PrepareOptions& options) {
   std::vector<std::string> found;
   const Json now = settings(options);
   for (const auto& [key, value] : now.items()) {
-    if (!before["settings"].contains(key)) continue;  // it had no effect, or an older program wrote the summary
+    // The setting had no effect, or an older program wrote the summary.
+    if (!before["settings"].contains(key)) continue;
     const Json old = before["settings"][key];
     if (old != value) found.push_back(cat(key, " ", text_of(old), " -> ", text_of(value)));
   }
   return found.empty() ? "the text" : fmt::format("{}", fmt::join(found, ", "));
 }
 
-// Returns a sentence that describes the contents of `folder`.
+// Returns a sentence about the dataset in `folder`.
 std::string description(const std::string& folder, const Json& summary) try {
   const auto tokens = [&](const char* part) { return summary.at(part).at("tokens").get<int64_t>(); };
   std::string sources;

@@ -1,5 +1,5 @@
-// Summary of a prepared folder: its inputs and options. It prevents making the same dataset twice and overwriting a
-// different one.
+// Summary of a prepared folder: its inputs and options. It prevents a dataset from being made twice and a different
+// dataset from being overwritten.
 #pragma once
 
 #include <array>
@@ -12,21 +12,23 @@
 
 namespace hexad::data {
 
-/// Names of all files of a prepared folder. A reader opens the first file first.
+/// Names of all files of a prepared folder. Readers open the first of them first.
 inline constexpr std::array<std::string_view, 4> prepared_file_names{train_file_name, tokenizer_file_name,
                                                                      heldout_file_name, summary_file_name};
 
-/// Returns a digest of the requested dataset: equal requests make equal datasets. `inputs` is the digest of the text.
+/// Returns a digest of the requested dataset: equal requests result in equal datasets. `inputs` is the digest of the
+/// text.
 Digest request_digest(const PrepareOptions& options, Digest inputs);
 
-/// Returns the text of summary.json, which lists every file that was taken or left out.
+/// Returns the text of summary.json, which lists every file that was taken or skipped.
 std::string summary_json(const PrepareOptions& options, Digest request, const PrepareSummary& summary);
 
-/// Returns the result of an earlier run of the same request, if all its files still exist undamaged.
+/// Returns the result of an earlier run of the same request if all of its files still exist undamaged; otherwise
+/// nullopt.
 std::optional<PrepareSummary> earlier_run(const PrepareOptions& options, Digest request);
 
-/// Throws Error(usage) if the folder holds a dataset, or part of one, from a different request. Accepts a damaged
-/// dataset of the same request, which is then made again.
+/// Throws Error(usage) if the folder contains a dataset, or a part of one, from a different request. A damaged dataset
+/// of the same request is accepted and will be made again.
 void refuse_to_replace(const PrepareOptions& options, Digest request);
 
 }  // namespace hexad::data

@@ -34,7 +34,7 @@ Character character_at(std::string_view text, size_t i) {
   return symbol ? Character{Kind::other, 3} : Character{byte_kinds[byte(i)], 1};
 }
 
-// Returns the end of the run of `kind` that starts at `i`; at most `limit`.
+// Returns the end of the run of characters of kind `kind` that begins at `i`, but at most `limit`.
 size_t run_end(std::string_view text, size_t i, Kind kind, size_t limit) {
   limit = std::min(limit, text.size());
   while (i < limit) {
@@ -45,7 +45,7 @@ size_t run_end(std::string_view text, size_t i, Kind kind, size_t limit) {
   return i;
 }
 
-// Returns the length of a contraction ("'s", "'ll", ...) at the start of `text`, or 0.
+// Returns the length of a contraction ("'s", "'ll", ...) at the start of `text`; 0 if there is none.
 size_t contraction(std::string_view text) {
   for (std::string_view suffix : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}) {
     if (!text.starts_with(suffix)) continue;

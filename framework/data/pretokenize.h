@@ -1,4 +1,4 @@
-// Division of text into pieces. Byte-pair merges happen only inside a piece.
+// Division of text into pieces. Byte pairs are merged only within a piece.
 #pragma once
 
 #include <cstddef>
@@ -9,20 +9,20 @@
 
 namespace hexad::data {
 
-/// Maximum bytes of a piece. It bounds the length of tokens, and keeps the time of encoding a megabyte of one letter
-/// linear.
+/// Maximum bytes of a piece. It limits the length of tokens, and keeps encoding time linear in the length of the text,
+/// even if all letters are the same.
 inline constexpr size_t longest_piece = 128;
 
-/// Returns the length of the first piece of non-empty `text`, at least 1. Follows GPT-2's rules, except that digits are
-/// grouped by three. A piece is one of:
-/// - a word, a number or a run of punctuation, each with at most one space before it;
+/// Returns the length in bytes of the first piece of `text`, which must not be empty. The rules are those of GPT-2,
+/// except that digits are grouped by three. A piece is one of:
+/// - a word, a number or a run of punctuation, each preceded by at most one space;
 /// - one of 's 't 're 've 'm 'll 'd;
-/// - a run of white space, whose last space goes to the next piece.
-/// The rules use bytes, so invalid UTF-8 needs no special case. A byte above 127 is a letter, except in U+2000..U+2BFF
-/// (dashes, quotes, arrows, box drawing).
+/// - a run of white space, without a last space that belongs to the next piece.
+/// The rules apply to bytes, so invalid UTF-8 needs no special case. A byte above 127 counts as a letter, except in
+/// U+2000..U+2BFF (dashes, quotes, arrows, box drawing).
 size_t first_piece(std::string_view text);
 
-/// Calls f(piece) for all pieces in order. Their concatenation is `text`.
+/// Calls f(piece) for all pieces, in order. Their concatenation equals `text`.
 template <class F>
 void for_each_piece(std::string_view text, F&& f) {
   while (!text.empty()) {
@@ -32,7 +32,7 @@ void for_each_piece(std::string_view text, F&& f) {
   }
 }
 
-/// Hash of pieces. It allows searching a map by string_view without making a string.
+/// Hash of pieces. With it, a map can be searched by string_view without making a string.
 struct PieceHash : std::hash<std::string_view> {
   using is_transparent = void;
 };

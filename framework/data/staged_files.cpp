@@ -53,7 +53,7 @@ void StagedFiles::remove_leftovers() const {
 StagedFiles::~StagedFiles() {
   std::error_code ignored;
   fs::remove_all(stage_, ignored);
-  if (made_) fs::remove(folder_, ignored);  // removes the folder only if it is empty
+  if (made_) fs::remove(folder_, ignored);  // fails if the folder is not empty
 }
 
 std::string StagedFiles::in(std::string_view name) const { return (fs::path(folder_) / name).string(); }
@@ -84,7 +84,7 @@ void StagedFiles::commit(std::span<const std::string_view> names) {
       if (fs::exists(path(*name))) move(path(*name), in(*name));
   } catch (...) {
     undo();
-    fs::remove(replaced_, error);  // removes the folder only if all files have been moved back
+    fs::remove(replaced_, error);  // fails unless all files have been moved back
     throw;
   }
   sync_folder(folder_);

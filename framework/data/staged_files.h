@@ -1,4 +1,4 @@
-// Several files of a folder that are replaced together.
+// Files of a folder that are replaced together.
 #pragma once
 
 #include <span>
@@ -8,24 +8,24 @@
 
 namespace hexad::data {
 
-/// Writes new files to a subfolder of `folder` and moves them into place at commit(). Until then, and after any
-/// failure, the files of `folder` are unchanged.
+/// New files are written to a subfolder of `folder`, and commit() moves them to their final names. Until then, and
+/// after any failure, the files in `folder` do not change.
 class StagedFiles {
  public:
-  /// Creates `folder` if it is missing, and removes unfinished files of a killed process. Throws Error(resource).
-  /// Throws Error(usage) if such a process left old files that it had moved out of place.
+  /// Creates `folder` if it does not exist, and removes unfinished files of a process that was killed. Throws
+  /// Error(resource) if this fails, and Error(usage) if such a process left old files that it had moved away.
   explicit StagedFiles(std::string folder);
   ~StagedFiles();
   StagedFiles(const StagedFiles&) = delete;
   StagedFiles& operator=(const StagedFiles&) = delete;
 
-  /// Returns the path at which to write the file that commit() will call `name`.
+  /// Returns the path to which the file must be written that commit() will call `name`.
   std::string path(std::string_view name) const;
 
-  /// Replaces the files `names`: removes the old files in this order, then moves the new files into place in the
-  /// opposite order. If a name has no new file, its old file is only removed. All old files are removed before the
-  /// first new file appears. A reader that opens the first name before the others therefore finds all old files, all
-  /// new files, or none. Throws Error(resource) after moving the old files back.
+  /// Replaces the files `names`. First moves all old files away, in the order of `names`; then moves the new files into
+  /// place, in the opposite order. If there is no new file of a name, the old one is only removed. A reader that opens
+  /// the file of the first name before the others therefore finds all old files, all new files, or none. If this fails,
+  /// moves the old files back and throws Error(resource).
   void commit(std::span<const std::string_view> names);
 
  private:

@@ -1,4 +1,4 @@
-// Random tokens for benchmarks without a corpus.
+// Random tokens, for benchmarks without text.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace hexad::data {
 
-/// An endless stream of ids drawn uniformly from [0, vocab_size). Every sequence is one document. The loss cannot fall
-/// below ln(vocab_size).
+/// An endless source of ids drawn uniformly from [0, vocab_size). Every sequence is one document. No model can achieve
+/// a loss below ln(vocab_size).
 class SyntheticSource final : public Source {
  public:
   SyntheticSource(int64_t vocab_size, int64_t context, uint64_t seed);

@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-/// True if eight bytes are ASCII without a zero byte. This fast test accepts nearly all bytes of most texts.
+/// True if all eight bytes are ASCII and none is zero. This fast test accepts nearly all bytes of most texts.
 bool is_plain(const char* eight_bytes) {
   constexpr uint64_t ones = 0x0101010101010101, high_bits = 0x8080808080808080;
   uint64_t word = 0;
@@ -21,7 +21,7 @@ bool is_plain(const char* eight_bytes) {
   return ((word | (word - ones)) & high_bits) == 0;
 }
 
-/// Returns the position of the first byte that is not text, or the size.
+/// Returns the position of the first byte that is not text; the size of `text` if there is none.
 size_t first_bad(std::string_view text) {
   size_t i = 0;
   while (i < text.size()) {
@@ -36,7 +36,8 @@ size_t first_bad(std::string_view text) {
   return i;
 }
 
-/// Returns "UTF-16LE" or a similar name, from a byte order mark or from zero bytes at alternating positions.
+/// Returns an encoding such as "UTF-16LE", recognised by a byte order mark or by zero bytes at every second position;
+/// empty if there is none.
 std::string_view wide_encoding(std::string_view text) {
   if (text.starts_with("\xff\xfe\0\0"sv)) return "UTF-32LE";
   if (text.starts_with("\0\0\xfe\xff"sv)) return "UTF-32BE";
@@ -46,7 +47,7 @@ std::string_view wide_encoding(std::string_view text) {
   size_t zeros[2] = {0, 0};
   for (size_t i = 0; i < head.size(); ++i)
     if (head[i] == '\0') ++zeros[i % 2];
-  const size_t many = head.size() / 4;  // half of the even or of the odd positions
+  const size_t many = head.size() / 4;  // half of the even, or of the odd, positions
   if (head.size() < 8 || zeros[0] + zeros[1] <= many) return {};
   if (zeros[0] == 0) return "UTF-16LE";
   if (zeros[1] == 0) return "UTF-16BE";

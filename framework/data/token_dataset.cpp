@@ -15,7 +15,7 @@ int64_t contents_bytes(const DatasetHeader& h) {
   return h.tokens * (h.bytes_per_id + (h.has_loss_mask ? 1 : 0)) + (h.documents + 1) * int64_t{sizeof(int64_t)};
 }
 
-// Returns id `i` of ids stored in `bytes_per_id` bytes each.
+// Returns id `i` of ids that are stored in `bytes_per_id` bytes each.
 int32_t id_at(const char* bytes, int bytes_per_id, int64_t i) {
   if (bytes_per_id == 2) {
     uint16_t id = 0;
@@ -58,7 +58,7 @@ void TokenDataset::read_header() {
   if (header_.vocab_size < 1 || header_.vocab_size > INT32_MAX) {
     refuse("vocabulary of ", header_.vocab_size, " ids, expected 1 to ", INT32_MAX);
   }
-  // Bounds the counts, so that the sizes below do not overflow.
+  // Limits the counts, so that the sizes computed below cannot overflow.
   const auto in_file = [&](int64_t n) { return n >= 0 && n <= file_.size(); };
   if (!in_file(header_.tokens) || !in_file(header_.documents) || header_.text_bytes < 0) {
     refuse("truncated or damaged: ", header_.tokens, " tokens in ", header_.documents, " documents of ",

@@ -17,18 +17,19 @@ namespace hexad::data {
 using base::AtomicFile;
 using base::FileWork;
 
-/// Writes a dataset document by document. The file appears when finish() returns.
+/// Writes a dataset document by document. The file exists under its name only after finish().
 class TokenDatasetWriter {
  public:
-  /// Stores ids in 2 bytes if `vocab_size` is at most 65536, otherwise in 4. If `has_loss_mask`, every document needs a
-  /// mask.
+  /// Ids are stored in 2 bytes if `vocab_size` is at most 65536, otherwise in 4 bytes. If `has_loss_mask` is true,
+  /// every document must have a mask.
   TokenDatasetWriter(std::string path, int64_t vocab_size, Digest tokenizer, bool has_loss_mask = false);
 
-  /// Appends a document. `text_bytes` is the size of its text. loss_mask[i] = 0 excludes token i from the training
-  /// targets. Throws std::logic_error for an id outside the vocabulary or a mask of another length.
+  /// Appends a document. `text_bytes` is the size of its text. If loss_mask[i] is 0, token i is not a training target.
+  /// Throws std::logic_error if an id is outside the vocabulary or the mask has another length.
   void add_document(std::span<const int32_t> ids, int64_t text_bytes, std::span<const uint8_t> loss_mask = {});
 
-  /// Writes header and offsets and moves the file to its final name. Returns its fingerprint. Throws Error(resource).
+  /// Writes the header and the offsets, and moves the file to its final name. Returns its fingerprint. Throws
+  /// Error(resource) if the file cannot be written.
   Digest finish();
 
  private:
@@ -39,41 +40,43 @@ class TokenDatasetWriter {
   std::vector<uint8_t> loss_mask_;
 };
 
-/// Checks of the reader in addition to the header, the exact file size and the offsets.
+/// Checks that the reader makes in addition to those of the header, the exact file size and the offsets.
 enum class DatasetCheck : uint8_t {
-  everything,  // reads the file once to check the digest of its contents and the range of all ids (about 1 s per 4 GB)
+  everything,  // reads the whole file once to check the digest of its contents and the range of all ids (about 1 s per
+               // 4 GB)
   structure,   // no further check; each id is checked when it is read
 };
 
 struct DatasetOpenOptions {
   DatasetCheck check = DatasetCheck::everything;
-  std::optional<Digest> expected = std::nullopt;  // fingerprint stored in a checkpoint
-  FileWork work = {};                             // records progress of reads while the file is opened
+  std::optional<Digest> expected = std::nullopt;  // fingerprint that is stored in a checkpoint
+  FileWork work = {};                             // receives the progress of reads while the file is opened
 };
 
-/// A dataset open for reading. Every length, offset and id is checked before it is used. Thread-safe.
+/// A dataset that is open for reading. Every length, offset and id is checked before it is used. Thread-safe.
 class TokenDataset {
  public:
-  /// Throws Error(data) naming `path` and the problem.
+  /// Opens a dataset. Throws Error(data) that names `path` and the problem.
   explicit TokenDataset(std::string path, const DatasetOpenOptions& options = {});
 
   const std::string& path() const { return file_.path(); }
   int64_t tokens() const { return header_.tokens; }
-  /// Number of documents, including empty ones, which are legal.
+  /// Returns the number of documents, including empty ones, which are legal.
   int64_t documents() const { return header_.documents; }
   int64_t text_bytes() const { return header_.text_bytes; }
   int64_t vocab_size() const { return header_.vocab_size; }
-  /// Bytes of an id in the file: 2 or 4.
+  /// Returns the bytes of an id in the file: 2 or 4.
   int bytes_per_id() const { return header_.bytes_per_id; }
   bool has_loss_mask() const { return header_.has_loss_mask != 0; }
   Digest tokenizer() const { return header_.tokenizer; }
   Digest fingerprint() const { return header_.header; }
-  /// Returns documents() + 1 token offsets in ascending order: the first is 0, the last is tokens().
+  /// Returns documents() + 1 token offsets in ascending order. The first is 0, and the last is tokens().
   std::span<const int64_t> offsets() const { return offsets_; }
 
-  /// Fills `out` with the ids from token `first`. Throws Error(data) if the file shrank or an id is out of range.
+  /// Fills `out` with the ids from token `first` on. Throws Error(data) if the file has become shorter or an id is out
+  /// of range.
   void read_ids(int64_t first, std::span<int32_t> out) const;
-  /// Like read_ids(), for the loss mask (1 = may be a target). A dataset without a mask gives ones.
+  /// Like read_ids(), for the loss mask (1: the token may be a target). If the dataset has no mask, all values are 1.
   void read_loss_mask(int64_t first, std::span<uint8_t> out) const;
 
  private:

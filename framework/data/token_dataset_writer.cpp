@@ -16,7 +16,7 @@ TokenDatasetWriter::TokenDatasetWriter(std::string path, int64_t vocab_size, Dig
   header_.has_loss_mask = has_loss_mask ? 1 : 0;
   header_.vocab_size = vocab_size;
   header_.tokenizer = tokenizer;
-  file_.append(&header_, sizeof header_);  // reserves the place of the header; finish() writes its values
+  file_.append(&header_, sizeof header_);  // reserves space for the header, whose values finish() writes
 }
 
 void TokenDatasetWriter::add_document(std::span<const int32_t> ids, int64_t text_bytes,

@@ -14,7 +14,7 @@ using Json = nlohmann::json;
 
 constexpr std::string_view format_name = "hexad-tokenizer";
 constexpr int64_t format_version = 1;
-constexpr int64_t largest_file = int64_t{64} << 20;  // fits a million merges; a larger file is not a tokenizer
+constexpr int64_t largest_file = int64_t{64} << 20;  // enough for a million merges; a larger file is not a tokenizer
 
 Json body_of(const TokenizerContents& contents) {
   Json merges = Json::array();
@@ -22,8 +22,8 @@ Json body_of(const TokenizerContents& contents) {
   return {{"format", format_name}, {"version", format_version}, {"kind", contents.kind}, {"merges", merges}};
 }
 
-// Parses a tokenizer file. The digest is checked last, so that another kind or version of file is named as such and not
-// as "damaged".
+// Parses a tokenizer file. The digest is checked last, so that a file of another kind or version is reported as such
+// and not as damaged.
 struct Reader {
   const std::string& path;
   const Json& json;
@@ -71,7 +71,7 @@ TokenizerContents read_tokenizer_file(const std::string& path) {
     fail(ExitCode::data, path, ": format is '", format, "', expected '", format_name, "'");
   }
   if (const Json& version = reader.at("version"); version != format_version) {
-    // dump() recurses, so it must not be called on arrays or objects of an untrusted file.
+    // dump() is recursive, so it must not be called for arrays or objects of an untrusted file.
     fail(ExitCode::data, path, ": version is ", version.is_number() ? version.dump() : "not a number", ", expected ",
          format_version);
   }

@@ -1,4 +1,4 @@
-// The tokenizer file: JSON with format, version, kind, merges and a digest of the rest.
+// The tokenizer file: JSON with format, version, kind, merges, and a digest of these.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace hexad::data {
 
-/// A merge of two tokens: adjacent tokens `left` and `right` become one new token.
+/// A merge: adjacent tokens `left` and `right` become one new token.
 struct Merge {
   int32_t left;
   int32_t right;
@@ -17,7 +17,7 @@ struct Merge {
   bool operator==(const Merge&) const = default;
 };
 
-/// The complete state of a tokenizer: encode() and decode() depend on nothing else.
+/// The complete state of a tokenizer, which determines encode() and decode().
 struct TokenizerContents {
   std::string kind;           // "bytes" or "bpe"
   std::vector<Merge> merges;  // in order of priority; merge i makes id 256 + i
@@ -25,11 +25,12 @@ struct TokenizerContents {
   Digest digest() const;
 };
 
-/// Writes a tokenizer file. Throws Error(resource).
+/// Writes a tokenizer file. Throws Error(resource) if this fails.
 void write_tokenizer_file(const std::string& path, const TokenizerContents& contents);
 
-/// Reads a tokenizer file. Throws Error(data) naming `path` and the problem. Problems are: not JSON, another format, a
-/// newer version, missing or mistyped keys, a merge of ids that do not exist yet, a wrong digest.
+/// Reads a tokenizer file. Throws Error(data) that names `path` and the problem: it is not JSON, has another format or
+/// a newer version, keys are missing or have a wrong type, a merge refers to ids that do not exist yet, or the digest
+/// is wrong.
 TokenizerContents read_tokenizer_file(const std::string& path);
 
 }  // namespace hexad::data

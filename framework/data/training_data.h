@@ -1,4 +1,5 @@
-// Opens the datasets of a recipe's `data` section and checks that they fit each other and the model.
+// Opens the datasets of a recipe's section `data` and checks that they are consistent with each other and with the
+// model.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +18,24 @@ namespace hexad::data {
 struct TrainingData {
   std::shared_ptr<const Source> train;
   std::shared_ptr<const Source> heldout = nullptr;       // null if nothing is held out
-  std::shared_ptr<const Tokenizer> tokenizer = nullptr;  // null if the source is a registered one
-  std::vector<std::string> missing_heldout = {};         // missing files; their datasets have no held-out part
-  std::vector<Digest> fingerprints = {};  // one per train file, in the recipe's order; stored in checkpoints
+  std::shared_ptr<const Tokenizer> tokenizer = nullptr;  // null for a registered source
+  std::vector<std::string> missing_heldout = {};  // missing held-out files; nothing of their datasets is held out
+  std::vector<Digest> fingerprints = {};          // one for each training file, in the recipe's order
 };
 
 struct TrainingDataOptions {
-  int64_t context;     // tokens in a sequence
+  int64_t context;     // number of tokens in a sequence
   int64_t vocab_size;  // size of the model's vocabulary; at least that of the tokenizer
   uint64_t seed = 0;
-  std::optional<std::vector<Digest>> expected = std::nullopt;  // fingerprints stored in a checkpoint
-  FileWork work = {};                                          // records progress of reads
+  std::optional<std::vector<Digest>> expected = std::nullopt;  // fingerprints that are stored in a checkpoint
+  FileWork work = {};                                          // receives the progress of reads
 };
 
-/// Opens the data of `config`. `sources` holds the sources that data.source may name; their errors are passed on.
-/// Throws Error(data), naming the file, in these cases: a file is missing or damaged; a dataset was made with another
-/// tokenizer than that of its folder or mixture, or has more ids; a file changed since the checkpoint.
-/// Throws Error(usage) if the model's vocabulary is smaller than the tokenizer's. Throws it also if the masked-LM
-/// objective is used with a dataset that has a loss mask.
+/// Opens the data of `config`. `sources` contains the sources that data.source may name; their errors are passed on.
+/// Throws Error(data) that names the file if a file is missing, damaged, or changed since the checkpoint, or if a
+/// dataset was made with another tokenizer than that of its folder or mixture, or has more ids than it.
+/// Throws Error(usage) if the model's vocabulary is smaller than the tokenizer's, or if the masked-LM objective is used
+/// with a dataset that has a loss mask.
 TrainingData open_training_data(const DataConfig& config, const TrainingDataOptions& options,
                                 const Sources& sources = {});
 

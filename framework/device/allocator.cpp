@@ -17,7 +17,7 @@ namespace hexad::device {
 namespace {
 
 constexpr size_t alignment = 64;
-// Extra bytes, because prefetching products read up to one vector past the end.
+// Padding, in bytes, because products prefetch up to one vector beyond the end of a block.
 constexpr int64_t slack = 64;
 
 }  // namespace
@@ -94,7 +94,7 @@ void Allocator::count(int64_t bytes, Category category) {
 }
 
 void Allocator::recategorise(int64_t bytes, Category from, Category to) {
-  if (bytes == 0) return;  // there is no block of 0 bytes
+  if (bytes == 0) return;  // a request of 0 bytes allocates no block
   std::lock_guard lock(mutex_);
   count_locked(-bytes, from);
   count_locked(bytes, to);

@@ -1,4 +1,4 @@
-// Caching allocator with accounting by category.
+// Interface of allocators that count memory by category, and the allocator of host memory.
 #pragma once
 
 #include <cstddef>
@@ -12,34 +12,35 @@
 
 namespace hexad::device {
 
-/// Allocates blocks aligned to 64 bytes (a cache line, an AVX-512 register). Thread-safe, because threads of lanes free
-/// blocks.
+/// Allocates blocks that are aligned to 64 bytes, the size of a cache line and of an AVX-512 register. Thread-safe,
+/// because the threads of lanes also free blocks.
 class Allocator {
  public:
   virtual ~Allocator() = default;
 
-  /// Returns at least `bytes` bytes; nullptr for 0. If there is no room, throws Error(resource) with the memory in use
-  /// by category and the largest blocks.
+  /// Allocates a block of at least `bytes` bytes; returns nullptr if `bytes` is 0. If the memory or its limit does not
+  /// suffice, throws Error(resource) with the memory in use by category and the largest blocks.
   virtual void* allocate(int64_t bytes, Category category) = 0;
   virtual void deallocate(void* block, int64_t bytes, Category category) = 0;
   /// True if the host may read and write the blocks at any time.
   virtual bool on_host() const { return true; }
 
-  /// Changes the category of a live block: a temporary that the tape saves becomes an activation.
+  /// Changes the category of a live block. For example, a temporary that the tape saves becomes an activation.
   void recategorise(int64_t bytes, Category from, Category to);
-  /// Counts memory of the device that a library has taken for itself; negative: it has given memory back. A memory
-  /// limit applies to the sum of this memory and the allocator's own.
+  /// Adds `bytes` of device memory that a library allocated itself to the statistics. A negative number subtracts
+  /// memory that the library freed. A memory limit applies to the sum of this memory and the allocator's own.
   void account(int64_t bytes, Category category);
   MemoryStats stats() const;
-  /// Returns the blocks in use that take the most memory, one line per size and category: "  12 x 1.50 MiB activation".
+  /// Describes the blocks in use that occupy the most memory, one line per size and category: "  12 x 1.50 MiB
+  /// activation".
   std::string largest_blocks() const;
-  /// Resets the peaks to the current use. Called once per step.
+  /// Resets the peaks to the current use. Call it once per step.
   void reset_peaks();
 
  protected:
-  void count(int64_t bytes, Category category);     // negative bytes: freed
-  void hold(int64_t bytes);                         // sets MemoryStats::held; call it under the mutex
-  int64_t accounted() const { return accounted_; }  // sum of account(); call it under the mutex
+  void count(int64_t bytes, Category category);     // a negative number counts freed bytes
+  void hold(int64_t bytes);                         // sets MemoryStats::held; requires the mutex
+  int64_t accounted() const { return accounted_; }  // sum of all account() calls; requires the mutex
   mutable std::mutex mutex_;
 
  private:
@@ -57,19 +58,20 @@ class Allocator {
   };
   MemoryStats stats_;
   int64_t accounted_ = 0;
-  std::unordered_map<Size, int64_t, SizeHash> live_;  // number of blocks in use
+  std::unordered_map<Size, int64_t, SizeHash> live_;  // number of blocks in use, by size and category
 };
 
-/// Returns the size taken from the system for a block of `bytes`: rounded up to eighths of a power of two, at least
-/// 512. At most 12.5% is wasted, and blocks of slightly varying sizes (experts) can be reused.
+/// Returns the bytes that are allocated from the system for a block of `bytes` bytes: rounded up to eighths of a power
+/// of two, at least 512. Above 512 bytes, at most 12.5% is wasted, and blocks of slightly different sizes (experts) can
+/// reuse each other's memory.
 int64_t block_size(int64_t bytes);
 
-/// Keeps freed blocks by size class (eighths of a power of two) and reuses them. Cached blocks are returned to the
-/// system if a new block would exceed `limit`.
+/// Caches freed blocks by size class (eighths of a power of two) and reuses them. If a new block would exceed `limit`,
+/// first returns the cached blocks to the system.
 class CachingAllocator final : public Allocator {
  public:
-  /// `limit` in bytes; 0: none. `poison` fills new blocks with NaN bits, so that reads of uninitialised memory become
-  /// visible.
+  /// `limit` is in bytes; 0 means no limit. `poison` fills new blocks with NaN bits, which make reads of uninitialised
+  /// memory visible.
   explicit CachingAllocator(int64_t limit = 0, bool poison = false) : limit_(limit), poison_(poison) {}
   ~CachingAllocator() override;
 
@@ -82,7 +84,7 @@ class CachingAllocator final : public Allocator {
   void trim_locked();
   int64_t limit_;
   bool poison_;
-  int64_t held_ = 0;  // bytes taken from the system, in use or cached
+  int64_t held_ = 0;  // bytes allocated from the system, in use or cached
   std::map<int64_t, std::vector<void*>> cached_;
 };
 

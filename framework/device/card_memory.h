@@ -1,4 +1,4 @@
-// Memory of a card before a context allocates from it.
+// Memory of a card that is available before a context allocates any.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,15 @@
 namespace hexad::device {
 
 struct CardMemory {
-  std::string id;         // unique id of the card, independent of this process's numbering
+  std::string id;         // identifies the card independently of this process's numbering
   std::string name;       // "NVIDIA H100 80GB HBM3"
-  int64_t available = 0;  // bytes that no process has allocated
+  int64_t available = 0;  // bytes that are allocated by no process
 };
 
-/// Returns the memory of the GPU of the rank at index `place` of its node. Throws Error with the reason if a context on
-/// a GPU cannot be made.
+/// Returns the memory of the card that belongs to the rank at index `place` of its node. Throws Error with the reason
+/// if no context can be made on that card.
 CardMemory cuda_card_memory(int place);
-/// Returns the bytes of GPU `ordinal` of this process that no process has allocated.
+/// Returns the bytes of card `ordinal`, in this process's numbering, that are allocated by no process.
 int64_t cuda_available_memory(int ordinal);
 
 }  // namespace hexad::device

@@ -40,7 +40,7 @@ DeviceContext::DeviceContext(const Options& options)
 }
 
 DeviceContext::~DeviceContext() {
-  host_stream_.reset();  // first, because its remaining work may use this context
+  host_stream_.reset();  // destroyed first, because its remaining work may use this context
   std::lock_guard lock(life_->mutex_);
   life_->over_ = true;
 }

@@ -1,4 +1,5 @@
-// Device resources of one rank: memory, streams, lanes. They are per rank, because ranks may be threads of one process.
+// Device resources of one rank: memory, streams, lanes. Each rank has its own, because ranks may be threads of one
+// process.
 #pragma once
 
 #include <array>
@@ -25,38 +26,38 @@ class DeviceContext {
   DeviceContext& operator=(const DeviceContext&) = delete;
 
   DeviceKind kind() const { return kind_; }
-  /// True if the host may read and write the memory of tensors, and kernels have finished when their launch returns.
+  /// True if the host may access the memory of tensors, and kernels have finished when their launch returns.
   bool on_host() const { return kind_ == DeviceKind::cpu; }
   /// True if launches are asynchronous, so that the host should avoid waiting for results.
   bool runs_ahead() const { return runs_ahead_; }
-  /// Returns the meta run; null if tensors have memory.
+  /// Returns the meta run of a meta device; null on other devices.
   MetaRun* meta() const { return meta_.get(); }
   std::string description() const { return backend_->description(); }
   const std::shared_ptr<Allocator>& allocator() const { return allocator_; }
-  /// Returns the allocator of offloaded memory. Created at first use, because most runs offload nothing.
+  /// Returns the allocator of offloaded memory. It is created at the first call, because most runs offload nothing.
   const std::shared_ptr<Allocator>& offload_allocator();
   Stream& stream(Lane lane) { return *lanes_[base::ordinal(lane)]; }
   Stream& compute() { return stream(Lane::compute); }
   /// True if each lane except compute has its own thread.
   bool lanes_have_threads() const { return by_themselves_; }
-  /// Sets whether lanes have threads. Nothing may be in flight in these lanes.
+  /// Sets whether each lane except compute has its own thread. These lanes must have no pending work.
   void run_lanes_on_threads(bool wanted);
 
-  /// Copies memory. All copies between host and device use this function (see Backend).
+  /// Copies memory as Backend::copy describes. All copies between host and device use this function.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) { backend_->copy(stream, to, from, bytes); }
   void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) { backend_->fill(stream, to, byte, bytes); }
 
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) { return backend_->host_buffer(bytes); }
-  /// Keeps all memory of host_buffer() and all offloaded memory until the end of this context. Use it if work of the
-  /// device waits for other ranks. Freeing such memory would block the host until all work of the device is done, but
+  /// Defers the release of all host_buffer() and offloaded memory until this context is destroyed. Required if work of
+  /// the device waits for other ranks: freeing such memory blocks the host until all work of the device is done, while
   /// the other ranks may be waiting for this host.
   void keep_host_memory() { backend_->keep_host_memory(); }
 
-  /// Returns the stream for host work that follows device work. Its thread waits for the device, so that the caller
-  /// need not. Created at first use.
+  /// Returns a stream for host work that follows device work. The thread of this stream waits for the device in place
+  /// of the caller. It is created at the first call.
   Stream& host_stream();
-  /// Lifetime guard for callbacks that may outlive this context. during() runs `use` and keeps the context alive
-  /// meanwhile. It returns false, without running `use`, if the context has been destroyed.
+  /// Lifetime guard for callbacks that may outlive this context. If the context still exists, during() keeps it alive
+  /// while it runs `use`, and returns true. Otherwise it returns false without running `use`.
   class Life {
    public:
     bool during(const std::function<void()>& use);
@@ -68,21 +69,21 @@ class DeviceContext {
   };
   const std::shared_ptr<Life>& life() const { return life_; }
 
-  /// Returns the context for small data that ranks exchange: this context if it is on the host, otherwise its own host
-  /// context.
+  /// Returns the context in which ranks exchange small data: this context if it is on the host, otherwise a separate
+  /// CPU context that this one owns.
   DeviceContext& host();
 
-  /// Number of reads of device memory for which the host waited, by name (read_to_host). Empty if the host can read the
-  /// memory of tensors.
+  /// Number of times that the host waited to read device memory, by the name passed to read_to_host(). Empty if the
+  /// host can read the memory of tensors.
   using HostReads = std::map<std::string, int64_t, std::less<>>;
   const HostReads& host_reads() const { return host_reads_; }
-  /// Returns the host reads since the last call, and resets them.
+  /// Returns the counts of host_reads() since the previous call, and resets them.
   HostReads take_host_reads() { return std::exchange(host_reads_, {}); }
   void count_host_read(std::string_view name);
 
-  /// Returns the timeline of the rank's thread, for traces.
+  /// Returns the log of the rank thread's time spans, for traces.
   SpanLog& spans() { return spans_; }
-  /// Returns the bytes in use by category, including offloaded memory.
+  /// Returns the bytes in use by category. Offloaded memory is included.
   std::array<int64_t, category_count> used_memory() const;
 
  private:
@@ -101,18 +102,18 @@ class DeviceContext {
 };
 
 /// Location of a tensor: a handle to the rank's context. The context must outlive every tensor made through it. The
-/// memory of tensors has shared ownership and may be freed after the context is destroyed.
+/// memory of a tensor is owned by the tensor's handles and may be freed after the context is destroyed.
 class Device {
  public:
   Device() = default;
-  Device(DeviceContext& context) : context_(&context) {}  // implicit conversion: a context is a device
+  Device(DeviceContext& context) : context_(&context) {}  // implicit: a context converts to a location
   DeviceKind kind() const { return context_->kind(); }
   bool on_host() const { return context_->on_host(); }
   /// True unless the device is a meta device, whose tensors have no memory.
   bool has_memory() const { return context_->meta() == nullptr; }
   /// True if launches are asynchronous (DeviceContext::runs_ahead).
   bool runs_ahead() const { return context_->runs_ahead(); }
-  /// Returns the context of DeviceContext::host() as a location.
+  /// Returns the location that corresponds to DeviceContext::host().
   Device host() const { return context_->host(); }
   DeviceContext& context() const { return *context_; }
   bool operator==(const Device&) const = default;

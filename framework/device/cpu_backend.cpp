@@ -1,5 +1,5 @@
-// The CPU as a device. Its memory is host memory, kernels run on the calling thread, and offloaded tensors are in
-// files.
+// The CPU as a device. Its memory is host memory, kernels run on the calling thread, and offloaded tensors are stored
+// in files.
 #include <cstring>
 #include <thread>
 

@@ -1,4 +1,4 @@
-// Kinds of device that a rank can compute on.
+// Kinds of device on which a rank can compute.
 #pragma once
 
 #include <array>
@@ -9,13 +9,13 @@
 namespace hexad::device {
 
 /// Kind of device.
-/// cpu: runs kernels on the calling thread.
-/// cuda: queues kernels on the device, whose memory the host cannot read.
-/// emulated: computes like `cpu` but behaves like `cuda`, to find errors in GPU code on machines without a GPU.
-/// meta: computes nothing and has no memory. Tensors have shapes, and the allocator counts bytes. Recipes cannot choose
-/// it.
+/// cpu: kernels run on the calling thread.
+/// cuda: kernels are queued on an NVIDIA card, whose memory the host cannot access.
+/// emulated: computes like `cpu` but behaves like `cuda`. It reveals errors of GPU code on machines without a GPU.
+/// meta: tensors have shapes but no memory, nothing is computed, and the allocator counts bytes. Not available in
+/// recipes.
 enum class DeviceKind : uint8_t { cpu, cuda, emulated, meta };
-/// Returns the names of the kinds that a recipe may choose.
+/// Returns the kinds that a recipe may choose, with their names.
 constexpr auto enum_names(DeviceKind) {
   return std::to_array<std::pair<DeviceKind, std::string_view>>(
       {{DeviceKind::cpu, "cpu"}, {DeviceKind::cuda, "cuda"}, {DeviceKind::emulated, "emulated"}});

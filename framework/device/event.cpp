@@ -11,7 +11,7 @@ class Event::State {
  public:
   std::mutex mutex;
   std::condition_variable changed;
-  bool done = false, expected = false;  // state of the host's part
+  bool done = false, expected = false;  // state of the host's part: completed; a thread waits for it
   std::exception_ptr error;
   std::function<void()> wait_hook;
   std::vector<std::shared_ptr<const void>> owned;
@@ -68,7 +68,7 @@ void Event::keep(std::shared_ptr<const void> owner) const {
 
 namespace {
 
-// Waits without throwing. Continuations read the error from the event itself.
+// Waits without throwing, because continuations read the error from the event itself.
 void wait_quietly(const std::shared_ptr<const DeviceMark>& mark) {
   if (!mark) return;
   try {
@@ -95,7 +95,7 @@ void Event::then(std::function<void()> f) const {
 
 void complete(const std::shared_ptr<Event::State>& state, std::exception_ptr error,
               std::shared_ptr<const DeviceMark> rest) {
-  std::vector<std::shared_ptr<const void>> owned;  // destroyed outside the lock, because they may free tensors
+  std::vector<std::shared_ptr<const void>> owned;  // destroyed outside the lock, because the owners may free tensors
   std::vector<std::function<void()>> continuations;
   {
     std::lock_guard lock(state->mutex);
@@ -128,7 +128,7 @@ void follow(const std::shared_ptr<Event::State>& state, const Event& event) {
   event.then([state, event] {
     std::exception_ptr error;
     try {
-      event.wait();  // the event is done, so this only rethrows its error
+      event.wait();  // does not block, because the event is done; rethrows its error
     } catch (...) {
       error = std::current_exception();
     }

@@ -9,19 +9,19 @@
 
 namespace hexad::device {
 
-/// Set of free ranges, in which neighbours are merged. Takes elements from the start of the smallest range that is
-/// large enough; the rest of this range stays free. Time grows with the logarithm of the number of ranges.
+/// Set of free ranges, in which adjacent ranges are merged. take() uses the start of the smallest range that is large
+/// enough; the rest of that range stays free. Every operation takes time logarithmic in the number of ranges.
 class FreeRanges {
  public:
-  /// Takes `size` elements and returns their start; nullopt if no range is large enough.
+  /// Allocates `size` elements and returns the index of the first; nullopt if no range is large enough.
   std::optional<int64_t> take(int64_t size);
-  /// Frees `size` elements from `begin`, which must not be free.
+  /// Frees `size` elements from index `begin`, which must not be free.
   void give(int64_t begin, int64_t size);
-  /// Takes exactly these elements, which must be free.
+  /// Allocates the `size` elements from index `begin`, which must be free.
   void take(int64_t begin, int64_t size);
   /// Returns the free ranges: begin -> size.
   const std::map<int64_t, int64_t>& ranges() const { return by_begin_; }
-  /// Takes the whole free range that ends at `end` and returns its start; returns `end` if there is no such range.
+  /// Allocates the whole free range that ends at `end` and returns its begin; returns `end` if there is no such range.
   int64_t take_tail(int64_t end);
 
  private:

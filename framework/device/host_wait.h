@@ -1,4 +1,4 @@
-// Names of a host thread's waits for a device.
+// Names of the waits of host threads for a device.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace hexad::device {
 
-/// Names what this thread waits for during the lifetime of the object. Profilers show the wait as a range. Objects of
-/// one thread nest; the innermost name counts.
+/// During the lifetime of the object, names the wait of the calling thread. Profilers show the wait as a range. Objects
+/// of one thread nest; the innermost name applies.
 class HostWait {
  public:
   explicit HostWait(std::string name);
@@ -17,7 +17,7 @@ class HostWait {
   HostWait(const HostWait&) = delete;
   HostWait& operator=(const HostWait&) = delete;
 
-  /// Returns the innermost name on this thread; empty if there is none.
+  /// Returns the innermost name on the calling thread; empty if there is none.
   static std::string_view current();
 
  private:

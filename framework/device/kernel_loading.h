@@ -3,10 +3,10 @@
 
 namespace hexad::device {
 
-/// Makes a card's kernels load when this process opens its first card instead of at the first launch of each kernel.
-/// Loading may wait for all work of the card, and thus for other ranks, which may be waiting for this rank. Call it
-/// before anything uses a card, in processes whose ranks exchange tensors. A value of CUDA_MODULE_LOADING in the
-/// environment is kept. Does nothing in a program that is built without CUDA.
+/// Makes CUDA load all kernels when this process opens its first card, not each kernel at its first launch. Loading a
+/// kernel may wait for all work of the card. That work may wait for other ranks, which may be waiting for this rank.
+/// Call it before any use of a card, in processes whose ranks exchange tensors. Has no effect if CUDA_MODULE_LOADING is
+/// set in the environment, or in a program built without CUDA.
 void load_kernels_at_start();
 
 }  // namespace hexad::device

@@ -10,7 +10,8 @@
 
 namespace hexad::device {
 
-/// In-order queues of the MoE schedules: traffic between nodes, traffic inside a node, copies, and computation.
+/// Queues of a rank: traffic between nodes, traffic inside a node, copies, and computation. Each runs its work in
+/// order.
 enum class Lane : uint8_t { inter, intra, copy, compute };
 constexpr auto enum_names(Lane) {
   return std::to_array<std::pair<Lane, std::string_view>>(

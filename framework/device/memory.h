@@ -10,8 +10,8 @@
 
 namespace hexad::device {
 
-/// Category of an allocation. Peaks are reported by category.
-/// `connection` is memory that a library takes for itself to connect ranks: NCCL's buffers.
+/// Category of an allocation. Memory in use and its peaks are reported by category.
+/// `connection` is memory that a library allocates itself to connect ranks: NCCL's buffers.
 enum class Category : uint8_t {
   parameter,
   gradient,
@@ -25,10 +25,10 @@ enum class Category : uint8_t {
 inline constexpr int category_count = 8;
 std::string_view name_of(Category category);
 
-/// Bytes in use and their peaks. `peak_total` is the peak of the sum, which is at most the sum of the peaks. The
-/// offload category is outside device memory and not part of `total`. `held` is the memory taken from the device's
-/// driver for `total`, used or unused; 0 if it is not counted. Memory that libraries took (Allocator::account) belongs
-/// to both.
+/// Bytes in use and their peaks. `peak_total` is the peak of the sum, which is at most the sum of the peaks. `total`
+/// does not include the offload category, which is outside device memory. `held` is the memory allocated from the
+/// device's driver, used or unused; 0 if it is not measured. Memory that libraries allocated (Allocator::account) is
+/// part of `total` and of `held`.
 struct MemoryStats {
   std::array<int64_t, category_count> used{}, peak{};
   int64_t total = 0, peak_total = 0;
@@ -36,10 +36,10 @@ struct MemoryStats {
 
   int64_t used_in(Category c) const { return used[base::ordinal(c)]; }
   int64_t peak_in(Category c) const { return peak[base::ordinal(c)]; }
-  /// Returns the unused share of the held memory at the peak: gaps between blocks, or cached blocks. 0 if `held` is not
-  /// counted.
+  /// Returns the fraction of the held memory that was unused at its peak: gaps between blocks, or cached blocks. 0 if
+  /// `held` is not measured.
   double fragmentation() const;
-  std::string table() const;  // one line per category, for out-of-memory messages
+  std::string table() const;  // one line per category, for messages about exhausted memory
 };
 
 }  // namespace hexad::device

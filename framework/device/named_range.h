@@ -5,8 +5,8 @@
 
 namespace hexad::device {
 
-/// Names the device work that this thread issues during the lifetime of the range, for profilers (NVTX, in programs
-/// built with CUDA). Ranges of one thread nest. Costs almost nothing without a profiler.
+/// Labels the device work that this thread issues during the lifetime of the range, for profilers (NVTX; only in
+/// programs built with CUDA). Ranges of one thread nest. A range costs almost nothing if no profiler is attached.
 class NamedRange {
  public:
   explicit NamedRange(const std::string& name);

@@ -23,7 +23,7 @@ OffloadArena::OffloadArena(const std::string& folder) : folder_(folder) {
   file_ = mkstemp(name.data());
   if (file_ < 0)
     base::fail(base::ExitCode::resource, "cannot create an offload file in '", folder, "': ", std::strerror(errno));
-  unlink(name.c_str());  // the file disappears when this process ends, for any reason
+  unlink(name.c_str());  // the file is deleted when this process ends, for any reason
 }
 
 OffloadArena::~OffloadArena() {
@@ -53,7 +53,7 @@ void* OffloadArena::allocate(int64_t bytes, Category category) {
 int64_t OffloadArena::place(int64_t size) {
   if (const auto offset = free_.take(size)) return *offset;
   const int64_t offset = free_.take_tail(end_), more = offset + size - end_;
-  // posix_fallocate, not ftruncate: a full disk must cause an error here, not SIGBUS at the first write.
+  // posix_fallocate, not ftruncate: if the disk is full, this call fails, not the first write (with SIGBUS).
   if (const int error = posix_fallocate(file_, end_, more)) {
     if (offset < end_) free_.give(offset, end_ - offset);
     base::fail(base::ExitCode::resource, "offload file in '", folder_, "' of ", end_, " bytes cannot grow by ", more,

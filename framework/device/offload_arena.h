@@ -1,4 +1,4 @@
-// File-backed memory for offloaded activations (the CPU's replacement for a GPU's host memory).
+// File-backed memory for offloaded activations on a CPU. (On a GPU, they are offloaded to host memory.)
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace hexad::device {
 
-/// Allocates blocks in one unlinked file in `folder`, mapped shared, so that the operating system may write them to
-/// disk and drop them from memory. Sizes vary from step to step, like the rows of experts. Therefore freed blocks are
-/// merged with free neighbours, and a block takes the smallest free range that is large enough. If there is none, the
-/// file grows.
+/// Allocates blocks in one unlinked file in `folder`. The file is mapped as shared, so that the operating system may
+/// write its pages to disk and drop them from memory. Freed blocks are merged with free neighbours, because sizes vary
+/// from step to step, like the rows of experts. A block is placed in the smallest free range that is large enough; if
+/// there is none, the file grows.
 class OffloadArena : public Allocator {
  public:
-  /// Throws Error(resource) if no file can be created in the folder.
+  /// Throws Error(resource) if no file can be created in `folder`.
   explicit OffloadArena(const std::string& folder);
   ~OffloadArena() override;
   OffloadArena(const OffloadArena&) = delete;
@@ -22,7 +22,7 @@ class OffloadArena : public Allocator {
 
   void* allocate(int64_t bytes, Category category) override;
   void deallocate(void* block, int64_t bytes, Category category) override;
-  /// Returns the length of the file, which never shrinks.
+  /// Returns the length of the file in bytes. It never shrinks.
   int64_t file_bytes() const;
 
  private:

@@ -64,7 +64,7 @@ Span::~Span() {
   try {
     log_.end(at_);
   } catch (...) {
-    // The device has failed. The exception that unwinds through this span reports the cause.
+    // The device has failed, and the exception that leaves this span reports the cause.
   }
 }
 

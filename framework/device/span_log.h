@@ -1,4 +1,4 @@
-// Spans of a rank's thread and samples of memory use, for traces.
+// Time spans of a rank's thread and samples of its memory use, for traces.
 #pragma once
 
 #include <array>
@@ -14,23 +14,23 @@ namespace hexad::device {
 
 class DeviceContext;
 
-/// Time spans of a rank. Only the rank's thread may use it. Records nothing before start(); recording costs almost
-/// nothing.
+/// Log of a rank's time spans. Only the rank's thread may use it. Before start(), nothing is recorded and a span costs
+/// almost nothing.
 class SpanLog {
  public:
-  /// A span, in seconds of base::now(). Spans are in the order of their begins; a span may be inside another.
+  /// A span; times are in seconds of base::now(). Spans are sorted by begin, and a span may enclose others.
   struct Recorded {
     std::string name;
     double begin = 0, end = 0;
-    int32_t around = -1;  // number of the innermost span that was open when this span began; -1: none
+    int32_t around = -1;  // index of the innermost span that was open when this span began; -1: none
   };
   struct Sample {
     double time = 0;
-    std::array<int64_t, category_count> used{};  // bytes
+    std::array<int64_t, category_count> used{};  // bytes in use, by category
   };
   struct Records {
     std::vector<Recorded> host;
-    /// Spans as executed by the device's compute queue, one for each span of the host; empty if kernels run on the
+    /// Spans in the time of the device's compute queue, one for each span of the host. Empty if kernels run on the
     /// host.
     std::vector<Recorded> device;
     std::vector<Sample> memory;
@@ -42,11 +42,11 @@ class SpanLog {
 
   bool recording() const { return recording_; }
   void start();
-  /// Waits for the device and returns the records. Spans that are still open end now.
+  /// Waits for the device, stops recording and returns the records. Ends the spans that are still open.
   Records stop();
-  /// Records the memory in use.
+  /// Records the memory in use at this time.
   void sample();
-  /// Returns the number of the last begun span that is still open; -1: none.
+  /// Returns the index of the innermost open span; -1: none.
   int32_t innermost() const { return open_.empty() ? -1 : static_cast<int32_t>(open_.back()); }
 
  private:
@@ -59,14 +59,15 @@ class SpanLog {
   bool recording_ = false;
   int64_t recordings_ = 0;
   Records records_;
-  std::vector<size_t> open_;                 // numbers of open spans, in the order of their begins
-  std::vector<std::array<Event, 2>> marks_;  // marks of the spans in records_.device
+  std::vector<size_t> open_;                 // indices of the open spans, outermost first
+  std::vector<std::array<Event, 2>> marks_;  // begin and end marks of the spans in records_.device
 };
 
-/// A span from construction to destruction, if the log is recording at construction.
+/// A span from the construction to the destruction of this object. Recorded only if the log is recording at
+/// construction.
 class Span {
  public:
-  /// The span is called `name`, followed by a space and `what` unless `what` is empty.
+  /// The span's name is `name`, followed by a space and `what` if `what` is not empty.
   Span(SpanLog& log, std::string_view name, std::string_view what = {});
   ~Span();
   Span(const Span&) = delete;
@@ -74,7 +75,7 @@ class Span {
 
  private:
   SpanLog& log_;
-  int64_t recording_ = 0;  // number of the log's recording; 0: none
+  int64_t recording_ = 0;  // number of the log's recording in which this span began; 0: none
   size_t at_ = 0;
 };
 

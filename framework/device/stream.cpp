@@ -32,7 +32,7 @@ class WorkerStream final : public Stream {
 
   void run(std::function<void()> work) override {
     push([this, work = std::move(work)] {
-      if (!error_) work();  // after a failure, the rest of the queue is skipped and every event has the error
+      if (!error_) work();  // after a failure, the remaining work is skipped and all later events get its error
     });
   }
 
@@ -71,7 +71,7 @@ class WorkerStream final : public Stream {
       } catch (...) {
         if (!error_) error_ = std::current_exception();
       }
-      work = nullptr;  // frees the objects of the closure outside the lock
+      work = nullptr;  // destroys the closure's objects outside the lock
       lock.lock();
     }
   }

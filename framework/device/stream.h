@@ -1,4 +1,4 @@
-// In-order queues of work.
+// Queues that run work in order.
 #pragma once
 
 #include <functional>
@@ -9,32 +9,32 @@
 
 namespace hexad::device {
 
-/// Runs work in the order in which it was appended. On the CPU, an inline stream (the compute stream) runs work
-/// immediately on the calling thread. The other lanes can, on request, have threads that run their work. The streams of
-/// other devices are queues of the device: kernels are launched into them, and the host runs ahead.
+/// Runs work in the order in which it was appended. On the CPU, the compute stream is inline: it runs work immediately
+/// on the calling thread. The other lanes are inline too, or run their work on a thread each. On other devices, a
+/// stream is a queue of the device: kernels are launched into it, and the host does not wait for them.
 class Stream {
  public:
   virtual ~Stream() = default;
 
-  /// Appends host work. An exception of the work is rethrown by the next wait for an event of this stream; an inline
-  /// stream throws it directly. A device's queue does not accept host work and throws std::logic_error.
+  /// Appends host work. If the work throws, the next wait for an event of this stream rethrows the exception; an inline
+  /// stream throws it directly. The queue of a device does not accept host work and throws std::logic_error.
   virtual void run(std::function<void()> work) = 0;
-  /// Delays work that is appended after this call until `event` is done. A device's queue waits for events of its
-  /// device without blocking the caller; for a host event the caller blocks.
+  /// Delays all work that is appended after this call until `event` is done. The queue of a device waits for events of
+  /// the same device without blocking the caller; a host event blocks the caller.
   virtual void wait(const Event& event) = 0;
   /// Returns an event that is done when all work appended so far is done.
   virtual Event record() = 0;
-  /// Like record(); on a device's queue, the mark also records the time at which the device passed it.
+  /// Like record(). On the queue of a device, the event also records the time at which the device passed it.
   virtual Event record_timed() { return record(); }
-  /// True if work is done when run() returns.
+  /// True if run() returns only after the work is done.
   virtual bool runs_at_once() const { return false; }
-  /// True if this is a device's queue.
+  /// True if this stream is a queue of a device.
   virtual bool on_device() const { return false; }
-  /// Blocks the caller until the stream is empty.
+  /// Blocks the caller until all work appended so far is done.
   void synchronize() { record().wait(); }
 };
 
-/// A stream that runs work immediately. Its wait() blocks the caller.
+/// A stream that runs work immediately. wait() blocks the caller.
 class InlineStream final : public Stream {
  public:
   void run(std::function<void()> work) override { work(); }
@@ -43,8 +43,8 @@ class InlineStream final : public Stream {
   bool runs_at_once() const override { return true; }
 };
 
-/// Makes a stream with one thread that runs work in order. The thread sleeps while there is no work, so that it does
-/// not slow down other threads.
+/// Makes a stream whose own thread runs work in order. The thread sleeps while there is no work, so that it does not
+/// slow other threads down.
 std::unique_ptr<Stream> make_worker_stream(const std::string& thread_name);
 
 }  // namespace hexad::device

@@ -1,4 +1,4 @@
-// Reader of checkpoints: reads any region of any tensor, independent of the layout that wrote it.
+// Reader of checkpoints. It reads any region of any tensor, whatever layout wrote the checkpoint.
 #pragma once
 
 #include <map>
@@ -13,21 +13,21 @@
 
 namespace hexad::io {
 
-/// Checks when a checkpoint is opened. quick: every file exists and has the right length. full: every byte is correct.
-/// Bytes are always checked before they are used, so `quick` only detects damage later.
+/// Check that is made when a checkpoint is opened. quick: every file exists and has the right length. full: every byte
+/// is correct. Bytes are always checked before they are used, so `quick` only detects damage later.
 enum class Check : uint8_t { quick, full };
 
-/// One part of divided work: items index, index + of, index + 2 of, ...
+/// Items index, index + of, index + 2 of, ... of work that is divided into `of` shares.
 struct Share {
   size_t index = 0, of = 1;
 };
 
-/// A complete checkpoint, held open. During its lifetime no process on this machine removes it by retention. Two
-/// threads must not use it at the same time.
+/// A complete checkpoint, held open. During the lifetime of this object, no process on this machine removes the
+/// checkpoint by retention. Not thread-safe.
 class Checkpoint {
  public:
-  /// Throws Error(data) if the folder is not a checkpoint, is damaged, or names files outside it. `work` records
-  /// progress of reads, now and later.
+  /// Opens a checkpoint. Throws Error(data) if the folder is not a checkpoint, is damaged, or refers to files outside
+  /// of it. Progress of this and later reads is reported to `work`.
   static Checkpoint open(const std::string& folder, Check check, FileWork work = {});
 
   const std::string& folder() const { return folder_; }
@@ -35,17 +35,18 @@ class Checkpoint {
   int64_t step() const { return manifest_.run.step; }
 
   bool contains(std::string_view name, Kind kind) const { return find(name, kind) != nullptr; }
-  /// Throws Error(data) if there is no such tensor.
+  /// Returns the record of a tensor. Throws Error(data) if the checkpoint does not contain it.
   const TensorRecord& record(std::string_view name, Kind kind) const;
 
-  /// Assembles `region` of the global tensor from the pieces that overlap it, after checking their digests. Throws
-  /// Error(data) naming file and tensor if a piece is damaged or if the region is not inside the tensor.
+  /// Reads `region` of the global tensor from the pieces that overlap it, after checking their digests. If a piece is
+  /// damaged or the region is not inside the tensor, throws Error(data) that names the file and the tensor.
   Tensor read(std::string_view name, Kind kind, const Region& region, Device device,
               Category category = Category::parameter);
   /// Reads the whole tensor.
   Tensor read(std::string_view name, Kind kind, Device device, Category category = Category::parameter);
 
-  /// Checks every byte of every shard, or of a share of the shards. Throws Error(data) naming the file and the tensor.
+  /// Checks every byte of all shards, or of a share of the shards. If one is wrong, throws Error(data) that names the
+  /// file and the tensor.
   void verify(Share share = {});
 
  private:
@@ -63,10 +64,10 @@ class Checkpoint {
   Manifest manifest_;
   FileWork work_;
   std::map<size_t, SafetensorsFile> shards_;          // shards opened so far
-  std::set<std::pair<size_t, std::string>> checked_;  // pieces with a correct digest: shard, stored name
+  std::set<std::pair<size_t, std::string>> checked_;  // (shard, stored name) of pieces with a correct digest
 };
 
-/// Throws Error(data) unless `path` is a regular file and not a link. `about` ends the message.
+/// Throws Error(data) unless `path` is a regular file and not a link. `about` is appended to the message.
 void require_regular_file(const std::string& path, std::string_view about = {});
 
 }  // namespace hexad::io

@@ -88,11 +88,11 @@ CheckpointStore::Scan CheckpointStore::scan(Check check) const {
     } catch (const Error& error) {
       std::error_code gone;
       if (!fs::exists(path(step), gone) && !gone) continue;
-      if (error.code() != ExitCode::data) throw;  // such as out of memory; the checkpoint may be good
+      if (error.code() != ExitCode::data) throw;  // for example out of memory; the checkpoint may be good
       scan.problems.push_back(error.what());
     }
   }
-  // Sorts by order of saving, not by step, because a run may have returned to an earlier step.
+  // In the order of saving and not by step, because a run may have returned to an earlier step.
   std::ranges::sort(scan.good, std::greater{}, [](const Checkpoint& c) { return c.manifest().sequence; });
   return scan;
 }
@@ -191,7 +191,7 @@ int64_t CheckpointStore::next_sequence() const {
 
 void CheckpointStore::clean() const {
   for (const std::string& name : names_in(folder_)) {
-    if (!name.starts_with(prefix) && !name.starts_with("latest")) continue;  // not a file of the store
+    if (!name.starts_with(prefix) && !name.starts_with("latest")) continue;  // not a file of this store
     const std::string path = folder_ + "/" + name;
     std::error_code error;
     if (name.ends_with(unfinished_suffix)) {
@@ -222,7 +222,7 @@ void CheckpointStore::retain() const {
           std::any_of(found.good.begin(), found.good.begin() + static_cast<std::ptrdiff_t>(kept), is_step);
       if (!keep && (good || step < newest)) expendable.push_back(step);
     }
-  }  // releases the locks of the scan
+  }  // the locks of the scan are released here
   for (int64_t step : expendable) remove(step);
 }
 
@@ -234,7 +234,7 @@ void CheckpointStore::remove(int64_t step) const {
     lock = FileLock::take(folder + "/manifest.json", FileLock::Mode::exclusive);
     if (!lock) return;  // a reader holds the checkpoint
   }
-  // Renames first: a process killed during the removal must not leave a folder that looks like a checkpoint.
+  // Renames first: if the process is killed during the removal, no folder that looks like a checkpoint remains.
   fs::rename(folder, doomed, error);
   reach(options_.fault, "retention: renamed");
   if (!error) remove_folder(doomed, options_.work, error);

@@ -1,4 +1,4 @@
-// Finds the newest good checkpoint of a run, and removes old checkpoints.
+// Selection of the newest good checkpoint of a run, and removal of old checkpoints.
 #pragma once
 
 #include <functional>
@@ -12,64 +12,65 @@
 
 namespace hexad::io {
 
-/// Choice of the checkpoint from which a run continues.
+/// The checkpoint from which a run should continue.
 struct Resume {
   enum class Mode : uint8_t { automatic, none, step };
   Mode mode = Mode::automatic;
-  int64_t step = 0;  // used with Mode::step
+  int64_t step = 0;  // only for Mode::step
 
   /// Parses "auto", "none" or a step. Throws Error(usage) for any other text.
   static Resume parse(std::string_view text);
 };
 
 struct StoreOptions {
-  int keep = 3;  // number of complete checkpoints to keep; 0: keeps all
+  int keep = 3;  // number of complete checkpoints to keep; 0: all
   std::function<void(const std::string&)> warn = [](const std::string&) {};
   FaultHook fault;     // called at each file boundary of a save
-  FileWork work = {};  // records progress of reads, writes and removals
+  FileWork work = {};  // receives the progress of reads, writes and removals
 };
 
-/// The checkpoints in `folder`: step-00000100/, ... and `latest`, a text file for people and scripts. `latest` is only
-/// a hint and is written last. Only one rank may call functions that change files, and only while it holds the RunLock
-/// of the run.
+/// The checkpoints in a folder: step-00000100/, ..., and `latest`, a text file for people and scripts, which is only a
+/// hint and is written last. Functions that change files may be called only by one rank, and only while it holds the
+/// RunLock of the run.
 class CheckpointStore {
  public:
   explicit CheckpointStore(std::string folder, StoreOptions options = {});
 
-  /// Returns the checkpoint to continue from. Returns nullopt for `none`, and for `auto` in a run without checkpoints.
-  /// `auto` selects the newest good checkpoint. It warns about each bad checkpoint that it skips, and about a `latest`
-  /// that does not match. Throws Error(data) if all checkpoints, or the requested one, are bad, because only the user
-  /// may decide to start over.
+  /// Returns the checkpoint from which to continue; nullopt for `none`, and for `auto` if there are no checkpoints.
+  /// `auto` selects the newest good checkpoint. It warns about every bad checkpoint that it skips, and about a `latest`
+  /// that names another one. Throws Error(data) if the requested checkpoint is bad, or if all checkpoints are, because
+  /// only the user may decide to start over.
   std::optional<Checkpoint> find(const Resume& resume, Check check) const;
-  /// Like find(resume, check), but a complete checkpoint is good only if `verify` does not throw Error(data).
+  /// Like find(resume, check), but a complete checkpoint is good only if `verify` does not throw Error(data) for it.
   std::optional<Checkpoint> find(const Resume& resume, const std::function<void(Checkpoint&)>& verify) const;
-  /// Opens the checkpoint of one step. Throws Error(data).
+  /// Opens the checkpoint of step `step`. Throws Error(data) if it is missing or bad.
   Checkpoint open(int64_t step, Check check) const;
-  /// Returns the steps that have a folder, ascending; their checkpoints may be incomplete.
+  /// Returns the steps that have a folder, in ascending order. Their checkpoints may be incomplete.
   std::vector<int64_t> steps() const;
 
-  /// Removes the remains of saves that were killed. Call it before the first save.
+  /// Removes the remains of saves that were interrupted. Call it before the first save.
   void clean() const;
-  /// Removes all but the newest `keep` good checkpoints. Keeps checkpoints that any process has open, and bad
-  /// checkpoints that are newer than the newest good one. Reports failures as warnings.
+  /// Removes all good checkpoints except the newest `keep`. Checkpoints that a process has open, and bad checkpoints
+  /// that are newer than the newest good one, are kept. Failures are reported as warnings.
   void retain() const;
-  /// Renames the checkpoints after `step` to step-N.abandoned, for a run that returned to `step` (0: started over) and
-  /// will train the later steps again. Readers ignore these folders; only a later call for the same step removes them.
-  /// Also writes `step` to `latest`. Returns the new paths. Throws Error(resource).
+  /// Renames the checkpoints of steps after `step` to step-N.abandoned. For a run that returned to `step` (0: started
+  /// over) and will train the later steps again. Readers ignore these folders; only a later call for the same step
+  /// removes them. Also writes `step` to `latest`. Returns the new paths. Throws Error(resource) if a file cannot be
+  /// renamed or written.
   std::vector<std::string> abandon_after(int64_t step) const;
   /// Returns 1 + the highest sequence number of all good checkpoints.
   int64_t next_sequence() const;
 
   const std::string& folder() const { return folder_; }
   const StoreOptions& options() const { return options_; }
-  std::string path(int64_t step) const;  // "<folder>/step-00000100"
+  std::string path(int64_t step) const;  // for example "<folder>/step-00000100"
 
   struct Scan {
-    std::vector<Checkpoint> good;       // newest first: `auto` continues from the first
-    std::vector<std::string> problems;  // one per bad checkpoint, naming file and tensor
+    std::vector<Checkpoint> good;       // newest first; `auto` continues from the first
+    std::vector<std::string> problems;  // one message for each bad checkpoint, which names the file and the tensor
   };
-  /// Opens all checkpoints. A checkpoint that is removed meanwhile is neither good nor bad. Throws Error(data) if the
-  /// folder cannot be listed.
+  /// Opens all checkpoints. A checkpoint that is removed during the call is neither good nor bad. Throws Error(data) if
+  /// the folder cannot be listed.
   Scan scan(Check check) const;
 
  private:
@@ -80,7 +81,7 @@ class CheckpointStore {
   StoreOptions options_;
 };
 
-/// Suffixes of folders that are not checkpoints: unfinished, replaced and abandoned ones.
+/// Suffixes of folders that are not checkpoints.
 inline constexpr std::string_view unfinished_suffix = ".tmp";
 inline constexpr std::string_view replaced_suffix = ".replaced";
 inline constexpr std::string_view abandoned_suffix = ".abandoned";

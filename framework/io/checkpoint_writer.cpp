@@ -16,8 +16,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Returns the name of a piece, unique in the checkpoint, so that other tools can merge its shards. The name of a piece
-/// smaller than its tensor contains its region like a Python slice: "main:experts.up[0:2,0:6,0:8]".
+/// Returns the name of a piece, which is unique in the checkpoint, so that other tools can merge the shards. If a piece
+/// is smaller than its tensor, its name contains the region in the form of a Python slice, for example
+/// "main:experts.up[0:2,0:6,0:8]".
 std::string stored_name(const ShardItem& item) {
   std::string name = item.kind == Kind::parameter ? item.name : cat(name_of(item.kind), ":", item.name);
   if (item.region.size == item.shape) return name;
@@ -52,8 +53,8 @@ void CheckpointWriter::create() {
   remove_folder(unfinished_, store_.options().work, error);
   if (!error) fs::create_directories(unfinished_, error);
   if (error) fail(ExitCode::resource, unfinished_, ": cannot be created: ", error.message());
-  sync_folder(
-      fs::absolute(store_.folder()).parent_path().string());  // before the first save, the store's folder is new too
+  // Before the first save, the folder of the store is new too.
+  sync_folder(fs::absolute(store_.folder()).parent_path().string());
   reach(store_.options().fault, "folder: created");
 }
 
@@ -93,7 +94,7 @@ void CheckpointWriter::commit(const RunState& state, std::span<const std::string
   sync_folder(unfinished_);
   reach(store_.options().fault, "folder: synced");
   replace_folder();
-  if (!survives_power_cut()) return;  // older checkpoints may be all that is left after a power cut
+  if (!survives_power_cut()) return;  // after a power cut, only older checkpoints may remain
   try {
     std::error_code error;
     remove_folder(replaced_, store_.options().work, error);
@@ -119,9 +120,9 @@ void CheckpointWriter::require_visible(const Manifest& manifest) const {
 }
 
 void CheckpointWriter::replace_folder() const {
-  if (fs::exists(folder_)) {  // the run returned to an earlier step and has reached this step again
+  if (fs::exists(folder_)) {  // the run had returned to an earlier step and has reached this step again
     std::error_code error;
-    // This folder is left over from a save whose cleanup failed. If this removal fails too, so does the rename.
+    // The folder remains from a save whose cleanup failed. If it cannot be removed now either, the rename fails.
     remove_folder(replaced_, store_.options().work, error);
     rename_folder(folder_, replaced_);
     reach(store_.options().fault, "folder: old one moved aside");

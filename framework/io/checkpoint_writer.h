@@ -1,9 +1,9 @@
-// Saving of a checkpoint, completely or not at all, by many ranks. This code does not communicate; its callers do:
+// Saving of a checkpoint by many ranks, completely or not at all. This code does not communicate. Its callers must:
 //
 //     rank 0        CheckpointWriter w(store, step); w.create();
 //     -- barrier --
 //     every rank    std::string part = w.write_shard(rank, ranks, items);          if it throws, tell the other ranks
-//     -- agree whether all succeeded; gather the parts on rank 0 --
+//     -- agree whether all ranks succeeded; gather the parts on rank 0 --
 //     rank 0        w.commit(state, parts)   or   w.discard()
 #pragma once
 
@@ -15,40 +15,41 @@
 
 namespace hexad::io {
 
-/// A tensor that this rank writes. If several ranks hold the same region, the caller chooses the rank that writes it.
+/// A tensor that this rank writes. If several ranks have the same region, the caller must choose one of them to write
+/// it.
 struct ShardItem {
   std::string name;
   Kind kind;
   Shape shape;    // shape of the global tensor
-  Region region;  // region of the global tensor that `tensor` holds
+  Region region;  // region of the global tensor that `tensor` contains
   Tensor tensor;  // has shape region.size; may be strided
 };
 
 class CheckpointWriter {
  public:
-  /// The store must outlive the writer. `step` is the step to save.
+  /// `store` must outlive the writer. `step` is the step to save.
   CheckpointWriter(const CheckpointStore& store, int64_t step);
 
-  /// Creates step-N.tmp/, empty. Throws Error(resource).
+  /// Creates the empty folder step-N.tmp/. Throws Error(resource) if this fails.
   void create();
-  /// Writes and fsyncs shard `index` of `count`. Returns its description for commit(), as text. Throws Error(resource),
+  /// Writes and fsyncs shard `index` of `count`. Returns its description, as text for commit(). Throws Error(resource),
   /// for example if the disk is full.
   std::string write_shard(int index, int count, std::span<const ShardItem> items) const;
   /// Completes the checkpoint: writes the manifest, renames the folder, writes `latest` and applies retention.
-  /// `state.step` must be the writer's step. The parts may be in any order.
+  /// `state.step` must be the step of the writer. `parts` may be in any order.
   /// Throws Error(resource) if the files cannot be written, and std::logic_error if the parts are not a complete
   /// checkpoint (see merge_parts()); then call discard().
-  /// Once the folder has its name, the checkpoint exists and nothing throws. Three failures cause only warnings: a
-  /// rename that is not confirmed on disk, a `latest` that cannot be written, a folder that cannot be deleted. After an
-  /// unconfirmed rename, nothing older is deleted.
+  /// Once the folder has its final name, the checkpoint exists, and nothing throws. Three failures are then only
+  /// reported as warnings: the rename cannot be confirmed on disk, `latest` cannot be written, or an old folder cannot
+  /// be deleted. If the rename is not confirmed, no older checkpoint is deleted.
   void commit(const RunState& state, std::span<const std::string> parts) const;
-  /// Removes the files written so far. Never throws; warns about a folder that cannot be removed.
+  /// Removes the files written so far. Never throws; if the folder cannot be removed, warns.
   void discard() const noexcept;
 
  private:
   void require_visible(const Manifest& manifest) const;
   void replace_folder() const;
-  /// Returns true if the new name of the folder is on disk; otherwise warns.
+  /// Returns true if the folder's new name is on disk; otherwise warns and returns false.
   bool survives_power_cut() const;
   FaultHook fault(std::string prefix) const;
 

@@ -1,4 +1,4 @@
-// Advisory locks (flock), which the system releases when their holder dies.
+// Advisory locks (flock), which the operating system releases when their holder dies.
 #pragma once
 
 #include <optional>
@@ -6,14 +6,14 @@
 
 namespace hexad::io {
 
-/// Holds a lock on a file during its lifetime. Two FileLocks exclude each other even inside one process.
+/// Holds a lock on a file during its lifetime. Two FileLocks exclude each other even within one process.
 class FileLock {
  public:
   enum class Mode { shared, exclusive };
 
-  /// Opens and locks a file without waiting. Returns nullopt if another holder excludes this lock. Throws Error(data)
-  /// if the file cannot be opened, and Error(resource) if it cannot be created. On a file system without locks the lock
-  /// succeeds but excludes no other holder.
+  /// Opens and locks a file without waiting. Returns nullopt if another holder's lock excludes this one. Throws
+  /// Error(data) if the file cannot be opened, and Error(resource) if it cannot be created. On a file system without
+  /// locks, the call succeeds but excludes no other holder.
   static std::optional<FileLock> take(const std::string& path, Mode mode, bool create = false);
 
   FileLock(FileLock&& other) noexcept;

@@ -9,10 +9,10 @@
 namespace hexad::io {
 
 using tensor::Tensor;
-/// Returns the row-major index of the first NaN or infinity; nullopt for integers and for finite tensors.
+/// Returns the row-major index of the first element that is NaN or infinite; nullopt if there is none, or for integers.
 std::optional<int64_t> first_non_finite(const Tensor& tensor);
 
-/// Throws Error(numeric) naming `where`, `name`, the value and its index unless all elements are finite.
+/// Unless all elements are finite, throws Error(numeric) that contains `where`, `name`, the value and its index.
 void require_finite(const Tensor& tensor, std::string_view where, std::string_view name);
 
 }  // namespace hexad::io

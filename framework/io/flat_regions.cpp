@@ -5,12 +5,12 @@ namespace hexad::io {
 using namespace base;
 namespace {
 
-// Appends elements `range` of `region`, whose dimensions before `dim` have size 1. These are a part of a row of
-// dimension `dim`, then whole rows, then a part of a row.
+// Appends the rectangles of elements `range` of `region`, whose dimensions before `dim` have size 1. They are a part of
+// a row of dimension `dim`, then whole rows, then a part of a row.
 void append(std::vector<Region>& out, const Region& region, int dim, FlatRange range) {
   if (range.empty()) return;
   if (dim == region.size.rank()) return out.push_back(region);
-  int64_t row = 1;  // elements of a row
+  int64_t row = 1;  // number of elements in a row
   for (int d = dim + 1; d < region.size.rank(); ++d) row *= region.size[d];
   const auto rows = [&](int64_t begin, int64_t end) {
     Region r = region;
@@ -21,7 +21,7 @@ void append(std::vector<Region>& out, const Region& region, int dim, FlatRange r
   const auto part_of_row = [&](int64_t index, FlatRange part) {
     append(out, rows(index, index + 1), dim + 1, {part.begin - index * row, part.end - index * row});
   };
-  const int64_t first = (range.begin + row - 1) / row, last = range.end / row;  // whole rows are [first, last)
+  const int64_t first = (range.begin + row - 1) / row, last = range.end / row;  // the whole rows are [first, last)
   if (first > last) return part_of_row(last, range);
   if (range.begin < first * row) part_of_row(first - 1, {range.begin, first * row});
   if (first < last) out.push_back(rows(first, last));

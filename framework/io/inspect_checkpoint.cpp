@@ -57,7 +57,7 @@ Json json_of(const Checkpoint& checkpoint) {
           {"totals", std::move(totals)},   {"tensors", std::move(tensors)}};
 }
 
-// Returns JSON text. The name of a folder may not be UTF-8.
+// Returns JSON text. Invalid UTF-8, which the name of a folder may contain, is replaced.
 std::string text_of(const Json& json) { return json.dump(1, ' ', false, Json::error_handler_t::replace); }
 
 }  // namespace

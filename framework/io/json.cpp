@@ -11,7 +11,7 @@ namespace {
 
 constexpr int max_depth = 64;
 
-/// Returns the value as text, shortened to fit a message.
+/// Returns the value as text, shortened for a message.
 std::string excerpt(const Json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return cat("an array of ", value.size());
@@ -22,7 +22,7 @@ std::string excerpt(const Json& value) {
 }  // namespace
 
 Json parse_json(std::string_view text, const std::string& where) {
-  // The library keeps the last of two equal keys. Here a duplicate key means damage.
+  // The library keeps the last of several equal keys. Here, a duplicate key means that the file is damaged.
   std::vector<std::set<std::string>> open;
   int depth = 0;
   const auto inspect = [&](int, nlohmann::detail::parse_event_t event, Json& value) {

@@ -1,4 +1,4 @@
-// JSON from a file: every access is checked, and a message names the place.
+// JSON from files. Every access is checked, and messages name the location of an error.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,19 @@ using base::cat;
 
 using Json = nlohmann::json;
 
-/// Parses strictly: a duplicate key, bad UTF-8, deep nesting or trailing text throws Error(data) starting with `where`.
+/// Parses JSON strictly. A duplicate key, invalid UTF-8, deep nesting or trailing text throws Error(data) beginning
+/// with `where`.
 Json parse_json(std::string_view text, const std::string& where);
 
-/// One value of a document. Throws Error(data) with messages such as "manifest.json: tensors[3].shape is "x", expected
+/// A value in a document. Errors are Error(data) with messages like "manifest.json: tensors[3].shape is "x", expected
 /// an array".
 class JsonNode {
  public:
-  /// `path` is the place of `value` in the document.
+  /// `path` is the location of `value` in the document.
   JsonNode(const Json& value, std::string where, std::string path = "")
       : value_(value), where_(std::move(where)), path_(std::move(path)) {}
 
-  /// Returns a member of an object. Throws Error(data) if it is missing.
+  /// Returns a member of an object. Throws Error(data) if there is no such member.
   JsonNode operator[](const char* key) const;
   /// Calls use(JsonNode) for each element of an array.
   template <class Use>
@@ -41,21 +42,21 @@ class JsonNode {
       use(key, JsonNode(value, where_, path_.empty() ? key : path_ + "." + key));
   }
 
-  /// Returns an integer in [low, high], which must be written without fraction or exponent.
+  /// Returns an integer in [low, high]. It must be written without fraction or exponent.
   int64_t integer(int64_t low = 0, int64_t high = INT64_MAX) const;
   uint64_t unsigned_integer() const;
   const std::string& text() const;
-  /// Returns sizes or indices that make a legal Shape: at most Shape::max_rank, none negative.
+  /// Returns sizes or indices that are a legal Shape: at most Shape::max_rank numbers, none of them negative.
   Shape shape() const;
   const Json& value() const { return value_; }
 
-  /// Throws Error(data) with the place, the value and `expected` unless `ok`.
+  /// Unless `ok` is true, throws Error(data) with the location, the value and `expected`.
   void check(bool ok, std::string_view expected) const;
 
  private:
   const Json& value_;
   std::string where_;  // name of the file
-  std::string path_;   // place in the file
+  std::string path_;   // location in the file
 };
 
 }  // namespace hexad::io

@@ -1,4 +1,4 @@
-// Manifest of a checkpoint: its position in the run, its tensors, and the files that hold their bytes.
+// Manifest of a checkpoint: its position in the run, its tensors, and the files that contain their bytes.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ namespace hexad::io {
 
 using base::size_of;
 
-/// Role of a tensor for its named parameter; (name, kind) identifies a tensor of a checkpoint. `main` is the
-/// optimizer's f32 copy. `state` is any other saved state, such as the balancing bias.
+/// Role of a tensor for the parameter whose name it has. The pair (name, kind) identifies a tensor in a checkpoint.
+/// `main` is the optimizer's f32 copy. `state` is any other saved state, such as the balancing bias.
 enum class Kind : uint8_t { parameter, main, moment1, moment2, state };
 std::string_view name_of(Kind kind);
 
-/// A rectangle of a tensor, stored as one tensor of a shard.
+/// A rectangle of a tensor. It is stored as one tensor in a shard.
 struct Piece {
   size_t shard;        // index into Manifest::shards
-  std::string stored;  // name in the shard
+  std::string stored;  // name of the tensor in the shard
   Region region;       // part of the global tensor
   std::string digest;  // XXH3-128 of the bytes
 };
@@ -31,59 +31,61 @@ struct TensorRecord {
   Kind kind;
   Dtype dtype;
   Shape shape;                // shape of the global tensor
-  std::vector<Piece> pieces;  // disjoint; together they cover the tensor
+  std::vector<Piece> pieces;  // disjoint; together they make up the tensor
 
   int64_t bytes() const { return shape.numel() * size_of(dtype); }
 };
 
 struct ShardRecord {
-  std::string file;  // name in the checkpoint's folder
+  std::string file;  // name of a file in the folder of the checkpoint
   int64_t bytes;
   std::string digest;
 };
 
-/// Position of the run. The JSON texts belong to other modules; a checkpoint preserves them as equal JSON.
+/// Position in the run. The JSON texts belong to other modules. A checkpoint preserves their values, but not their
+/// formatting.
 struct RunState {
   int64_t step = 0;
-  int64_t tokens = 0;  // tokens trained on since the start of training
+  int64_t tokens = 0;  // number of tokens trained on since the start of training
   uint64_t seed = 0;
-  std::string recipe;                  // resolved recipe, YAML
+  std::string recipe;                  // resolved recipe, as YAML
   std::string data_position = "null";  // JSON
-  std::string random_state = "null";   // JSON; counter-based random numbers need only seed and step
-  std::string auto_choices = "null";   // JSON: values of `auto` keys, so that a resumed run is bitwise identical
-  std::string layout = "null";         // JSON: the parallel layout of the saving run, for people to read
+  std::string random_state = "null";   // JSON; counter-based random numbers need only the seed and the step
+  std::string auto_choices = "null";   // JSON: values chosen for `auto` keys, so that a resumed run is bitwise
+                                       // identical
+  std::string layout = "null";         // JSON: the parallel layout of the run that saved, for readers
 };
 
 struct Manifest {
   RunState run;
-  int64_t sequence =
-      1;  // number of this save in the run. The highest number is the newest, even after a return to an earlier step
+  int64_t sequence = 1;  // number of this save in the run. The save with the highest number is the newest, even if the
+                         // run returned to an earlier step
   std::vector<ShardRecord> shards;
-  std::vector<TensorRecord> tensors;  // by name, then kind
+  std::vector<TensorRecord> tensors;  // sorted by name, then by kind
 };
 
 inline constexpr int64_t manifest_version = 1;
-/// Maximum size of a manifest.json that a reader accepts.
+/// Maximum size of a manifest.json, in bytes, that readers accept.
 inline constexpr int64_t max_manifest_bytes = int64_t{1} << 30;
 
-/// Returns the text of manifest.json, which contains its own digest.
+/// Returns the text of manifest.json. It contains its own digest.
 std::string manifest_to_json(const Manifest& manifest);
-/// Parses manifest.json. Throws Error(data) beginning with `where` if the text is damaged, from a newer version, or
-/// inconsistent. Inconsistent means: pieces outside their tensor or not covering it, shard names outside the folder.
+/// Parses manifest.json. Throws Error(data) beginning with `where` if the text is damaged, has a newer version, or is
+/// inconsistent: pieces that are outside of their tensor or do not make it up, or names of shards outside the folder.
 Manifest manifest_from_json(std::string_view text, const std::string& where);
-/// Checks a text before the writer writes it. Throws Error(resource) beginning with `where` if a reader would reject
-/// `text`, because of its contents or because it has more than `limit` bytes.
+/// Checks a manifest before it is written. Throws Error(resource) beginning with `where` if a reader would reject
+/// `text` because of its contents or because it has more than `limit` bytes.
 void require_readable(std::string_view text, const std::string& where, int64_t limit = max_manifest_bytes);
 
-/// Contents of the shard that one rank wrote; sent between ranks as text.
+/// Contents of the shard that one rank has written. Ranks exchange it as text.
 struct ShardPart {
   int index, count;  // shard `index` of `count`
   ShardRecord shard;
-  std::vector<TensorRecord> tensors;  // with only the pieces of this shard
+  std::vector<TensorRecord> tensors;  // each with only the pieces that are in this shard
 };
 std::string part_to_json(const ShardPart& part);
-/// Merges the parts of all writers. Throws std::logic_error if a shard is missing or given twice, if ranks disagree
-/// about a tensor, or if its pieces do not tile it. Such a checkpoint could not be loaded.
+/// Merges the parts of all writers. Throws std::logic_error if a shard is missing or occurs twice, if ranks disagree
+/// about a tensor, or if the pieces of a tensor do not make it up exactly. Such a checkpoint could not be loaded.
 Manifest merge_parts(const RunState& run, std::span<const std::string> parts);
 
 }  // namespace hexad::io

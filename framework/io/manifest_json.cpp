@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 5> kind_names{"parameter", "main", "momen
 
 Json sizes(const Shape& shape) { return std::vector<int64_t>(shape.begin(), shape.end()); }
 
-/// Returns the index of a name in a list of legal names.
+/// Returns the index of a name in the list of legal names `names`.
 size_t choice(const JsonNode& node, std::span<const std::string_view> names) {
   const auto found = std::ranges::find(names, node.text());
   if (found == names.end()) {
@@ -41,7 +41,7 @@ std::string read_digest(const JsonNode& node) {
   return text;
 }
 
-/// Returns a file name that cannot refer to another folder.
+/// Returns the name of a file. It cannot refer to another folder.
 std::string read_file_name(const JsonNode& node) {
   constexpr std::string_view legal = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
   const std::string& name = node.text();
@@ -114,7 +114,7 @@ std::string manifest_to_json(const Manifest& manifest) {
                {"tensors", Json::array()}};
   for (const ShardRecord& shard : manifest.shards) content["shards"].push_back(to_json(shard));
   for (const TensorRecord& tensor : manifest.tensors) content["tensors"].push_back(to_json(tensor));
-  // The digest is of the content's compact text, so that a reader can compute it again from the parsed content.
+  // The digest is that of the compact text of the content. A reader can compute it again from the parsed content.
   const std::string digest = data::digest_of(content.dump()).to_string();
   const Json document{
       {"format", format_name}, {"version", manifest_version}, {"digest", digest}, {"content", std::move(content)}};
@@ -150,7 +150,7 @@ Manifest manifest_from_json(std::string_view text, const std::string& where) {
     manifest.tensors.push_back(tensor_from(node, manifest.shards.size()));
     const TensorRecord& t = manifest.tensors.back();
     int64_t elements = 0;
-    bool fits = true;  // in a hostile file, each piece may be as large as the tensor
+    bool fits = true;  // in a malicious file, each piece may be as large as the tensor
     for (const Piece& p : t.pieces) fits = fits && !__builtin_add_overflow(elements, p.region.size.numel(), &elements);
     if (!fits || elements != t.shape.numel()) {
       node.check(false, cat("pieces that add up to the ", t.shape.numel(), " elements of '", t.name, "'"));

@@ -1,4 +1,4 @@
-// JSON of the manifest's parts, for the manifest itself and for messages between ranks.
+// JSON of the parts of a manifest, for the manifest itself and for messages between ranks.
 #pragma once
 
 #include "framework/io/json.h"
@@ -9,7 +9,7 @@ namespace hexad::io {
 Json to_json(const ShardRecord& shard);
 Json to_json(const TensorRecord& tensor);
 ShardRecord shard_from(const JsonNode& node);
-/// `shards` is the number of shards; a tensor may refer only to these.
+/// `shards` is the number of shards, to which the tensor's pieces may refer.
 TensorRecord tensor_from(const JsonNode& node, size_t shards);
 
 }  // namespace hexad::io

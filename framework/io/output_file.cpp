@@ -13,7 +13,8 @@ using namespace base;
 
 namespace {
 constexpr size_t buffer_bytes = 1 << 20;
-// Maximum bytes that are not synced yet, so that the sync at the end does not take minutes without visible progress.
+// Maximum number of bytes that have not been synced. Without it, the sync at the end could take minutes without visible
+// progress.
 constexpr int64_t unsynced_bytes = 64 << 20;
 }  // namespace
 
@@ -55,7 +56,7 @@ void OutputFile::write(const char* bytes, size_t count) {
 
 void OutputFile::push_out() {
   if (written_ - pushed_ < unsynced_bytes) return;
-  // Waits for the previous part and starts to write the newest part to disk.
+  // Waits until the previous part is on disk, and starts to write the newest part to disk.
   sync_range(waited_, pushed_, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
   waited_ = pushed_;
   sync_range(pushed_, written_, SYNC_FILE_RANGE_WRITE);
@@ -64,8 +65,8 @@ void OutputFile::push_out() {
 
 void OutputFile::sync_range(int64_t begin, int64_t end, unsigned how) {
   if (begin == end || ::sync_file_range(fd_, begin, end - begin, how) == 0) return;
-  // File systems without this call sync at the end. A write error must be reported here: the system reports it to the
-  // first caller only, so fsync would miss it.
+  // If the file system does not support this call, the file is synced at the end. A write error must be reported here,
+  // because the operating system reports it only once; fsync would then succeed.
   if (errno != EINVAL && errno != ESPIPE && errno != ENOSYS && errno != EOPNOTSUPP)
     fail_write("cannot be flushed to disk");
 }

@@ -13,23 +13,23 @@
 namespace hexad::io {
 
 using base::FileWork;
-/// A new file, written sequentially through a buffer. Computes the digest of its bytes. All failures are
-/// Error(resource) naming the file, the byte and the system's reason.
+/// A new file that is written sequentially through a buffer. Computes the digest of its bytes. Every failure throws
+/// Error(resource) that names the file, the byte and the reason of the system.
 class OutputFile {
  public:
-  /// Replaces an existing file. `work` records progress of the bytes on disk.
+  /// Creates the file or replaces an existing one. The progress of the bytes on disk is reported to `work`.
   explicit OutputFile(std::string path, FileWork work = {});
-  /// Leaves an incomplete file unless finish() was called; the owner removes the file or its folder.
+  /// If finish() was not called, an incomplete file remains, and the owner must remove it or its folder.
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
   void append(const void* bytes, int64_t count);
-  /// Writes the buffer, waits until all bytes are on disk, closes the file.
+  /// Writes the buffer, waits until all bytes are on disk, and closes the file.
   void finish(const FaultHook& fault = {});
 
   int64_t bytes() const { return written_ + static_cast<int64_t>(buffer_.size()); }
-  /// Returns the XXH3-128 of all bytes appended, as 32 hexadecimal digits.
+  /// Returns the XXH3-128 digest of all bytes appended, as 32 hexadecimal digits.
   std::string digest() const { return digest_.value().to_string(); }
 
  private:
@@ -42,7 +42,7 @@ class OutputFile {
   std::string path_;
   FileWork work_;
   int fd_;
-  int64_t written_ = 0, pushed_ = 0, waited_ = 0;  // written to the system, writeback started, on disk
+  int64_t written_ = 0, pushed_ = 0, waited_ = 0;  // bytes passed to the system, in writeback, on disk
   std::vector<char> buffer_;
   data::StreamingDigest digest_;
 };

@@ -43,7 +43,7 @@ std::optional<int64_t> checked_bytes(const Shape& shape, Dtype dtype) {
   for (int64_t size : shape) {
     if (size < 0) return std::nullopt;
     empty = empty || size == 0;
-    // Strides are products too, also for a tensor without elements.
+    // Strides are also products of sizes, even if the tensor has no elements.
     if (__builtin_mul_overflow(bytes, std::max<int64_t>(1, size), &bytes)) return std::nullopt;
   }
   return empty ? 0 : bytes;

@@ -1,4 +1,4 @@
-// Rectangles of a tensor, and copying them between layouts.
+// Rectangles of a tensor, and iteration over them for copies between layouts.
 #pragma once
 
 #include <array>
@@ -16,26 +16,26 @@ using base::Shape;
 using tensor::Tensor;
 using Region = Placement::Region;
 
-/// Returns the region that is the whole tensor.
+/// Returns the region that contains the whole tensor.
 Region whole(const Shape& shape);
-/// Returns the overlap of two regions of one tensor; its size is 0 in dimensions without overlap.
+/// Returns the overlap of two regions of the same tensor. Its size is 0 in each dimension in which they do not overlap.
 Region intersection(const Region& a, const Region& b);
 /// True if `region` has the rank of `shape` and is inside it.
 bool inside(const Region& region, const Shape& shape);
-/// Returns `region` of `tensor`, which shares its storage.
+/// Returns the elements of `tensor` in `region`. The result shares the storage of `tensor`.
 Tensor slice(const Tensor& tensor, const Region& region);
-/// Returns the bytes of a dense tensor; nullopt if the bytes or the strides do not fit in 63 bits.
+/// Returns the bytes of a contiguous tensor; nullopt if the bytes or the strides exceed 63 bits.
 std::optional<int64_t> checked_bytes(const Shape& shape, Dtype dtype);
-/// Returns "[2, 0]+[4, 8]": first element and size.
+/// Returns a text like "[2, 0]+[4, 8]": first indices and sizes.
 std::string to_string(const Region& region);
 
-/// Walks in row-major order over a rectangle of `size` that is stored with strides `a` and with strides `b`. Calls
-/// run(offset in a, offset in b, count), all in elements, for runs that are contiguous in both.
+/// Iterates in row-major order over a rectangle of `size` that is stored with strides `a` and with strides `b`. Calls
+/// run(offset in a, offset in b, count), all in elements, for each run that is contiguous in both.
 template <class Run>
 void for_each_run(const Shape& size, const Shape& a, const Shape& b, Run&& run) {
   if (size.numel() == 0) return;
   int64_t count = 1;
-  int outer = size.rank();  // the first `outer` dimensions are not part of a run
+  int outer = size.rank();  // the dimensions before this one are not part of a run
   while (outer > 0 && (size[outer - 1] == 1 || (a[outer - 1] == count && b[outer - 1] == count))) {
     count *= size[--outer];
   }

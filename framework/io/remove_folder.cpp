@@ -10,7 +10,8 @@ namespace fs = std::filesystem;
 void remove_folder(const std::string& folder, const base::FileWork& work, std::error_code& error) {
   error.clear();
   if (fs::is_directory(fs::symlink_status(folder, error))) {
-    std::vector<fs::path> files;  // listed first, because the listing of a folder that shrinks is undefined
+    std::vector<fs::path> files;  // listed first, because removing files while a folder is being listed has undefined
+                                  // results
     for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
       files.push_back(at->path());
     for (const fs::path& file : files) {
@@ -19,7 +20,7 @@ void remove_folder(const std::string& folder, const base::FileWork& work, std::e
     }
     if (error) return;
   }
-  error.clear();  // a missing folder is no error
+  error.clear();  // a missing folder is not an error
   fs::remove_all(folder, error);
 }
 

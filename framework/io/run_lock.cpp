@@ -26,11 +26,12 @@ using namespace base;
 
 namespace {
 
-/// Contents of the lock file, in this order, on one line.
+/// Contents of the lock file: one line with these fields, in this order.
 struct Owner {
   std::string host, pid;
-  std::string boot;   // boot id: host names may differ in containers of one machine and be equal in clones
-  std::string token;  // unique per acquisition, because the system reuses process ids
+  std::string boot;   // boot id; containers on one machine may have different host names, and clones may have the same
+                      // host name
+  std::string token;  // unique for each acquisition, because the operating system reuses process ids
   uint64_t beat = 0;
 
   bool is(const Owner& o) const { return host == o.host && pid == o.pid && token == o.token; }
@@ -54,7 +55,7 @@ Owner me() {
   return {host_name(), std::to_string(::getpid()), boot_of_machine(), fmt::format("{:08x}{:08x}", random(), random())};
 }
 
-/// Returns the current contents of the file. Opening it again makes a network file system query its server.
+/// Returns the current contents of the file. Opens it anew each time, so that a network file system queries its server.
 Owner read_owner(const std::string& path) {
   std::ifstream in(path);
   Owner owner;
@@ -72,7 +73,7 @@ void write_owner(int fd, const std::string& path, const Owner& owner) {
   if (!written) fail(ExitCode::resource, path, ": cannot be written: ", std::strerror(errno));
 }
 
-/// True if the locked file is still the file at `path`. Its former owner may just have removed it.
+/// True if the locked file is still the file at `path`. If not, its former owner has just removed it.
 bool is_current(int fd, const std::string& path) {
   struct stat mine {
   }, named{};
@@ -80,7 +81,7 @@ bool is_current(int fd, const std::string& path) {
          mine.st_dev == named.st_dev;
 }
 
-/// True if the file, including its beat, stays unchanged for all of `patience`.
+/// True if the file, including its beat, does not change during `timing.patience`.
 bool abandoned(const std::string& path, const Owner& former, const LockTiming& timing, const base::FileWork& work) {
   const auto end = std::chrono::steady_clock::now() + timing.patience;
   while (std::chrono::steady_clock::now() < end) {
@@ -94,7 +95,7 @@ bool abandoned(const std::string& path, const Owner& former, const LockTiming& t
 
 }  // namespace
 
-/// Holds the lock file and renews it.
+/// Holds the lock file and renews it periodically.
 class RunLock::Holder {
  public:
   Holder(std::string path, FileLock lock, Owner owner, std::chrono::milliseconds beat)
@@ -113,7 +114,8 @@ class RunLock::Holder {
 
   const std::string& path() const { return path_; }
 
-  /// Returns false if another job has taken over. A missing or unreadable file belongs to no job.
+  /// Reads the file. Returns false if another job has taken the lock over. A missing or unreadable file means that no
+  /// job has.
   bool look() {
     const Owner now = read_owner(path_);
     const std::lock_guard guard(mutex_);
@@ -139,7 +141,7 @@ class RunLock::Holder {
       try {
         write_owner(lock_.descriptor(), path_, owner_);
       } catch (const Error&) {
-        // The next beat tries again. look() finds a job that takes over meanwhile.
+        // The next beat tries again. If another job takes the lock over until then, look() detects it.
       }
     }
   }
@@ -178,7 +180,7 @@ RunLock RunLock::acquire(const std::string& run_directory, const std::function<v
     }
     auto holder = std::make_unique<Holder>(path, std::move(*lock), mine, timing.beat);
     if (elsewhere) {
-      // A third job on another machine may have watched the same file. The last job that wrote it holds the lock.
+      // A third job on another machine may also have watched the file. The job that wrote the file last has the lock.
       std::this_thread::sleep_for(timing.beat / 5);
       if (!holder->look()) in_use(read_owner(path));
       note(cat(path, ": taken over from process ", former.pid, " on host ", former.host, ", which did not renew it"));

@@ -1,4 +1,4 @@
-// Lock that admits one job at a time to a run directory.
+// Lock that admits only one job at a time to a run directory.
 #pragma once
 
 #include <chrono>
@@ -10,28 +10,30 @@
 
 namespace hexad::io {
 
-/// Timing of a lock's renewal. Only tests change it; jobs use these defaults.
+/// Timing of the renewal of a lock. Only tests change it; jobs use these defaults.
 struct LockTiming {
   std::chrono::milliseconds beat{5'000};       // time between two renewals
-  std::chrono::milliseconds patience{20'000};  // a lock of another machine is abandoned after this time without renewal
+  std::chrono::milliseconds patience{20'000};  // time without renewal after which another machine's lock is abandoned
 };
 
 /// Lock of a run directory. Rank 0 holds it from before the first step to the end.
 ///
-/// The lock is a flock, which the system releases when the process dies. On some network file systems a flock has no
-/// effect on other machines. A free flock then does not prove that no job of another machine is running. The processes
-/// of another machine cannot be checked either. Therefore the file also names its holder, and a thread of the holder
-/// renews it (increments a counter in it) while the job runs.
+/// The lock is a flock, which the operating system releases when the process dies. On some network file systems,
+/// however, a flock has no effect on other machines, so a free flock does not prove that no job on another machine is
+/// running; nor can the processes of another machine be checked. Therefore the file also names its holder, and a thread
+/// of the holder renews the file (increments a counter in it) while the job runs.
 ///
-/// A job that finds a file of another machine with a free flock watches the file. If the file is renewed, the job is
-/// refused; otherwise it takes over. No clocks are compared, so they need not agree. A holder that was suspended for
-/// longer than the patience may have lost the lock. Such a holder detects the loss at its next look and must end.
+/// If a job finds a file of another machine whose flock is free, it watches the file. If the file is renewed, the job
+/// is refused; otherwise it takes the lock over. No clocks are compared, so the clocks of machines need not agree. A
+/// holder that was suspended for longer than the patience may have lost the lock. It detects this the next time it
+/// reads the file, and must then end.
 class RunLock {
  public:
-  /// Creates the directory if needed and locks it. Takes over the lock of a dead job: immediately if that job ran on
-  /// the same machine (host name and boot), otherwise after `timing.patience`. Reports the wait to `note` and its
-  /// progress to `work`. Throws Error(usage) with host and process id of the job that holds the lock. Throws
-  /// Error(resource) if the directory cannot be created or written.
+  /// Creates the directory if it does not exist, and locks it. If the job that held the lock is dead, takes the lock
+  /// over: immediately if that job ran on the same machine (same host name and boot), otherwise after
+  /// `timing.patience`. The wait is reported to `note`, and its progress to `work`. Throws Error(usage) that names the
+  /// host and process id of a job that holds the lock, and Error(resource) if the directory cannot be created or
+  /// written.
   static RunLock acquire(
       const std::string& run_directory, const std::function<void(const std::string&)>& note = [](const std::string&) {},
       LockTiming timing = {}, const base::FileWork& work = {});
@@ -41,9 +43,9 @@ class RunLock {
   ~RunLock();
 
   const std::string& path() const;
-  /// Throws Error(usage) if another job had taken over at the last renewal.
+  /// Throws Error(usage) if another job had taken the lock over by the time of the last renewal.
   void require_held() const;
-  /// Like require_held(), but checks now. Call it before writing to files that another job may have written.
+  /// Like require_held(), but reads the file now. Call it before writing to files that another job may have written.
   void require_held_now();
 
  private:

@@ -1,7 +1,7 @@
-// The safetensors format: u64 length of a JSON header, the header, the tensors' bytes (little-endian, row-major).
-// https://github.com/huggingface/safetensors#format
+// The safetensors format: the length (u64) of a JSON header, the header, and the bytes of the tensors (little-endian,
+// row-major). https://github.com/huggingface/safetensors#format
 //
-// Tensors are in host memory; the owner of GPU tensors copies them to the host first.
+// Tensors must be in host memory. The owner of tensors on a GPU must copy them to the host first.
 #pragma once
 
 #include <map>
@@ -24,32 +24,34 @@ struct TensorInfo {
   std::string name;
   Dtype dtype;
   Shape shape;
-  int64_t begin, end;  // byte offsets from the file's start
+  int64_t begin, end;  // byte offsets from the start of the file
 };
 
-/// A file whose header has been read and checked: lengths, names, types, products of sizes, ranges. No descriptor stays
-/// open, because a checkpoint may have more shards than a process may open files.
+/// A file whose header has been read and checked: lengths, names, types, products of sizes, ranges. The file is not
+/// kept open, because a checkpoint may have more shards than a process may open files.
 class SafetensorsFile {
  public:
-  /// Throws Error(data) naming the file, the tensor and the problem. `work` records progress of later reads.
+  /// Opens a file. Throws Error(data) that names the file, the tensor and the problem. Progress of later reads is
+  /// reported to `work`.
   static SafetensorsFile open(const std::string& path, FileWork work = {});
 
   const std::string& path() const { return path_; }
   /// Returns the tensors in the order of their bytes.
   std::span<const TensorInfo> tensors() const { return tensors_; }
-  /// Throws Error(data) if there is no tensor of that name.
+  /// Returns a tensor's header entry. Throws Error(data) if there is no tensor of that name.
   const TensorInfo& info(std::string_view name) const;
   bool contains(std::string_view name) const { return index_.contains(name); }
-  /// Returns the strings of `__metadata__`.
+  /// Returns the strings in `__metadata__`.
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
   Tensor read(std::string_view name, Device device, Category category = Category::parameter) const;
-  /// Reads the rectangle of shape `size` at element `begin`. Throws Error(data) if it is not inside the tensor.
+  /// Reads the rectangle of shape `size` whose first element has indices `begin`. Throws Error(data) if it is not
+  /// inside the tensor.
   Tensor read_region(std::string_view name, const Shape& begin, const Shape& size, Device device,
                      Category category = Category::parameter) const;
-  /// Like read_region(), into existing memory. `out` may be strided. The dtypes must agree.
+  /// Like read_region(), but reads into existing memory. `out` may be strided and must have the same dtype.
   void read_into(const Tensor& out, std::string_view name, const Region& region) const;
-  /// Returns the XXH3-128 of the tensor's bytes, as 32 hexadecimal digits.
+  /// Returns the XXH3-128 digest of the tensor's bytes, as 32 hexadecimal digits.
   std::string digest(std::string_view name) const;
 
  private:
@@ -66,18 +68,18 @@ struct NamedTensor {
 };
 
 struct SafetensorsResult {
-  int64_t bytes;                     // length of the file
-  std::string digest;                // XXH3-128 of the file
-  std::vector<std::string> tensors;  // digest of each tensor's bytes, in the order given
+  int64_t bytes;                     // length of the file in bytes
+  std::string digest;                // XXH3-128 digest of the file
+  std::vector<std::string> tensors;  // digest of the bytes of each tensor, in the order of the arguments
 };
 
-/// Writes and fsyncs `path`. Throws Error(resource) naming the file, the number of bytes written and the system's
-/// reason; the owner removes the incomplete file. Throws before writing if a reader would reject the file.
+/// Writes and fsyncs `path`. Throws Error(resource) that names the file, the number of bytes written and the reason of
+/// the system; the owner must remove the incomplete file. If a reader would reject the file, throws before writing it.
 SafetensorsResult write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
                                     const std::map<std::string, std::string>& metadata = {},
                                     const FaultHook& fault = {}, const FileWork& work = {});
 
-/// Returns the format's name: "F32", "BF16", ...
+/// Returns the name of a dtype in the format, for example "F32" or "BF16".
 std::string_view safetensors_name_of(Dtype dtype);
 
 }  // namespace hexad::io

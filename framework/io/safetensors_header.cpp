@@ -61,7 +61,7 @@ SafetensorsHeader parse_header(std::string_view text, int64_t file_bytes, const 
       header.tensors.push_back(read_tensor(name, node, data_begin, data_bytes));
     }
   });
-  // A tensor without elements has the same offset as the next tensor, and must come before it.
+  // A tensor without elements has the same offset as the next tensor and must come before it.
   std::ranges::sort(header.tensors, {}, [](const TensorInfo& t) { return std::pair(t.begin, t.end); });
   int64_t expected = data_begin;
   for (const TensorInfo& t : header.tensors) {
@@ -91,7 +91,7 @@ std::string make_header(std::span<const TensorInfo> tensors, const std::map<std:
                       {"data_offsets", {t.begin - origin, t.end - origin}}};
   }
   std::string text = header.dump();
-  // Pads with spaces, as the format allows, so that the data are aligned for readers that map the file.
+  // Pads the header with spaces, as the format permits, so that the data are aligned for readers that map the file.
   text.resize((text.size() + 7) / 8 * 8, ' ');
   return text;
 }

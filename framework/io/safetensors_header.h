@@ -1,4 +1,4 @@
-// Parsing and checking of a safetensors header. It is separate from the file, so that tests need only text.
+// Parsing and checking of safetensors headers. It is separate from the file, so that tests need only text.
 #pragma once
 
 #include <map>
@@ -10,20 +10,21 @@
 
 namespace hexad::io {
 
-/// Length of the u64 before the header, and the format's limit for the header itself.
+/// Bytes of the length before the header, and the maximum bytes of the header itself according to the format.
 inline constexpr int64_t length_bytes = 8;
 inline constexpr int64_t max_header_bytes = 100'000'000;
 
 struct SafetensorsHeader {
-  std::vector<TensorInfo> tensors;  // by offset, without gaps or overlap, filling the file
+  std::vector<TensorInfo> tensors;  // sorted by offset; without gaps or overlaps, they fill the file
   std::map<std::string, std::string> metadata;
 };
 
-/// Parses a header. `file_bytes` is the length of the whole file. Throws Error(data) naming `path`.
+/// Parses a header. `file_bytes` is the length of the whole file. Throws Error(data) that names `path` if the header is
+/// wrong.
 SafetensorsHeader parse_header(std::string_view header, int64_t file_bytes, const std::string& path);
 std::string make_header(std::span<const TensorInfo> tensors, const std::map<std::string, std::string>& metadata);
-/// Checks a header before the writer writes it. Throws Error(resource) naming `path` if a reader would reject `header`
-/// followed by `data_bytes` of tensors.
+/// Checks a header before it is written. If a reader would reject `header` followed by `data_bytes` bytes of tensors,
+/// throws Error(resource) that names `path`.
 void require_readable_header(std::string_view header, int64_t data_bytes, const std::string& path);
 
 }  // namespace hexad::io

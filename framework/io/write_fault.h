@@ -1,4 +1,4 @@
-// Points at which a test, or HEXAD_FAULT, may make a save fail.
+// Points at which tests, or HEXAD_FAULT, can make a save fail.
 #pragma once
 
 #include <functional>
@@ -6,8 +6,8 @@
 
 namespace hexad::io {
 
-/// Called with the name of each file boundary that a save passes. It may throw, and the save then fails there as if the
-/// disk had failed, or it may end the process.
+/// Function that is called with the name of each file boundary that a save passes. It may throw, so that the save fails
+/// at this point as if the disk had failed, or end the process.
 using FaultHook = std::function<void(std::string_view point)>;
 
 inline void reach(const FaultHook& hook, std::string_view point) {

@@ -1,15 +1,15 @@
-// Limits the share of a device that computation may use while communication runs beside it.
+// Limit on the share of a device that computation uses while communication runs concurrently.
 #pragma once
 
 namespace hexad::kernels {
 
-/// Limits this thread's kernels during its lifetime to at most `share` of the threads, at least one. Limits products on
-/// a card to the same share of its multiprocessors (EPS-MoE, section 4.4). The rest is left to communication. Results
-/// do not depend on the limit, except for dense products on a card: cuBLASLt may choose another kernel, which may add
-/// in another order.
+/// During its lifetime, limits the kernels that this thread calls to at most `share` of the thread's kernel threads,
+/// but at least one. On a card, limits products to the same share of the multiprocessors (EPS-MoE, section 4.4). The
+/// remaining threads or multiprocessors are free for communication. Results do not depend on the limit, with one
+/// exception: for dense products on a card, cuBLASLt may choose another kernel, which may sum in another order.
 class ComputeShare {
  public:
-  /// Sets the limit. `share` is in (0, 1].
+  /// Sets the limit. `share` must be in (0, 1].
   explicit ComputeShare(double share);
   ~ComputeShare();
   ComputeShare(const ComputeShare&) = delete;
@@ -20,11 +20,11 @@ class ComputeShare {
   double share_before_;
 };
 
-/// Returns the share that this thread's kernels may use; 1 without a limit.
+/// Returns the share that kernels called from this thread may use; 1 if there is no limit.
 double compute_share();
 
-/// Returns the number of `multiprocessors` that a product may use: even and at least two, because its blocks come in
-/// pairs.
+/// Returns the number of multiprocessors, of `multiprocessors`, that a product may use under `share`. The result is
+/// even and at least two, because thread blocks run in pairs.
 int capped_multiprocessors(int multiprocessors, double share);
 
 }  // namespace hexad::kernels

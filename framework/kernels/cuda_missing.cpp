@@ -1,4 +1,4 @@
-// Replaces framework/kernels/cuda in a program that is built without it.
+// Replacement for framework/kernels/cuda in a program that is built without CUDA.
 #include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels {

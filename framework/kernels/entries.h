@@ -1,4 +1,4 @@
-// Iteration over the families and entries of a KernelTable, and the tables built by it.
+// Iteration over the families and entries of a KernelTable, and tables that are constructed with it.
 #pragma once
 
 #include <ostream>
@@ -9,7 +9,7 @@
 
 namespace hexad::kernels {
 
-/// Name of an entry in the table; printed as `swiglu.backward`.
+/// Name of an entry in the table, printed for example as `swiglu.backward`.
 struct EntryName {
   std::string_view family, entry;
   friend std::ostream& operator<<(std::ostream& out, const EntryName& name) {
@@ -25,7 +25,7 @@ using FamilyType = std::remove_cvref_t<decltype(std::declval<KernelTable>().*Fam
 template <class Family>
 inline constexpr auto entries_of_family = Family::entries();
 
-/// Returns the name of a member in a list of named members, such as a family's entries().
+/// Returns the name of `Member` in a list of named members, such as the entries() of a family.
 template <auto Member, class Tuple>
 constexpr std::string_view name_in(const Tuple& list) {
   std::string_view name;
@@ -42,7 +42,7 @@ template <auto Family, auto Entry>
 inline constexpr EntryName name_of_entry{name_in<Family>(families_of_table),
                                          name_in<Entry>(entries_of_family<FamilyType<Family>>)};
 
-/// Calls f.operator()<Family>(name) for every family, e.g. Family = &KernelTable::swiglu.
+/// Calls f.operator()<Family>(name) for each family, for example with Family = &KernelTable::swiglu.
 template <class F>
 constexpr void for_each_family(const F& f) {
   constexpr size_t count = std::tuple_size_v<std::remove_const_t<decltype(families_of_table)>>;
@@ -54,7 +54,7 @@ constexpr void for_each_family(const F& f) {
   call(std::make_index_sequence<count>{});
 }
 
-/// Calls f.operator()<Family, Entry>(name) for every entry, e.g. Entry = &SwigluKernels::backward.
+/// Calls f.operator()<Family, Entry>(name) for each entry, for example with Entry = &SwigluKernels::backward.
 template <class F>
 constexpr void for_each_entry(const F& f) {
   for_each_family([&]<auto Family>(std::string_view family) {
@@ -69,7 +69,8 @@ constexpr void for_each_entry(const F& f) {
   });
 }
 
-/// Makes the table of a backend; `kernels_of.operator()<SwigluKernels>()` returns its family.
+/// Makes the table of a backend. `kernels_of.operator()<F>()` must return its kernels of family F, for example
+/// SwigluKernels.
 template <class F>
 constexpr KernelTable table_of(const F& kernels_of) {
   KernelTable table;
@@ -79,8 +80,8 @@ constexpr KernelTable table_of(const F& kernels_of) {
   return table;
 }
 
-/// Makes a table that wraps another table: `Wrap<&KernelTable::matmul, &MatmulKernels::forward>::launch` is the
-/// function that replaces that entry.
+/// Makes a table that wraps each entry of another table. For example, `Wrap<&KernelTable::matmul,
+/// &MatmulKernels::forward>::launch` replaces the entry matmul.forward.
 template <template <auto Family, auto Entry> class Wrap>
 constexpr KernelTable wrapped_table() {
   KernelTable table;

@@ -1,17 +1,17 @@
-// Gate and up, operands of SwigluKernels. One product of a gated MLP computes both.
+// Gate and up, the operands of SwigluKernels. One product of a gated MLP computes both.
 #pragma once
 
 #include "framework/tensor/tensor.h"
 
 namespace hexad::kernels {
 
-/// Strided rows [T, F] of gate and of up.
+/// The rows [T, F] of gate and of up. They may be strided rows.
 struct GateAndUp {
   tensor::Tensor gate, up;
 };
 
-/// Returns the halves of rows [T, 2 F] that hold gate and up, or their gradients, side by side. The halves share the
-/// storage of `side_by_side`.
+/// Returns the two halves of rows [T, 2 F]: gate and up, or their gradients. The halves share the storage of
+/// `side_by_side`.
 inline GateAndUp gate_and_up(const tensor::Tensor& side_by_side) {
   const int64_t width = side_by_side.dim(1) / 2;
   return {side_by_side.slice(1, 0, width), side_by_side.slice(1, width, 2 * width)};

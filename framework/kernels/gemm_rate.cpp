@@ -17,7 +17,7 @@ struct Product {
 constexpr std::array of_processors{Product{1024, 1024, 1024}, Product{2048, 2048, 2048}, Product{1024, 1024, 4096}};
 constexpr std::array of_cards{Product{4096, 4096, 4096}, Product{8192, 8192, 8192}, Product{16384, 4096, 8192}};
 
-// Values of all elements of x and of w: sums of their products are powers of two, which every dtype can represent.
+// Values of all elements of x and of w. Sums of their products are powers of two, which every dtype can represent.
 constexpr double x_value = 0.5, w_value = 0.25;
 
 using Check = std::function<void(const Tensor& out, int64_t inputs)>;
@@ -54,7 +54,7 @@ double median_rate(Device device, Dtype dtype, const Product& p, double seconds,
   const auto [x, w, out] = matrices_of(p, device, dtype);
   std::vector<double> times;
   const double start = now();
-  // The first run also allocates memory, so it is not counted.
+  // The first run also allocates memory, so it is not measured.
   multiply(out, x, w);
   do {
     const double begin = now();
@@ -66,11 +66,11 @@ double median_rate(Device device, Dtype dtype, const Product& p, double seconds,
   return flops_of(p) / times[times.size() / 2];
 }
 
-// Returns the mean rate over all products within `seconds`. The fastest single product would be misleading: it may have
-// run while no other process used the core.
+// Returns the mean rate of all products within `seconds`. The rate of the fastest product would be misleading, because
+// that product may have run while no other process used the core.
 double mean_rate(Device device, Dtype dtype, const Product& p, double seconds, const Multiply& multiply) {
   const auto [x, w, out] = matrices_of(p, device, dtype);
-  multiply(out, x, w);  // allocates memory, too
+  multiply(out, x, w);  // not measured, because it also allocates memory
   const double start = now();
   double took = 0, products = 0;
   while (took < seconds) {
@@ -105,7 +105,7 @@ GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds) {
 }
 
 GemmRate sample_gemm_rate(Device device, Dtype dtype, int64_t least) {
-  constexpr double slices = 0.04, longest = 0.1;  // seconds: slices per size, and maximum duration of a product
+  constexpr double slices = 0.04, longest = 0.1;  // in seconds: time per size, and maximum duration of a product
   const bool card = device.kind() == device::DeviceKind::cuda;
   const int64_t smallest = card ? 1024 : 256, largest = card ? 8192 : 2048;
   GemmRate best;

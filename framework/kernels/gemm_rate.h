@@ -1,4 +1,4 @@
-// Measures the rate of large matrix products of Hexad's own kernels on this machine.
+// Measures the rate of large matrix products on this machine, with Hexad's own kernels or with others.
 #pragma once
 
 #include <functional>
@@ -15,17 +15,17 @@ struct GemmRate {
 };
 
 /// Measures forward products out[rows, outputs] = x[rows, inputs] w^T of a few large shapes. Each shape is repeated for
-/// about its share of `seconds`, and its median counts.
+/// an equal share of `seconds`, and the median of its rates counts.
 GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds);
 
-/// Computes out = x w^T; the result is complete when the call returns.
+/// Function that computes out = x w^T. The result must be complete when the call returns.
 using Multiply = std::function<void(const Tensor& out, const Tensor& x, const Tensor& w)>;
-/// Measures the same products by another implementation. Throws std::logic_error if its results are wrong.
+/// Like the function above, but measures another implementation. Throws std::logic_error if its results are wrong.
 GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds, const Multiply& multiply);
 
-/// Measures a rate for MFU in a fraction of a second, even on a busy machine. It starts with square products of size
-/// `least`. The size doubles while a product is expected to take less than a tenth of a second. Each size is repeated
-/// for some time slices of the system, so that the rate includes the effect of processes that share the cores.
+/// Measures a rate for MFU in a fraction of a second, even on a busy machine. Measures square products, whose size
+/// begins at `least` and doubles as long as a product is expected to take less than 0.1 s. Each size is repeated for
+/// several time slices of the operating system, so that the rate reflects other processes that use the cores.
 GemmRate sample_gemm_rate(Device device, Dtype dtype, int64_t least);
 
 }  // namespace hexad::kernels

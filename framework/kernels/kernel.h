@@ -1,4 +1,4 @@
-// Type of a kernel. Its signature shows the operands that the kernel writes.
+// Type of a kernel. Its signature shows which operands the kernel writes.
 #pragma once
 
 #include <concepts>
@@ -8,8 +8,8 @@
 
 namespace hexad::kernels {
 
-/// Marks an operand that a kernel writes: the kernel replaces the values, adds to them or updates them in place. Calls
-/// and implementations pass a T instead, tensors by reference. Tables that wrap another table's kernels
+/// Marks an operand that a kernel writes: the kernel replaces its values, adds to them or updates them in place. Calls
+/// and implementations use T in place of Out<T>, tensors by reference. Tables that wrap another table's kernels
 /// (framework/kernels/entries.h) use the mark to find the values that change.
 template <class T>
 struct Out;
@@ -31,17 +31,17 @@ struct OperandOf<Out<T>> {
 template <class Argument>
 using Operand = typename OperandOf<Argument>::Type;
 
-/// True if a kernel with these arguments has an effect: it returns an answer to the host, or has an output.
+/// True if a kernel with these arguments has an effect: it returns a value to the host, or it has an output.
 template <class Answer, class... Arguments>
 inline constexpr bool has_effect = !std::is_void_v<Answer> || (is_out<Arguments> || ...);
 
-/// A struct of related operands: S::tensors() lists its members, all of which are tensors.
+/// A struct of related operands. S::tensors() lists its members, which are all tensors.
 template <class S>
 concept OperandStruct = requires {
   S::tensors();
 };
 
-/// Calls f(member) for every tensor of S, e.g. member = &SwigluGradients::dgate.
+/// Calls f(member) for each tensor of S, for example with member = &SwigluGradients::dgate.
 template <OperandStruct S, class F>
 void for_each_tensor(const F& f) {
   constexpr auto members = S::tensors();
@@ -49,7 +49,7 @@ void for_each_tensor(const F& f) {
   for (const auto member : members) f(member);
 }
 
-/// Pointer to a function that implements `Signature`; null if default-constructed.
+/// Pointer to a function that implements `Signature`. A default-constructed Kernel is null.
 template <class Signature>
 class Kernel;
 
@@ -74,7 +74,7 @@ class Kernel<Answer(Arguments...)> {
   Function function_ = nullptr;
 };
 
-/// Named member of a table or of a family of kernels.
+/// Member of a table or of a family of kernels, with its name.
 template <class Member>
 struct Named {
   std::string_view name;

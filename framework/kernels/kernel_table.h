@@ -1,13 +1,16 @@
-// One struct of function pointers per backend. A family declares its kernels here, and each backend defines it in one
-// file (`const SwigluKernels SwigluKernels::of_cpu{...}`). entries() and families() list the kernels and families.
-// Tests and tables that wrap other tables iterate over these lists (framework/kernels/entries.h).
+// A KernelTable contains pointers to the kernels of one backend. Its members are families; a family declares its
+// kernels here, and each backend defines the family in one file (`const SwigluKernels SwigluKernels::of_cpu{...}`).
+// entries() lists the kernels of a family, and families() lists the families. Tests and tables that wrap other tables
+// iterate over these lists (framework/kernels/entries.h).
 //
 // Legend of shapes: T tokens (rows), D hidden, N output features, V vocabulary, E experts, K slots per token (top-k), R
-// = rows of all experts together, B sequences of S positions, H query heads, G key/value heads, C head size. Floating
-// tensors are f32, bf16 or f64; "acc" means f32, or f64 if the operands are f64. Tensors are contiguous unless a
-// comment says "strided rows": then only the last dimension is. Rows whose base and stride are multiples of 16 bytes
-// may take a wider path. Every kernel is ordered on `stream`. Operands overlap only if a contract says "may be": then
-// the two are the same tensor, never parts of each other.
+// rows of all experts together, B sequences of S positions, H query heads, G key/value heads, C head size.
+//
+// Floating tensors are f32, bf16 or f64. "acc" is the accumulator dtype: f64 for f64 operands, otherwise f32. Tensors
+// are contiguous unless a comment allows "strided rows": then only the last dimension must be contiguous. Rows whose
+// address and stride are multiples of 16 bytes may be processed faster. Every kernel runs in the order of `stream`.
+// Operands must not overlap, except where a comment says that one "may be" another: then both are the same tensor,
+// never different parts of one.
 #pragma once
 
 #include <array>
@@ -29,38 +32,38 @@ using device::Device;
 using device::Stream;
 using tensor::Tensor;
 
-/// Returns matrix [N, D] of expert e of weights or gradients [E, N, D].
+/// Returns the matrix [N, D] of expert e in weights or gradients [E, N, D].
 inline Tensor expert_matrix(const Tensor& stack, int64_t e) {
   return stack.slice(0, e, e + 1).reshape({stack.dim(1), stack.dim(2)});
 }
 
-/// Write mode of a result: it replaces the old values or is added to them.
+/// Write mode of a result: it replaces the old values or is added to them. Below, "Computes out = ..." includes both
+/// modes if the kernel has a parameter of this type.
 enum class Write : uint8_t { replace, add };
 
-/// Rows of each group: rows [o[e], o[e + 1]) of a tensor belong to group e, for offsets o of groups + 1 entries
-/// (int64). Rows outside [o[0], o[groups]) belong to no group. The host, the device, or both have the offsets. A
-/// backend may use either copy; if only the device copy exists, the backend may read that copy back.
+/// Rows of each group. For offsets o with groups + 1 entries (i64), rows [o[e], o[e + 1]) of a tensor belong to group
+/// e. Rows outside [o[0], o[groups]) belong to no group. The host, the device, or both have the offsets. A backend may
+/// use either copy; if only the device copy exists, it may read that copy back.
 struct GroupOffsets {
   int64_t groups = 0;
-  int64_t max_rows = 0;             // upper bound for all groups; sizes a launch if the host does not have the offsets
-  std::span<const int64_t> host{};  // empty: unknown; read before a kernel's call returns
+  int64_t max_rows = 0;             // upper bound of the rows of each group, for launches without offsets on the host
+  std::span<const int64_t> host{};  // empty: not available; read before a kernel's call returns
   Tensor device{};                  // [groups + 1] i64; undefined: not available
 
-  /// Returns offsets in pageable host memory, which may be changed or freed when the kernel's call has returned.
+  /// Returns offsets in pageable host memory. `offsets` may be changed or freed once the kernel's call has returned.
   static GroupOffsets on_host(std::span<const int64_t> offsets);
 };
 
-/// Products y = x w^T, in three entries so that schedules can separate them. T may be zero: a weight gradient that
-/// replaces is then zero.
+/// Products y = x w^T. Forward and the two gradients are separate entries, so that schedules can separate them. T may
+/// be zero: a weight gradient that replaces is then zero.
 struct MatmulKernels {
-  /// Computes out[T, N] = or += x[T, D] w[N, D]^T. Strided rows allowed for x and out. out may be acc while x and w are
-  /// bf16. w may be acc, too (the router's); then out is acc, and the product is one of acc operands.
+  /// Computes out[T, N] = x[T, D] w[N, D]^T. x and out may have strided rows. If x and w are bf16, out may be acc. If w
+  /// is acc (that of the router), out is acc, and x is converted to acc.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& w, Write write)> forward;
-  /// Computes dx[T, D] = or += dy[T, N] w[N, D]. Strided rows allowed for dx and dy. If w is acc and dx is bf16, dy is
-  /// acc.
+  /// Computes dx[T, D] = dy[T, N] w[N, D]. dx and dy may have strided rows. If w is acc and dx is bf16, dy is acc.
   Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dy, const Tensor& w, Write write)> input_gradient;
-  /// Computes dw[N, D] = or += dy[T, N]^T x[T, D]. Strided rows allowed for dy and x. dw is acc, or has the dtype of x;
-  /// dy may be acc if x is bf16.
+  /// Computes dw[N, D] = dy[T, N]^T x[T, D]. dy and x may have strided rows. dw is acc or has the dtype of x. If x is
+  /// bf16, dy may be acc.
   Kernel<void(Stream&, Out<Tensor> dw, const Tensor& dy, const Tensor& x, Write write)> weight_gradient;
 
   static constexpr auto entries() {
@@ -71,9 +74,10 @@ struct MatmulKernels {
   static const MatmulKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Products like MatmulKernels for the weights [E, N, D] of E experts together, each with its group of rows. All
-/// operands have one dtype except dw, which may be acc. Rows without a group are neither read nor written. An expert
-/// without rows gets a zero (replace) or unchanged (add) weight gradient.
+/// Products like those of MatmulKernels for the weights [E, N, D] of E experts together, each with its group of rows.
+/// All operands have the same dtype, except that dw may be acc. Rows that belong to no group are neither read nor
+/// written. The weight gradient of an expert without rows becomes zero if the mode is `replace`, and does not change if
+/// it is `add`.
 struct GroupedMatmulKernels {
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& w, const GroupOffsets&, Write write)> forward;
   Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dy, const Tensor& w, const GroupOffsets&, Write write)>
@@ -92,9 +96,9 @@ struct GroupedMatmulKernels {
 struct BiasKernels {
   /// Computes x[T, N] += bias[N].
   Kernel<void(Stream&, Out<Tensor> x, const Tensor& bias)> forward;
-  /// Computes dbias[N] (acc) += column sums of dy[T, N].
+  /// Adds the column sums of dy[T, N] to dbias[N] (acc).
   Kernel<void(Stream&, Out<Tensor> dbias, const Tensor& dy)> backward;
-  /// Adds bias[expert of t][N] to row t of x[R, N]; bias is [E, N].
+  /// Adds bias[e, :] of bias[E, N] to each row of x[R, N] that belongs to expert e.
   Kernel<void(Stream&, Out<Tensor> x, const Tensor& bias, const GroupOffsets&)> grouped_forward;
   Kernel<void(Stream&, Out<Tensor> dbias, const Tensor& dy, const GroupOffsets&)> grouped_backward;
 
@@ -106,20 +110,22 @@ struct BiasKernels {
   static const BiasKernels of_reference, of_cpu, of_cuda;
 };
 
-/// RMS norm y = x / sqrt(mean(x^2) + eps) * gain over the last dimension (Zhang & Sennrich 2019), with the residual
-/// stream on both sides.
+/// RMS norm y = x / sqrt(mean(x^2) + eps) * gain over the last dimension (Zhang & Sennrich 2019), fused with the
+/// additions of the residual stream before and after it.
 struct RmsNormKernels {
-  /// Computes sum = x + addend (rounded to their dtype) and its norm, out. If `sum` and `addend` are undefined, out is
-  /// the norm of x. inverse_rms[rows] (acc) is kept for backward. sum may be x or addend.
+  /// Computes sum = x + addend (rounded to the dtype of x) and writes the norm of the sum to `out`. If `sum` and
+  /// `addend` are undefined, `out` is the norm of x. inverse_rms[rows] (acc) is needed by backward. sum may be x or
+  /// addend.
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> sum, Out<Tensor> inverse_rms, const Tensor& x, const Tensor& addend,
               const Tensor& gain, double eps)>
       forward;
-  /// Computes dx = dresidual (undefined: zero; may be dx) plus the gradient through the norm of x. dgain_partials[P, D]
-  /// (acc): addends of the gain's gradient, P = partials(rows). dx and dgain_partials are not computed if undefined.
+  /// Computes dx = dresidual + the gradient through the norm of x. dresidual may be dx; if it is undefined, it is zero.
+  /// dgain_partials[P, D] (acc), with P = partials(rows), receives partial sums of the gain's gradient. dx and
+  /// dgain_partials are not computed if they are undefined.
   Kernel<void(Stream&, Out<Tensor> dx, Out<Tensor> dgain_partials, const Tensor& dy, const Tensor& x,
               const Tensor& gain, const Tensor& inverse_rms, const Tensor& dresidual)>
       backward;
-  /// Preferred number of partial sums on this backend, at least one. BiasKernels::backward adds them up.
+  /// Returns the preferred number of partial sums on this backend, at least one. BiasKernels::backward adds them up.
   Kernel<int64_t(int64_t rows)> partials;
 
   static constexpr auto entries() {
@@ -131,13 +137,14 @@ struct RmsNormKernels {
 
 /// Layer norm y = (x - mean) / sqrt(variance + eps) * gain + bias (Ba et al. 2016).
 struct LayerNormKernels {
-  /// Computes out and stats[rows, 2] (acc): mean and inverse standard deviation. `bias` may be undefined.
+  /// Computes out and stats[rows, 2] (acc), which are the mean and the inverse standard deviation of each row. `bias`
+  /// may be undefined.
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> stats, const Tensor& x, const Tensor& gain, const Tensor& bias,
               double eps)>
       forward;
   Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& stats)>
       input_gradient;
-  /// Adds to dgain[D], dbias[D] (acc); dbias may be undefined.
+  /// Adds the gradients to dgain[D] and dbias[D] (acc). dbias may be undefined.
   Kernel<void(Stream&, Out<Tensor> dgain, Out<Tensor> dbias, const Tensor& dy, const Tensor& x, const Tensor& stats)>
       weight_gradient;
 
@@ -157,11 +164,11 @@ struct QueriesAndKeys {
   static constexpr auto tensors() { return std::array{&QueriesAndKeys::q, &QueriesAndKeys::k}; }
 };
 
-/// Rotary position embedding (Su et al. 2021), halves convention: dimension i is paired with i + C/2.
+/// Rotary position embedding (Su et al. 2021) with the convention of halves: dimension i is paired with i + C/2.
 struct RotaryKernels {
-  /// Computes out = x rotated by the angles of positions[T] (i32). Strided rows allowed for x. cosine, sine: [context,
-  /// C/2] acc. `backward` rotates by the negative angle (the adjoint). out.q may be x.q, and out.k may be x.k. q or k
-  /// may be undefined in both x and out.
+  /// Computes out = x rotated by the angles of positions[T] (i32). `cosine` and `sine` are [context, C/2] (acc).
+  /// `backward` rotates by the negative angle (the adjoint). x may have strided rows. out.q may be x.q, and out.k may
+  /// be x.k. q or k may be undefined in both x and out.
   Kernel<void(Stream&, Out<QueriesAndKeys> out, const QueriesAndKeys& x, const Tensor& positions, const Tensor& cosine,
               const Tensor& sine, Direction direction)>
       apply;
@@ -170,18 +177,19 @@ struct RotaryKernels {
   static const RotaryKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Parameters of an attention call. A query at row i (position i + query_offset) of a sequence sees the keys j with
-/// first[i] <= j < last[i], its own document. first and last are i32 [B, S]; undefined: the whole sequence. If causal,
-/// also j <= i + query_offset.
+/// Parameters of an attention call. The query in row i of a sequence is at position i + query_offset. It sees the keys
+/// j with first[i] <= j < last[i], its document, and if `causal` only those with j <= i + query_offset. `first` and
+/// `last` are i32 [B, S]; if they are undefined, a document is the whole sequence.
 struct AttentionShape {
-  int64_t sequences, queries, keys;  // B, positions of q and of k, v per sequence
+  int64_t sequences, queries, keys;  // number of sequences B; positions of q, and of k and v, per sequence
   double scale;                      // usually 1 / sqrt(C)
   bool causal = true;
-  int64_t query_offset = 0;    // number of keys before the first query, for generation with a cache
-  bool deterministic = false;  // backward gives the same bits every time; some backends are faster without it
-  /// Number of documents in all sequences, if first and last divide each sequence into documents without gaps and all
-  /// rows of a document have its range. 0: not counted, or arbitrary ranges. Some backends are faster if they have the
-  /// number.
+  int64_t query_offset = 0;    // number of keys before the first query (for generation with a cache)
+  bool deterministic = false;  // backward gives bitwise identical results each time; some backends are faster without
+                               // it
+  /// Number of documents in all sequences, provided that `first` and `last` divide each sequence into documents without
+  /// gaps and that all rows of a document have the same range. 0: the ranges are arbitrary, or the documents were not
+  /// counted. Some backends are faster if the number is known.
   int64_t documents = 0;
 };
 
@@ -193,7 +201,7 @@ struct AttentionGradients {
   }
 };
 
-/// Results and operands of AttentionKernels::forward that backward needs.
+/// Operands and results of AttentionKernels::forward that backward needs.
 struct AttentionSaved {
   Tensor out, log_sum_exp, q, k, v;
   Tensor first{}, last{};
@@ -203,21 +211,21 @@ struct AttentionSaved {
   }
 };
 
-/// Blockwise softmax(scale q k^T) v (Dao et al. 2022); no S x S matrix is kept. q, out: [B S, H, C]; k, v: [B S, G, C],
-/// H a multiple of G (grouped queries). Strided rows allowed for q, k, v and their gradients.
+/// Blockwise softmax(scale q k^T) v (Dao et al. 2022); no S x S matrix is stored. q and out are [B S, H, C]; k and v
+/// are [B S, G, C]. H must be a multiple of G (grouped queries). q, k, v and their gradients may have strided rows.
 struct AttentionKernels {
-  /// Computes out and log_sum_exp [B S, H] (acc), which is kept for backward. A row that sees no key has a log-sum-exp
-  /// of -inf and an output of zero.
+  /// Computes out and log_sum_exp [B S, H] (acc), which backward needs. A row that sees no key has an output of zero
+  /// and a log-sum-exp of -inf.
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> log_sum_exp, const Tensor& q, const Tensor& k, const Tensor& v,
               const Tensor& first, const Tensor& last, const AttentionShape& shape)>
       forward;
   Kernel<void(Stream&, Out<AttentionGradients> gradients, const Tensor& dout, const AttentionSaved& saved,
               const AttentionShape& shape)>
       backward;
-  /// Merges attention to a block of further keys into sum[T, H, C] and sum_log_sum_exp[T, H] (both acc), the results
-  /// for the keys so far. block[T, H, C] and block_log_sum_exp[T, H] (acc) are the block's results. Both results are
-  /// merged by log-sum-exps (Liu et al. 2023, section 3). A row that saw no key of the block (-inf) does not change,
-  /// regardless of the block's values in this row.
+  /// Adds the attention to a further block of keys to the attention so far: sum[T, H, C] and sum_log_sum_exp[T, H]
+  /// (both acc). block[T, H, C] and block_log_sum_exp[T, H] (acc) are the attention to the block. The two are weighted
+  /// by their log-sum-exps (Liu et al. 2023, section 3). If a row saw no key of the block (-inf), its sum does not
+  /// change, whatever `block` contains in that row.
   Kernel<void(Stream&, Out<Tensor> sum, Out<Tensor> sum_log_sum_exp, const Tensor& block,
               const Tensor& block_log_sum_exp)>
       merge;
@@ -229,8 +237,8 @@ struct AttentionKernels {
   static const AttentionKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Gradients of the operands of SwigluKernels::forward, and the product, computed again. product and dweights are not
-/// computed if undefined.
+/// Gradients of the operands of SwigluKernels::forward, and the recomputed product. `product` and `dweights` are not
+/// computed if they are undefined.
 struct SwigluGradients {
   Tensor dgate, dup;
   Tensor product{}, dweights{};
@@ -240,20 +248,20 @@ struct SwigluGradients {
   }
 };
 
-/// Operands of SwigluKernels::forward that backward needs.
+/// Operands of SwigluKernels::forward, which backward needs.
 struct SwigluSaved {
   Tensor gate, up;
   Tensor weights{};
   static constexpr auto tensors() { return std::array{&SwigluSaved::gate, &SwigluSaved::up, &SwigluSaved::weights}; }
 };
 
-/// Computes out = gate * sigmoid(gate) * up * weights (Shazeer 2020), with one weight per row [R] (acc; undefined:
-/// one). If a linear map follows, weighting its operand here avoids keeping its results for the gradients of the
-/// weights. Strided rows allowed for gate, up and their gradients.
+/// Computes out = gate * sigmoid(gate) * up * weights (Shazeer 2020), with one weight per row: weights[R] (acc; all 1
+/// if undefined). If a linear map follows, multiplying its operand by the weights means that its result need not be
+/// saved for the gradients of the weights. gate, up and their gradients may have strided rows.
 struct SwigluKernels {
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& gate, const Tensor& up, const Tensor& weights)> forward;
-  /// Computes the gradients of the weighted product: dgate, dup, dweights[R] (acc), and the product itself again. dgate
-  /// may be gate or dout, dup may be up, product may be dout if dgate is not.
+  /// Computes the gradients of the weighted product: dgate, dup and dweights[R] (acc), and recomputes the product
+  /// itself. dgate may be gate or dout, dup may be up, and product may be dout unless dgate is.
   Kernel<void(Stream&, Out<SwigluGradients> gradients, const Tensor& dout, const SwigluSaved& saved)> backward;
 
   static constexpr auto entries() {
@@ -262,14 +270,14 @@ struct SwigluKernels {
   static const SwigluKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Kind of GELU: out = x/2 (1 + erf(x / sqrt 2)) or its tanh approximation (Hendrycks & Gimpel 2016).
+/// Kind of GELU: exact, out = x/2 (1 + erf(x / sqrt 2)), or its tanh approximation (Hendrycks & Gimpel 2016).
 enum class GeluKind : uint8_t { exact, tanh };
 constexpr auto enum_names(GeluKind) {
   return std::to_array<std::pair<GeluKind, std::string_view>>({{GeluKind::exact, "exact"}, {GeluKind::tanh, "tanh"}});
 }
 struct GeluKernels {
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, GeluKind kind)> forward;
-  /// Computes dx, which may be x or dout.
+  /// Computes dx. dx may be x or dout.
   Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dout, const Tensor& x, GeluKind kind)> backward;
 
   static constexpr auto entries() {
@@ -284,27 +292,30 @@ constexpr auto enum_names(RouterScore) {
       {{RouterScore::softmax, "softmax"}, {RouterScore::sigmoid, "sigmoid"}});
 }
 
-/// Rule by which experts are chosen from scores.
+/// Rule by which a router chooses experts and computes their weights.
 struct RouterRule {
   RouterScore score = RouterScore::softmax;
   int64_t top_k = 2;
-  bool normalize = true;   // the chosen weights sum to one
-  double scale = 1.0;      // factor applied to the chosen weights after `normalize` (DeepSeek's routed scaling factor)
-  int64_t groups = 1;      // group-limited: experts are in `groups` equal groups, and only the best `top_groups` groups
-  int64_t top_groups = 1;  // (by the sum of their two best selection scores) are eligible
+  bool normalize = true;  // true: the weights of the chosen experts are normalised to sum to one
+  double scale = 1.0;     // factor that multiplies the weights after `normalize` (DeepSeek's routed scaling factor)
+  /// Group-limited choice: the experts form `groups` equal groups, and a token may use only experts of the top_groups
+  /// groups with the largest sums of their two best selection scores.
+  int64_t groups = 1;
+  int64_t top_groups = 1;
 };
 
-/// Scores, selection and weights, all in acc. Selection uses scores + bias (bias [E], may be undefined; it never
-/// affects the weights). For ties the lower index is chosen. A NaN score is chosen last. ids are always in range.
+/// Scores, chosen experts and their weights, all in acc. Experts are chosen by score + bias. bias[E] may be undefined
+/// and never affects the weights. The lower index wins a tie. An expert with a NaN score is chosen last. ids are always
+/// in range.
 struct RouterKernels {
-  /// Computes from logits [T, E]: scores [T, E], ids [T, K] (i32, by falling selection score), weights [T, K].
+  /// Computes from logits [T, E]: scores [T, E], ids [T, K] (i32, by descending score + bias), and weights [T, K].
   Kernel<void(Stream&, Out<Tensor> scores, Out<Tensor> ids, Out<Tensor> weights, const Tensor& logits,
               const Tensor& bias, const RouterRule& rule)>
       forward;
-  /// Computes weights [T, K] for given ids (overridden routing).
+  /// Computes weights [T, K] for given ids (forced routing).
   Kernel<void(Stream&, Out<Tensor> weights, const Tensor& ids, const Tensor& scores, const RouterRule& rule)> weigh;
-  /// Computes dlogits [T, E] = gradient through weights (dweights [T, K]) and through scores (dscores [T, E], may be
-  /// undefined).
+  /// Computes dlogits [T, E], the sum of the gradients through the weights (dweights [T, K]) and through the scores
+  /// (dscores [T, E], may be undefined).
   Kernel<void(Stream&, Out<Tensor> dlogits, const Tensor& dweights, const Tensor& dscores, const Tensor& scores,
               const Tensor& ids, const RouterRule& rule)>
       backward;
@@ -318,40 +329,42 @@ struct RouterKernels {
 
 /// Factors of a router's loss on a rank.
 struct LossFactors {
-  double scale = 1;   // of the sum over tokens
-  double share = 1;   // share of the loss that is this rank's value
-  double weight = 1;  // weight of that value in the loss of the model
+  double scale = 1;   // factor of the sum over tokens
+  double share = 1;   // fraction of the loss that is this rank's value
+  double weight = 1;  // weight of this value in the loss of the model
 };
 
-/// A router's loss. Each product is rounded to acc: the loss, value = share * loss, weighted = weight * value.
+/// A router's loss. Each product is rounded to acc: loss = scale * sum, value = share * loss, weighted = weight *
+/// value.
 struct RouterLoss {
   Tensor weighted;  // [1] acc
-  Tensor total{};   // [1] f64, += value; may be undefined
+  Tensor total{};   // [1] f64; the value is added to it; may be undefined
   static constexpr auto tensors() { return std::array{&RouterLoss::weighted, &RouterLoss::total}; }
 };
 
-/// Statistics of a router's choices and the losses computed from them. A scope is a set of tokens. segment[T] (i32) is
-/// the scope of each token, -1 for none (padding). If undefined, all tokens are in scope 0. The gradients of losses are
-/// those of weight * loss, rounded to acc, without `share`.
+/// Statistics of routing, and the losses computed from them. A scope is a set of tokens. segment[T] (i32) is the scope
+/// of each token; -1 means no scope (padding). If `segment` is undefined, all tokens are in scope 0. The gradient of a
+/// loss is that of weight * loss, without `share`, rounded to acc.
 struct RouterLossKernels {
-  /// Computes counts[S, E] (i64) = slots of ids [T, K] (i32, -1: none) by scope and expert, and adds their sums over
-  /// scopes to totals[E] (i64). One of the two may be undefined.
+  /// Sets counts[S, E] (i64) to the number of slots in ids [T, K] (i32, -1: none) by scope and expert, and adds the
+  /// sums over scopes to totals[E] (i64). One of the two may be undefined.
   Kernel<void(Stream&, Out<Tensor> counts, Out<Tensor> totals, const Tensor& ids, const Tensor& segment)> count;
-  /// Computes fractions[S, E] (acc) = counts[S, E] (i64 or acc) divided by their sum in the scope; 1/E if that sum is
-  /// zero.
+  /// Sets fractions[S, E] (acc) to counts[S, E] (i64 or acc) divided by their sum in the scope, or to 1/E if this sum
+  /// is zero.
   Kernel<void(Stream&, Out<Tensor> fractions, const Tensor& counts)> fractions;
-  /// Computes the loss sum_t c_s <p_t, f_s> over tokens t of scopes s (Shazeer 2017; Fedus 2021, eq. 4). p_t =
-  /// scores[t, :] divided by their sum; a row whose sum is zero contributes nothing. f_s = fractions[s, :] and c_s =
-  /// scale * coefficients[s] (f64; undefined: ones). Summed in double in an order that depends only on the shape.
+  /// Computes the loss sum_t c_s <p_t, f_s> over all tokens t that are in a scope s (Shazeer 2017; Fedus 2021, eq. 4).
+  /// p_t is scores[t, :] divided by its sum; a row whose sum is zero contributes nothing. f_s is fractions[s, :], and
+  /// c_s is scale * coefficients[s] (f64; all 1 if undefined). The sum is in double, in an order that depends only on
+  /// the shape.
   Kernel<void(Stream&, Out<RouterLoss> loss, const Tensor& scores, const Tensor& segment, const Tensor& fractions,
               const Tensor& coefficients, const LossFactors& factors)>
       balance;
-  /// Computes dscores[T, E] (acc) = dweighted[1] times the gradient of `balance`; zero rows for tokens in no scope.
+  /// Computes dscores[T, E] (acc) = dweighted[1] times the gradient of `balance`. Rows of tokens in no scope are zero.
   Kernel<void(Stream&, Out<Tensor> dscores, const Tensor& dweighted, const Tensor& scores, const Tensor& segment,
               const Tensor& fractions, const Tensor& coefficients, const LossFactors& factors)>
       balance_backward;
-  /// Computes the loss scale times the sum over tokens in a scope of logsumexp(logits[t, :])^2 (Zoph et al. 2022, eq.
-  /// 5), summed as above; log_sum_exp[T] (acc, 0 for tokens in no scope) is kept for backward.
+  /// Computes the loss scale * sum of logsumexp(logits[t, :])^2 over all tokens t that are in a scope (Zoph et al.
+  /// 2022, eq. 5), summed like `balance`. log_sum_exp[T] (acc; 0 for tokens in no scope) is needed by backward.
   Kernel<void(Stream&, Out<RouterLoss> loss, Out<Tensor> log_sum_exp, const Tensor& logits, const Tensor& segment,
               const LossFactors& factors)>
       z;
@@ -371,15 +384,16 @@ struct RouterLossKernels {
   static const RouterLossKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Tokens that an expert over capacity keeps: the most probable, or the first.
+/// Which tokens an expert keeps if it exceeds its capacity: the most probable ones, or the first ones.
 enum class DropRule : uint8_t { probability, position };
 constexpr auto enum_names(DropRule) {
   return std::to_array<std::pair<DropRule, std::string_view>>(
       {{DropRule::probability, "probability"}, {DropRule::position, "position"}});
 }
 
-/// Capacity of experts. An expert keeps at most min(ceil(factor K n / E), n) slots (GShard) from each scope of
-/// `scope_tokens` consecutive tokens (the last may be shorter). n is the number of the scope's tokens with any slot.
+/// Capacity of experts. In each scope of `scope_tokens` consecutive tokens (the last scope may be shorter), an expert
+/// keeps at most min(ceil(factor K n / E), n) slots (GShard). n is the number of tokens of the scope that have at least
+/// one slot.
 struct Capacity {
   int64_t scope_tokens;  // > 0
   double factor;         // >= 0
@@ -387,26 +401,28 @@ struct Capacity {
 };
 
 struct CapacityKernels {
-  /// Sets ids [T, K] (i32; a token names an expert at most once) to -1 for slots over capacity. Keeps the slots with
-  /// the highest scores [T, E] (acc; NaN counts as -infinity; ties keep the earlier token), or the earliest slots.
-  /// Token t is row rows[t] (i64 [T]) of ids and scores; undefined: row t. Ids that name no expert do not change.
+  /// Sets the elements of ids [T, K] (i32; each token selects an expert at most once) to -1 for slots that exceed the
+  /// capacity. Depending on `rule`, keeps the slots with the highest scores [T, E] (acc; NaN counts as -infinity; the
+  /// earlier token wins a tie), or the earliest slots. Token t is in row rows[t] (i64 [T]) of ids and scores; in row t
+  /// if `rows` is undefined. Elements that are not the id of an expert do not change.
   Kernel<void(Stream&, Out<Tensor> ids, const Tensor& scores, const Tensor& rows, const Capacity& capacity)> drop;
 
   static constexpr auto entries() { return std::tuple{Named{"drop", &CapacityKernels::drop}}; }
   static const CapacityKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Masks slots of tokens and sorts slots by their experts.
+/// Masks slots of tokens, and sorts slots by expert.
 struct SlotKernels {
-  /// Sets ids[t, :] (i32 [T, K]) to -1 if valid[t] (u8) is zero.
+  /// Sets ids[t, :] (i32 [T, K]) to -1 for each token t with valid[t] (u8) = 0.
   Kernel<void(Stream&, Out<Tensor> ids, const Tensor& valid)> mask;
-  /// Sorts the kept slots of ids [T, K] (i32, -1: dropped; others in [0, E)) by expert, then token, then slot.
-  /// offsets[E + 1] (i64): rows of each expert. rows[T, K] (i64): the row of each slot, -1: dropped. tokens[T K] (i64):
-  /// the token of each row, -1 for the rows from offsets[E] on, which belong to no expert.
+  /// Sorts the slots of ids [T, K] (i32; -1: dropped, otherwise in [0, E)) by expert, then token, then slot.
+  /// offsets[E + 1] (i64) receives the offsets of the experts' rows, rows[T, K] (i64) the row of each slot (-1:
+  /// dropped), and tokens[T K] (i64) the token of each row (-1 for rows from offsets[E] on, which belong to no expert).
   Kernel<void(Stream&, Out<Tensor> tokens, Out<Tensor> rows, Out<Tensor> offsets, const Tensor& ids)> sort;
-  /// Computes keys that sort slots by chunk, then expert: keys[t, k] (i32) = c experts + ids[t, k] for ids [T, K].
-  /// Chunk c of the slot is chunk_of[ids[t, k]] (i32 [experts]), or t chunks / T, rounded down, if chunk_of is
-  /// undefined. -1 stays -1. An id that names no expert becomes chunks experts, which must fit i32. keys may be ids.
+  /// Computes keys by which slots are sorted first by chunk, then by expert: keys[t, k] (i32) = c experts + ids[t, k]
+  /// for ids [T, K]. c is the chunk of the slot: chunk_of[ids[t, k]] (i32 [experts]) or, if chunk_of is undefined, t
+  /// chunks / T rounded down. -1 stays -1. An id that is not that of an expert becomes chunks * experts, which must fit
+  /// in i32. keys may be ids.
   Kernel<void(Stream&, Out<Tensor> keys, const Tensor& ids, const Tensor& chunk_of, int64_t experts, int64_t chunks)>
       keys;
   /// Computes out[i] (i64) = first + i.
@@ -419,22 +435,22 @@ struct SlotKernels {
   static const SlotKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Conversion of indices to other origins. out may be x if their dtypes are the same, unless stated otherwise.
+/// Conversions of indices. out may be x if their dtypes are the same, unless stated otherwise.
 struct IndexKernels {
-  /// Computes out[i] = x[i] + by (both i32 or both i64). A negative x[i] is no index and does not change.
+  /// Computes out[i] = x[i] + by (both i32 or both i64). A negative x[i] is not an index and does not change.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, int64_t by)> shift;
-  /// Computes out[i] (i32 or i64) = x[i] - first if first <= x[i] < first + count, else -1; x is i32.
+  /// Computes out[i] (i32 or i64) = x[i] - first if first <= x[i] < first + count, otherwise -1. x is i32.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, int64_t first, int64_t count)> within;
-  /// Computes out[i] = x[i] + parts[1, p] with parts [2, P]. p is the first part that ends after x[i]: x[i] < parts[0,
-  /// p]. All i64. A negative x[i] does not change; all other x[i] are below the last part's end.
+  /// Computes out[i] = x[i] + parts[1, p] for parts [2, P]. p is the first part whose end parts[0, p] exceeds x[i]. All
+  /// are i64. A negative x[i] does not change; every other x[i] must be below the end of the last part.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& parts)> shift_parts;
-  /// Computes out[i] = i + parts[1, p], i.e. shift_parts of 0, 1, ..., with `parts` as in shift_parts. The last part
-  /// ends at the number of elements of out, which may be zero.
+  /// Computes out[i] = i + parts[1, p], which is shift_parts of 0, 1, ... The last part must end at the number of
+  /// elements of out, which may be zero.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& parts)> iota_parts;
-  /// Computes out[i] = x[index[i]], all i64. out may be index.
+  /// Computes out[i] = x[index[i]]. All are i64. out may be index.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index)> take;
-  /// Computes out[x[i]] = i for non-negative x[i], which are distinct; all i64. Elements that no x names do not change.
-  /// out may not be x.
+  /// Computes out[x[i]] = i for each x[i] >= 0; these must be distinct. All are i64. Other elements of out do not
+  /// change. out must not be x.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x)> inverse;
 
   static constexpr auto entries() {
@@ -448,32 +464,33 @@ struct IndexKernels {
   static const IndexKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Moves rows to experts and back. `rows` [T, K] (i64) is the row of the permuted tensor that holds slot k of token t;
-/// -1: the slot was dropped. `tokens` [R] (i64) is the inverse: the token at row r; -1: none.
+/// Copies rows to experts and back. rows[T, K] (i64) is the row of the permuted tensor for slot k of token t; -1: the
+/// slot was dropped. tokens[R] (i64) is the inverse: the token of row r; -1: none.
 struct PermuteKernels {
-  /// Computes out[r, :] = x[tokens[r], :]; rows without a token do not change. `rows` (may be undefined) is the
-  /// inverse. A backend may use it instead, to read x once.
+  /// Computes out[r, :] = x[tokens[r], :]. Rows without a token do not change. `rows`, the inverse of `tokens`, may be
+  /// undefined; a backend may use it in order to read x only once.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& tokens, const Tensor& rows)> gather;
-  /// Computes out[t, :] = sum over k of weights[t, k] y[rows[t, k], :], in slot order in acc, then the addends [T, D]
-  /// in their order. Undefined weights are one. This is the adjoint of `gather`, and the MoE layer's combine with its
-  /// addends: shared experts, the residual. out may be an addend.
+  /// Computes out[t, :] = sum over k of weights[t, k] y[rows[t, k], :], in the order of the slots in acc, and then adds
+  /// the addends [T, D] in their order. If `weights` is undefined, all weights are 1. Without addends, this is the
+  /// adjoint of `gather`. In the MoE layer it is the combine, with shared experts and the residual as addends. out may
+  /// be an addend.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& y, const Tensor& rows, const Tensor& weights,
               std::span<const Tensor> addends)>
       combine;
   /// Computes dy[rows[t, k], :] = weights[t, k] dout[t, :] and dweights[t, k] = <dout[t, :], y[rows[t, k], :]> (0 if
-  /// dropped). Rows of dy that no slot names are zero. `tokens` (may be undefined) is the inverse of rows. A backend
-  /// may use it to find these rows.
+  /// the slot was dropped). Rows of dy that belong to no slot become zero. `tokens`, the inverse of `rows`, may be
+  /// undefined; a backend may use it to find these rows.
   Kernel<void(Stream&, Out<Tensor> dy, Out<Tensor> dweights, const Tensor& dout, const Tensor& y, const Tensor& rows,
               const Tensor& tokens, const Tensor& weights)>
       combine_backward;
-  /// Computes out[index[r], :] = x[r, :] for distinct rows index[R] (i64; -1: row r is not copied), the inverse of
-  /// `gather` over a part of the rows. Rows of out that no index names do not change. Strided rows allowed, here and in
-  /// the two entries below.
+  /// Computes out[index[r], :] = x[r, :] for distinct index[R] (i64; -1: row r is not copied), the inverse of `gather`
+  /// for a part of the rows. Other rows of out do not change. Here and in the two entries below, tensors may have
+  /// strided rows.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index)> scatter;
-  /// Computes out[r, :] = scale[r] x[index[r], :] with index[R] (i64) and scale[R] (acc; undefined: one, a copy). This
-  /// is the part of `combine_backward` that computes dy, for any part of the rows. out may be x if index[r] = r.
+  /// Computes out[r, :] = scale[r] x[index[r], :] with index[R] (i64) and scale[R] (acc; all 1 if undefined). This is
+  /// the computation of dy in `combine_backward`, for any part of the rows. out may be x if index[r] = r for all r.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index, const Tensor& scale)> gather_weighted;
-  /// Computes out[r] (acc) = <a[r, :], b[r, :]>, summed in an order that depends only on the width.
+  /// Computes out[r] (acc) = <a[r, :], b[r, :]>. The order of addition depends only on the width.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& a, const Tensor& b)> row_dots;
 
   static constexpr auto entries() {
@@ -487,19 +504,20 @@ struct PermuteKernels {
   static const PermuteKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Converts rows of tensors to bytes and back (framework/kernels/wire.h). Strided rows allowed for x and out.
+/// Converts rows of tensors to bytes and back (framework/kernels/wire.h). x and out may have strided rows.
 struct WireKernels {
-  /// Computes bytes[R, wire_row_bytes(format, dtype of x, D, X)] (u8) from the rows of x[R', D] that index[R] (i64)
-  /// names, and from row_weights[R, X] (acc), which belong to position r. If index is undefined, row r of x is used,
-  /// and R = R'. If row_weights is undefined, X = 0. fp8: codes of x / scale in float with scale = max(max |row| / 448,
-  /// 2^-126), 0 for a row of zeros; f64 is converted through float. In a row with an element that is not finite (in
-  /// float), all elements and the scale become NaN, so that the receiver detects the row.
+  /// Computes bytes[R, wire_row_bytes(format, dtype of x, D, X)] (u8) from rows index[R] (i64) of x[R', D] and from
+  /// row_weights[R, X] (acc), whose row r belongs to output row r. If `index` is undefined, output row r is computed
+  /// from row r of x, and R = R'. If `row_weights` is undefined, X = 0.
+  /// fp8: the codes are those of x / scale in f32, where scale = max(max |row| / 448, 2^-126), or 0 for a row of zeros.
+  /// f64 is first converted to f32. If an element of a row is not finite in f32, all elements of the row and its scale
+  /// become NaN, so that the receiver detects the row.
   Kernel<void(Stream&, Out<Tensor> bytes, const Tensor& x, const Tensor& index, const Tensor& row_weights,
               WireFormat format)>
       pack;
-  /// Computes out[index[r], :] = scale * value for distinct rows index[R]. If index is undefined, out[r, :] is
-  /// computed, and out has R rows. All other rows of out do not change. row_weights_out[R, X] receives the row_weights
-  /// of each position r. If it is undefined, the row_weights are not read, and X may be any number.
+  /// Computes out[index[r], :] = scale * value for distinct index[R]. If `index` is undefined, computes out[r, :], and
+  /// out has R rows. Other rows of out do not change. row_weights_out[R, X] receives the row_weights of each row r. If
+  /// it is undefined, they are not read, and X may be any number.
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> row_weights_out, const Tensor& bytes, const Tensor& index,
               WireFormat format)>
       unpack;
@@ -511,9 +529,10 @@ struct WireKernels {
 };
 
 struct EmbeddingKernels {
-  /// Computes out[T, D] = table[ids[t], :] (ids i32, checked by the caller).
+  /// Computes out[T, D] = table[ids[t], :]. ids are i32; the caller must check that they are in range.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& table, const Tensor& ids)> forward;
-  /// Computes dtable (acc) [V, D] += dout rows, in token order. A token of id -1 is skipped, and its row is not read.
+  /// Adds the rows of dout to rows ids[t] of dtable[V, D] (acc), in the order of the tokens. A token with id -1 is
+  /// skipped, and its row is not read.
   Kernel<void(Stream&, Out<Tensor> dtable, const Tensor& dout, const Tensor& ids)> backward;
 
   static constexpr auto entries() {
@@ -522,14 +541,16 @@ struct EmbeddingKernels {
   static const EmbeddingKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Softmax cross-entropy over rows of logits [T, V] (acc); targets i32, -1: ignored.
+/// Softmax cross-entropy over rows of logits [T, V] (acc). targets [T] are i32; tokens with target -1 are ignored.
 struct CrossEntropyKernels {
-  /// Computes losses[T] (acc, 0 if ignored). dlogits[T, V] (any floating dtype; not computed if undefined) = scale *
-  /// (softmax - onehot), zero rows if ignored or if scale is 0. dlogits may be logits.
+  /// Computes losses[T] (acc; 0 for ignored tokens) and dlogits[T, V] = scale * (softmax - onehot). Rows of dlogits are
+  /// zero for ignored tokens, and all are if scale is 0. dlogits has any floating dtype, is not computed if undefined,
+  /// and may be logits.
   Kernel<void(Stream&, Out<Tensor> losses, Out<Tensor> dlogits, const Tensor& logits, const Tensor& targets,
               double scale)>
       forward;
-  /// Preferred number of rows whose logits are in memory at a time, if logits are never kept whole; at least one.
+  /// Returns the preferred number of rows whose logits are in memory at a time if the logits are computed in chunks; at
+  /// least one.
   Kernel<int64_t(int64_t rows, int64_t vocabulary)> chunk_rows;
 
   static constexpr auto entries() {
@@ -539,23 +560,23 @@ struct CrossEntropyKernels {
   static const CrossEntropyKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Softmax cross-entropy over columns that are split over ranks, in two steps with an exchange between them. Each rank
-/// reads its logits once. `targets` [T] (i32, -1: ignored) refer to the whole vocabulary, of which this rank holds the
-/// columns [first, first + W).
+/// Softmax cross-entropy over columns that are divided among ranks, in two steps with an exchange between them. Each
+/// rank reads its logits only once. targets[T] (i32; -1: ignored) refer to the whole vocabulary, of which this rank
+/// holds columns [first, first + W).
 struct SplitSoftmaxKernels {
-  /// Statistics that a rank sends to the other ranks for each row of its columns: rows of statistics [statistics_count,
-  /// T].
+  /// Statistics of each row of a rank's columns, which the rank sends to the other ranks. They are the rows of
+  /// statistics [statistics_count, T].
   enum Statistic : int64_t {
-    largest,    // m = max of the logits
+    largest,    // m, the maximum of the logits
     total,      // the sum of e^(logit - m)
-    at_target,  // the target's logit; 0 on ranks that do not hold it
+    at_target,  // logit of the target; 0 on ranks that do not hold its column
     statistics_count,
   };
-  /// Computes statistics [3, T] from logits[T, W] (both acc); the logits become e^(logit - m).
+  /// Computes statistics [3, T] from logits[T, W] (both acc), and replaces the logits by e^(logit - m).
   Kernel<void(Stream&, Out<Tensor> statistics, Out<Tensor> logits, const Tensor& targets, int64_t first)> start;
-  /// Computes losses[T] (acc, 0 if ignored) from the statistics of all ranks [ranks, 3, T], of which this rank is
-  /// `rank`. The values that `start` left in `logits` become scale * (softmax - onehot); zero if ignored or if scale is
-  /// 0.
+  /// Computes losses[T] (acc; 0 for ignored tokens) from the statistics [ranks, 3, T] of all ranks. `rank` is the index
+  /// of this rank. Replaces the values that `start` has written to `logits` by scale * (softmax - onehot), or by zero
+  /// for ignored tokens or if scale is 0.
   Kernel<void(Stream&, Out<Tensor> losses, Out<Tensor> logits, const Tensor& statistics, int64_t rank,
               const Tensor& targets, int64_t first, double scale)>
       finish;
@@ -569,21 +590,22 @@ struct SplitSoftmaxKernels {
 /// Elementwise kernels and reductions.
 struct PointwiseKernels {
   Kernel<void(Stream&, Out<Tensor> out, double value)> fill;
-  /// Computes out = x with another dtype or strides (strided rows).
+  /// Computes out = x, where dtypes and strides may differ (strided rows).
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x)> copy;
   /// Computes out = a + b. out may be a or b.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& a, const Tensor& b)> add;
-  /// Computes out += alpha * x; out may be acc while x is bf16.
+  /// Computes out += alpha * x. If x is bf16, out may be acc.
   Kernel<void(Stream&, Out<Tensor> out, double alpha, const Tensor& x)> axpy;
   Kernel<void(Stream&, Out<Tensor> out, double alpha)> scale;
-  /// Computes out = min(max(x, -limit), limit); backward passes dout where |x| <= limit.
+  /// Computes out = min(max(x, -limit), limit). Its backward passes dout on where |x| <= limit.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, double limit)> clamp;
   Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dout, const Tensor& x, double limit)> clamp_backward;
-  /// Computes out[1] (acc or f64) = or += the sum of all elements, in double, in an order that depends only on their
-  /// number.
+  /// Computes out[1] (acc or f64) = the sum of all elements, in double. The order of addition depends only on the
+  /// number of elements.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, Write write)> sum;
-  /// Computes out = addends[0] + addends[1] + ..., in this order in acc, bitwise identical to the sum over ranks of
-  /// comm::reduce. At least one addend, on CUDA at most 64; all have one dtype. out may be an addend.
+  /// Computes out = addends[0] + addends[1] + ..., in this order in acc. The result is bitwise identical to the sum
+  /// over ranks of comm::reduce. There must be at least one addend, and on CUDA at most 64. All addends have the same
+  /// dtype. out may be an addend.
   Kernel<void(Stream&, Out<Tensor> out, std::span<const Tensor> addends)> sum_of;
 
   static constexpr auto entries() {
@@ -600,41 +622,43 @@ struct PointwiseKernels {
   static const PointwiseKernels of_reference, of_cpu, of_cuda;
 };
 
-/// AdamW (Loshchilov & Hutter 2019), decoupled decay: w -= lr (m^ / (sqrt(v^) + eps) + decay w).
+/// Parameters of a step of AdamW (Loshchilov & Hutter 2019) with decoupled weight decay: w -= lr (m^ / (sqrt(v^) + eps)
+/// + decay w).
 struct AdamwStep {
   double lr, beta1, beta2, eps;
   int64_t step;  // the first step is 1
 };
 
-/// Part of one parameter that one launch updates. The tensors are flat and have the same length. main is acc; the
-/// gradient is acc or bf16. m and v are acc, or both are bf16 beside an f32 main. `weights` (the model's copy, any
-/// float dtype) receives the rounded result; it may be main.
+/// Part of a parameter that one launch updates. The tensors are flat and have the same length. main is acc; the
+/// gradient is acc or bf16. m and v are both acc or, if main is f32, both bf16. weights, the model's copy, has any
+/// floating dtype and receives the rounded result; it may be main.
 ///
-/// All arithmetic is in acc, and main's update uses m and v before they are rounded. Moments in bf16 are rounded at
-/// random (base::bf16_bits_at_random). The bits of an element are base::random_bits(rounding_key, its index in the
-/// whole parameter, modulo 2^32): the lower half for m, the upper half for v.
+/// All arithmetic is in acc, and the update of main uses m and v before they are rounded. bf16 moments are rounded
+/// stochastically (base::bf16_bits_at_random). The random bits of an element are base::random_bits(rounding_key, index
+/// of the element in the whole parameter modulo 2^32): the lower half for m, the upper half for v.
 struct AdamwSlice {
   Tensor main, m, v, weights, gradient;
   double weight_decay;
-  base::GlobalIndex place{};  // of the elements in the whole parameter
+  base::GlobalIndex place{};  // index of the elements in the whole parameter
   uint32_t rounding_key = 0;
 };
 
-/// True if the moments are in bf16. Throws std::logic_error unless both are in main's dtype, or in bf16 beside f32.
+/// True if the moments are bf16. Throws std::logic_error unless both have the dtype of main, or both are bf16 and main
+/// is f32.
 bool has_bf16_moments(const AdamwSlice& slice);
 
-/// Optimizer updates. `factor` [1] (f64; undefined: one) is multiplied into the gradients as they are read. A negative
-/// factor skips the step: nothing is written.
+/// Updates of weights by optimizers. The gradients are multiplied by factor[1] (f64; 1 if undefined) when they are
+/// read. If the factor is negative, the step is skipped and nothing is written.
 struct OptimizerKernels {
   Kernel<void(Stream&, Out<std::span<const AdamwSlice>> slices, const AdamwStep& step, const Tensor& factor)> adamw;
-  /// Plain SGD: main -= lr * factor * gradient; weights = main.
+  /// Plain SGD: main -= lr * factor * gradient. Writes the rounded result to weights.
   Kernel<void(Stream&, Out<Tensor> main, Out<Tensor> weights, const Tensor& gradient, double lr, const Tensor& factor)>
       sgd;
-  /// Computes out[1] (f64) = or += the sum of squares, in an order that depends only on the number of elements.
+  /// Computes out[1] (f64) = the sum of squares. The order of addition depends only on the number of elements.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, Write write)> squared_norm;
-  /// Computes factor[1] (f64) = min(1, limit / sqrt(sums[0])), or 1 if limit is 0; -1 if any of sums[n] (f64) is not
-  /// finite. sums holds the squared norm of all gradients, then other values that must be finite; otherwise the step is
-  /// skipped.
+  /// Computes factor[1] (f64) = min(1, limit / sqrt(sums[0])), or 1 if limit is 0. sums[n] (f64) contains the squared
+  /// norm of all gradients, followed by other values that must be finite. If any of sums is not finite, the factor is
+  /// -1, so that the step is skipped.
   Kernel<void(Stream&, Out<Tensor> factor, const Tensor& sums, double limit)> clip;
 
   static constexpr auto entries() {
@@ -692,13 +716,13 @@ struct KernelTable {
   }
 };
 
-extern const KernelTable reference_table;  // naive loops in double, the definition of each kernel
-/// Fast kernels on threads. Results depend neither on the number of threads nor, for a row, on other rows.
+extern const KernelTable reference_table;  // naive loops in double, which define each kernel
+/// Fast multithreaded kernels. The results in a row depend neither on the number of threads nor on other rows.
 extern const KernelTable cpu_table;
 extern const KernelTable emulated_table;  // the CPU's kernels, queued on the emulated device
-/// Returns the CUDA table. Throws Error(usage) in a program that was built without CUDA.
+/// Returns the table of the CUDA backend. Throws Error(usage) in a program that was built without CUDA.
 const KernelTable& cuda_kernels();
-/// Returns the table of the device's backend.
+/// Returns the table of the backend of `device`.
 const KernelTable& kernels(const Device& device);
 
 }  // namespace hexad::kernels

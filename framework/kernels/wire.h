@@ -10,24 +10,25 @@
 
 namespace hexad::kernels {
 
-/// Format of rows. `model` keeps the dtype of the rows, bit for bit; `fp8` rounds them to e4m3 with one f32 scale per
-/// row (framework/base/fp8.h has the format and its error).
+/// Format of the rows. `model` keeps the dtype and the bits of the elements. `fp8` rounds the elements to e4m3 with one
+/// f32 scale per row (framework/base/fp8.h describes the format and its error).
 enum class WireFormat : uint8_t { model, fp8 };
 constexpr auto enum_names(WireFormat) {
   return std::to_array<std::pair<WireFormat, std::string_view>>(
       {{WireFormat::model, "model"}, {WireFormat::fp8, "fp8"}});
 }
 
-/// Layout of one row of `width` elements of `dtype`, with `row_weights` additional numbers, each a router weight or the
-/// gradient of one. These numbers are never rounded: they are f32, or f64 if the elements are f64. The parts are in
-/// this order and in the machine's byte order. Each part is aligned to the size of its elements. Gaps are zero:
+/// Layout of one row of `width` elements of `dtype`, with `row_weights` additional numbers. Each of these is a router
+/// weight or the gradient of one. They are never rounded: they are f32, or f64 if the elements are f64. A row consists
+/// of the parts below, in the byte order of the machine. Each part is aligned to the size of its elements. Gaps contain
+/// zeros.
 ///
 ///     values | scale (fp8 only) | row_weights | padding to a multiple of 8 bytes
 struct WireLayout {
-  int64_t values;       // bytes of the values, which come first
-  int64_t scale;        // offset of the f32 scale; the end of the values if there is none
-  int64_t row_weights;  // offset of the first row weight
-  int64_t bytes;        // bytes of the row, with padding
+  int64_t values;       // bytes of the values, which begin at offset 0
+  int64_t scale;        // offset of the f32 scale; end of the values if there is no scale
+  int64_t row_weights;  // offset of the row weights
+  int64_t bytes;        // bytes of the row, including the padding
 };
 inline WireLayout wire_layout(WireFormat format, base::Dtype dtype, int64_t width, int64_t row_weights) {
   const auto up = [](int64_t bytes, int64_t multiple) { return (bytes + multiple - 1) / multiple * multiple; };

@@ -19,33 +19,33 @@ namespace {
 
 using base::now;
 
-// An issued task. It is done when its lane has passed it and its asynchronous part is over.
+// A task that has been issued. It is done when its lane has passed it and its asynchronous part is done.
 struct Issued {
   Event passed, asynchronous;
   bool done() const { return passed.done() && asynchronous.done(); }
 };
 
-// Waits for all issued tasks: they refer to data of the caller, so none may run after an exception leaves execute().
+// Waits for all issued tasks. They refer to data of the caller, so none may run after an exception leaves execute().
 void settle(device::DeviceContext& context, const std::vector<Issued>& issued) noexcept {
   const auto wait_quietly = [](const Event& event) {
     try {
       event.wait();
-    } catch (...) {  // the first error is already propagating
+    } catch (...) {  // another error is already propagating
     }
   };
   for (const Issued& task : issued) wait_quietly(task.asynchronous);
   for (int lane = 0; lane < device::lane_count; ++lane) wait_quietly(context.stream(static_cast<Lane>(lane)).record());
 }
 
-// Makes a device's other lanes wait for the inputs of the graph, which the compute lane produces. On the host, the
-// inputs are complete already.
+// On a device, makes the other lanes wait for the inputs of the graph, which the compute lane produces. On the host,
+// the inputs are already complete.
 void begin(device::DeviceContext& context) {
   if (context.on_host()) return;
   const Event made = context.compute().record();
   for (const Lane lane : {Lane::inter, Lane::intra, Lane::copy}) context.stream(lane).wait(made);
 }
 
-// Makes later work of the compute lane begin after the graph. On the host, the calling thread waits for all tasks; on a
+// Makes later work of the compute lane run after the graph. On the host, the calling thread waits for all tasks; on a
 // device, the compute lane waits for them.
 void finish(device::DeviceContext& context, const std::vector<Issued>& issued) {
   std::optional<device::Span> span;
@@ -59,18 +59,19 @@ void finish(device::DeviceContext& context, const std::vector<Issued>& issued) {
         context.compute().wait(event);
 }
 
-// Measured times. Lane threads and completing threads write them and share ownership, because they may write after an
-// error ended execute().
+// Measured times. Threads that run lanes or complete events write them. These threads share ownership, because they may
+// write after an error has ended execute().
 struct Stopwatch {
   explicit Stopwatch(size_t tasks) : on_lane(tasks), arrived(tasks), running(static_cast<std::ptrdiff_t>(tasks)) {}
   std::vector<TaskTime> on_lane;
-  std::vector<double> arrived;              // ends of asynchronous parts
-  std::latch running;                       // asynchronous parts
+  std::vector<double> arrived;              // end of each asynchronous part
+  std::latch running;                       // number of asynchronous parts that are not done
   std::vector<std::array<Event, 2>> marks;  // begin and end of each task on a device's lanes
 };
 
-// The asynchronous part of a task that its lane will issue. A failed lane skips its remaining tasks. The part then
-// fails when the last copy of the work is destroyed, so that no thread waits for it forever.
+// The asynchronous part of a task that its lane will issue. If the lane fails, it skips its remaining tasks. The
+// asynchronous part then fails when the last copy of the task's work is destroyed, so that no thread waits for it
+// forever.
 class LatePart {
  public:
   LatePart() = default;
@@ -100,7 +101,7 @@ class LatePart {
 Event issue(const Task& task, Stream& lane) {
   std::optional<device::NamedRange> range;
   if (lane.on_device()) range.emplace(task.spec.name);
-  // A device's queue reuses memory in the order of issue, so issuing early costs no memory there.
+  // The queue of a device reuses memory in the order of issue, so issuing a task early costs no memory there.
   if (!task.spec.issued_late || lane.runs_at_once() || lane.on_device()) return task.work(lane);
   const auto part = std::make_shared<LatePart>();
   const Event asynchronous = part->event();
@@ -108,7 +109,7 @@ Event issue(const Task& task, Stream& lane) {
   return asynchronous;
 }
 
-// Waits on the caller's thread; the rank's trace shows the wait.
+// Waits on the calling thread. The trace of the rank shows the wait.
 void wait_for(const Issued& before, const std::string& name, Stream& stream, device::SpanLog& spans) {
   std::optional<device::Span> span;
   if (spans.recording() && stream.runs_at_once() && !before.done()) span.emplace(spans, "wait:", name);
@@ -124,7 +125,7 @@ void measure_begin(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream&
 }
 
 void measure_end(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream& stream, const Event& asynchronous) {
-  const bool over = asynchronous.done();  // queried before the lane's mark, which is therefore later
+  const bool over = asynchronous.done();  // queried before the mark is recorded, so that the mark is later
   if (stream.on_device())
     watch->marks.back()[1] = stream.record_timed();
   else
@@ -141,7 +142,7 @@ double passed_at(const Event& marked) {
   return marked.launched()->passed_at();
 }
 
-// Reads the marks. Called after all tasks are over.
+// Reads the times of the marks. Must be called after all tasks are done.
 void read_marks(Stopwatch& watch) {
   for (size_t i = 0; i < watch.marks.size(); ++i)
     watch.on_lane[i] = {passed_at(watch.marks[i][0]), passed_at(watch.marks[i][1])};
@@ -150,7 +151,7 @@ void read_marks(Stopwatch& watch) {
 std::vector<TaskTime> times_of(std::span<const Task> tasks, const Stopwatch& watch) {
   std::vector<TaskTime> times = watch.on_lane;
   for (size_t i = 0; i < tasks.size(); ++i) times[i].end = std::max(times[i].end, watch.arrived[i]);
-  // The completing thread may record the end time long after waiters have resumed, if threads share a core.
+  // If threads share a core, the completing thread may record the end time long after waiters have resumed.
   for (size_t i = 0; i < tasks.size(); ++i)
     for (TaskId id : tasks[i].after) {
       double& end = times[id].end;
@@ -165,11 +166,11 @@ std::vector<TaskTime> times_of(std::span<const Task> tasks, const Stopwatch& wat
   return times;
 }
 
-// True if the issuer must wait for the whole event. A lane with a thread waits by itself. A lane of a device waits for
-// the device's part of an event, and its issuer for the host's part.
+// True if the issuing thread must wait for the whole event. The thread of a lane waits by itself. The queue of a device
+// waits for the device's part of an event, but only the issuing thread can wait for the host's part.
 bool issuer_waits(const Stream& lane) { return lane.runs_at_once() || lane.on_device(); }
 
-// Yields the caller's thread before it waits. A task that has been waited for counts as done.
+// Yields on the calling thread before it waits. A task that has been waited for once is treated as done.
 class Yields {
  public:
   Yields(std::span<const Task> tasks, device::DeviceContext& context, Fibers* fibers) : fibers_(fibers) {
@@ -228,7 +229,7 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
 std::vector<TaskId> shuffled_order(const TaskGraph& graph, uint64_t seed) {
   const auto tasks = graph.tasks();
   const base::Philox random(seed, base::Purpose::shuffle, "schedule");
-  std::vector<std::vector<TaskId>> lanes(device::lane_count);  // remaining tasks of each lane, last first
+  std::vector<std::vector<TaskId>> lanes(device::lane_count);  // remaining tasks of each lane, in reverse order
   for (TaskId id = static_cast<TaskId>(tasks.size()); id-- > 0;)
     lanes[base::ordinal(tasks[id].spec.lane)].push_back(id);
 
@@ -240,7 +241,8 @@ std::vector<TaskId> shuffled_order(const TaskGraph& graph, uint64_t seed) {
     return true;
   };
   while (order.size() < tasks.size()) {
-    // Never empty: among the heads of the lanes, the earliest inserted task has no unfinished predecessor.
+    // Never empty: of the first remaining tasks of all lanes, the one that was inserted first has no unfinished
+    // predecessor.
     std::vector<std::vector<TaskId>*> candidates;
     for (auto& lane : lanes)
       if (!lane.empty() && may_run(lane.back())) candidates.push_back(&lane);

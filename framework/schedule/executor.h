@@ -1,4 +1,4 @@
-// Runs task graphs.
+// Execution of task graphs.
 #pragma once
 
 #include <cstdint>
@@ -8,28 +8,30 @@
 
 namespace hexad::schedule {
 
-/// Run time of a task, in seconds of a monotonic clock (std::chrono::steady_clock). A task begins when all its
-/// predecessors are done, the previous task of its lane is over, and the lane has reached it. Collectives may be posted
-/// earlier, but count one after the other. A task ends when its asynchronous part is done, too.
+/// Run time of a task, in seconds of std::chrono::steady_clock. A task begins when all its predecessors and the
+/// previous task of its lane are done and the lane has reached it. (Collectives may be posted earlier, but their times
+/// do not overlap.) A task ends when its asynchronous part is also done.
 struct TaskTime {
   double begin = 0, end = 0;
 };
 
 /// Issues the tasks in insertion order on the lanes of `context`; each task waits for its predecessors. On the host,
-/// returns when every task is done, with its asynchronous part. On a device, whose queues run by themselves, returns
-/// when all tasks are issued and the compute lane waits for them. `times` (may be null) receives one entry per task; if
-/// it is given, the call waits for all tasks on a device, too.
+/// returns when all tasks and their asynchronous parts are done. On a device, whose queues run independently, returns
+/// when all tasks have been issued and the compute lane waits for them. If `times` is not null, it receives one entry
+/// for each task, and the call waits for all tasks on a device too.
 ///
-/// `fibers` (may be null): the caller's thread yields to the other micro-batch before each wait for a collective or for
-/// another thread. It yields even if the awaited task is done, so that graphs of the same structure yield equally often
-/// on all ranks. Tasks that are issued late must not post collectives then, because lanes would post them in any order.
+/// If `fibers` is not null, the calling thread yields to the other micro-batch before each wait for a collective or for
+/// another thread. It yields even if the awaited task is already done, so that graphs of the same structure yield
+/// equally often on all ranks. Tasks that are issued late must then not post collectives, because lanes would post them
+/// in different orders on different ranks.
 void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector<TaskTime>* times = nullptr,
              Fibers* fibers = nullptr);
 
-/// Returns a random order that dependencies and lanes allow, chosen by `seed`. A test that runs the tasks in such an
-/// order detects a missing edge.
+/// Returns a random order that the dependencies and lanes permit, determined by `seed`. A test that runs the tasks in
+/// such orders detects a missing edge.
 std::vector<TaskId> shuffled_order(const TaskGraph& graph, uint64_t seed);
-/// Runs the tasks one by one in a shuffled order. Only for graphs whose tasks do not block on the order of other ranks.
+/// Runs the tasks one after the other in a shuffled order. Only for graphs whose tasks do not block if ranks run them
+/// in different orders.
 void execute_shuffled(const TaskGraph& graph, device::DeviceContext& context, uint64_t seed);
 
 }  // namespace hexad::schedule

@@ -12,10 +12,11 @@ namespace {
 
 using boost::context::fiber;
 
-// Size of a thread's stack. Pages that are never touched take no memory.
+// Size of a fiber's stack in bytes. Pages that are never accessed take no memory.
 constexpr size_t stack_bytes = size_t{8} << 20;
 
-// Unwinds the stack of an abandoned piece of work. Not a std::exception, so that no handler mistakes it for an error.
+// Unwinds the stack of an abandoned piece of work. It is not derived from std::exception, so that no handler mistakes
+// it for an error.
 struct GivenUp {};
 
 std::exception_ptr error_of(const Fibers::Work& work) {
@@ -30,9 +31,9 @@ std::exception_ptr error_of(const Fibers::Work& work) {
 }  // namespace
 
 struct Fibers::Pair {
-  fiber paused{};              // the paused piece; none if it is over
-  std::exception_ptr error{};  // error of the second piece
-  bool given_up = false;       // true if the second piece is abandoned, because the first piece has failed
+  fiber paused{};              // the paused piece of work; empty if that piece has ended
+  std::exception_ptr error{};  // error of the second piece of work
+  bool given_up = false;       // true if the second piece of work is abandoned because the first one has failed
 
   void change_over() { paused = std::move(paused).resume(); }
 };

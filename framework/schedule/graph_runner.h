@@ -1,4 +1,4 @@
-// Runs a layer's graphs in place of execute(), to record tasks and their times.
+// Interface that replaces execute() for the graphs of a layer, in order to record tasks and their times.
 #pragma once
 
 #include <string>
@@ -12,11 +12,12 @@ namespace hexad::schedule {
 class GraphRunner {
  public:
   virtual ~GraphRunner() = default;
-  /// Called on the rank's thread in place of execute(graph, context). `name` identifies the pass: "moe.3 forward".
+  /// Called on the rank's thread instead of execute(graph, context). `name` is the name of the pass, for example "moe.3
+  /// forward".
   virtual void run(const std::string& name, const TaskGraph& graph, device::DeviceContext& context) = 0;
 };
 
-/// Executes graphs and keeps them, without their work, in the order of the calls.
+/// Executes graphs and stores copies of them without their work, in the order of the calls.
 class GraphCollector final : public GraphRunner {
  public:
   void run(const std::string&, const TaskGraph& graph, device::DeviceContext& context) override {

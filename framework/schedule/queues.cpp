@@ -45,11 +45,11 @@ class Run {
 
  private:
   struct State {
-    size_t waits_for = 0;         // predecessors that are not done
+    size_t waits_for = 0;         // number of predecessors that are not done
     std::vector<size_t> waiting;  // successors
     bool working = false;
-    double left = 0, speed = 0, since = 0;  // seconds of work left at full speed at time `since`; current speed
-    size_t version = 0;                     // events with an older version are void
+    double left = 0, speed = 0, since = 0;  // work left at time `since`, in seconds at full speed; current speed
+    size_t version = 0;                     // older events of the job are ignored
   };
   struct Queue {
     std::vector<size_t> jobs;
@@ -79,7 +79,8 @@ class Run {
       moved_.push_back(*job);
   }
 
-  // Processes everything that happens now: jobs end and others begin; then running jobs get new speeds.
+  // Processes everything that happens at this time: jobs end and others begin; then the speeds of running jobs are
+  // updated.
   void settle() {
     while (!moved_.empty()) {
       const size_t job = moved_.back();
@@ -126,7 +127,7 @@ class Run {
     }
   }
 
-  // Advances the time until the next job ends. Jobs whose ends differ only by rounding end together.
+  // Advances the time to the end of the next job. Jobs whose ends differ only by rounding end together.
   void pass_time() {
     const auto old = [&](const Event& e) { return e.version != states_[e.job].version; };
     while (!events_.empty() && old(events_.top())) events_.pop();
@@ -148,13 +149,13 @@ class Run {
   const std::span<const Job> jobs_;
   const QueueSets& sets_;
   std::vector<State> states_;
-  std::vector<Queue> queues_;                     // queues of the sets, then one for each job without a queue
+  std::vector<Queue> queues_;                     // those of the sets, then one for each job without a queue
   std::vector<size_t> queue_of_;                  // by job
   std::vector<std::vector<size_t>> collectives_;  // jobs of each collective
-  std::vector<size_t> unmoved_;                   // by collective: jobs that have not done their work
+  std::vector<size_t> unmoved_;                   // number of jobs in each collective that have not done their work
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  std::vector<size_t> moved_;    // jobs that have just done their work
-  std::vector<size_t> changed_;  // sets whose active queues have changed
+  std::vector<size_t> moved_;    // jobs that have done their work at this time
+  std::vector<size_t> changed_;  // sets in which other queues have become active or idle
   double now_ = 0;
   JobTimes times_;
 };

@@ -1,4 +1,4 @@
-// Queues that run jobs in order: the discrete-event simulation behind every prediction of a schedule.
+// Queues that run jobs in order: the discrete-event simulation with which all times of schedules are predicted.
 #pragma once
 
 #include <functional>
@@ -9,20 +9,20 @@
 
 namespace hexad::schedule {
 
-/// One piece of work. It begins when all earlier jobs of its queue and all jobs in `after` are done.
+/// One unit of work. It begins when all earlier jobs of its queue and all jobs in `after` are done.
 struct Job {
   static constexpr int alone = -1;
   static constexpr int no_queue = -1;
 
-  int queue;                 // no_queue: waits for `after` only, and has no seconds
+  int queue;                 // index; no_queue: the job takes no time and waits only for `after`
   double seconds;            // seconds of work at full speed
-  std::vector<int> after{};  // jobs, by index
-  int collective = alone;    // jobs with the same number are done once all of them have done their work
+  std::vector<int> after{};  // indices of jobs
+  int collective = alone;    // jobs with the same number end together, once all of them have done their work
 };
 
-/// Queues in sets of `beside` neighbours, such as the lanes of a rank: [0, beside), [beside, 2 beside) and so on.
-/// `speed` (1: full) is the speed of queue `lane` of a set while the queues in the bit set `others` are active. If
-/// null, all queues always run at full speed.
+/// Queues, arranged in sets of `beside` adjacent queues, such as the lanes of a rank: [0, beside), [beside, 2 beside)
+/// and so on. speed(lane, others) is the speed of queue `lane` of a set (1: full speed) while the queues in the bit set
+/// `others` are active. If `speed` is null, all queues always run at full speed.
 struct QueueSets {
   int sets;
   int beside = 1;
@@ -30,12 +30,13 @@ struct QueueSets {
 };
 
 struct JobTimes {
-  std::vector<Interval> jobs;  // seconds; unset for jobs that never end and for their successors
-  std::vector<int> stuck;      // the first job that never ends, for each queue that has one; empty: all jobs end
+  std::vector<Interval> jobs;  // in seconds; not set for jobs that never end
+  std::vector<int> stuck;      // for each queue that never ends, its first job that never ends; empty if all jobs end
 };
 
 /// Runs the jobs of each queue in the order of `jobs`, one at a time. A job that waits for other jobs of its collective
-/// occupies its queue but slows no other queue. Events are sorted by time, so n jobs take about n log n steps.
+/// occupies its queue but does not slow other queues. Events are processed in the order of time; n jobs take about n
+/// log n steps.
 JobTimes run_jobs(std::span<const Job> jobs, const QueueSets& queues);
 
 }  // namespace hexad::schedule

@@ -56,7 +56,7 @@ const TimeCurve& wire_curve(const Rates& rates, const TaskSpec& task) {
 }  // namespace
 
 TimeCurve TimeCurve::linear(double latency, double per_second) {
-  constexpr double far = 1e18;  // far beyond all points, so that the latency does not affect the slope
+  constexpr double far = 1e18;  // far beyond all points, where the latency does not affect the slope
   return {{{1, latency + 1 / per_second}, {far, latency + far / per_second}}};
 }
 
@@ -144,9 +144,9 @@ void Rates::check() const {
 
 Rates Rates::defaults() {
   // Default rates, measured on two cores of a shared server (this project's benchmark pages). f32 products ran at 100
-  // to 145 GFLOP/s per core, copies at 10 to 30 GB/s. All-to-all of two ranks through shared memory ran at 0.2 to 1.5,
-  // 1.5 to 5.4 and 0.7 to 2.4 GB/s for 64 KiB, 1 MiB and 16 MiB; small ones took 0.05 to 0.35 ms. Gigabit Ethernet
-  // carries 119 MB/s of data. The times of tasks of size zero, on the core and on the network, are estimates.
+  // to 145 GFLOP/s per core, copies at 10 to 30 GB/s. An all-to-all of two ranks through shared memory ran at 0.2 to
+  // 1.5, 1.5 to 5.4 and 0.7 to 2.4 GB/s for 64 KiB, 1 MiB and 16 MiB; smaller ones took 0.05 to 0.35 ms. Gigabit
+  // Ethernet carries 119 MB/s of data. The times of tasks of size zero, on the core and on the network, are estimates.
   constexpr double kib = 1024, mib = 1024 * kib;
   Rates r;
   r.compute.fill(TimeCurve::linear(20e-6, 100e9));

@@ -9,7 +9,7 @@
 namespace hexad::schedule {
 namespace {
 
-// Collective of each task, by rank and task, or Job::alone.
+// Number of the collective of each task, by rank and task; Job::alone for other tasks.
 using Parts = std::vector<std::vector<int>>;
 
 LaneSet lane_set(size_t bits) {
@@ -19,7 +19,7 @@ LaneSet lane_set(size_t bits) {
   return set;
 }
 
-// Speeds by lane and the bits of the other active lanes.
+// Speed of each lane, by the set of other active lanes as bits.
 using Speeds = std::array<std::array<double, 1 << device::lane_count>, device::lane_count>;
 
 Speeds speeds_of(const Rates& rates) {
@@ -30,11 +30,11 @@ Speeds speeds_of(const Rates& rates) {
   return speeds;
 }
 
-// Adds the tasks of a rank as jobs. Their numbers begin at `first`.
+// Adds the tasks of a rank as jobs, of which the first has index `first`.
 void add_jobs(std::vector<Job>& jobs, const TaskGraph& graph, const Rates& rates, int rank, std::span<const int> parts,
               Drive drive) {
   const int first = static_cast<int>(jobs.size());
-  std::vector<int> issued_after;  // Drive::caller: predecessors that the thread has waited for since its own last task
+  std::vector<int> issued_after;  // Drive::caller: predecessors for which the thread has waited since its own last task
   for (size_t i = 0; i < graph.tasks().size(); ++i) {
     const Task& task = graph.tasks()[i];
     const int number = first + static_cast<int>(i),
@@ -79,7 +79,7 @@ std::vector<Timeline> run(std::span<const TaskGraph* const> graphs, const Rates&
   return timelines;
 }
 
-// A group as one rank sees it: its collectives in order.
+// A rank of a group, and its collectives in the group, in order.
 struct Member {
   size_t rank;
   std::vector<size_t> tasks;

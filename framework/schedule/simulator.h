@@ -1,4 +1,4 @@
-// Predicts the cost of a graph without running it: a discrete-event simulation on measured rates.
+// Predicts the time of a graph without running it, by a discrete-event simulation with measured rates.
 #pragma once
 
 #include <map>
@@ -11,35 +11,35 @@
 
 namespace hexad::schedule {
 
-/// Kind of threads that drive the lanes.
+/// Which threads run the tasks of the lanes.
 enum class Drive : uint8_t {
   threads,  // each lane has its own thread
-  caller,   // one thread issues the tasks in order. It waits for their predecessors and does computation and copies
-            // itself, so only communication runs in parallel
+  caller,   // one thread issues the tasks in order, waits for their predecessors, and itself performs computation and
+            // copies. Only communication runs at the same time
 };
 
-/// Returns the current drive of the lanes of `context`.
+/// Returns how the lanes of `context` are driven now.
 inline Drive drive_of(const device::DeviceContext& context) {
   return context.lanes_have_threads() || context.runs_ahead() ? Drive::threads : Drive::caller;
 }
 
-/// Simulates one rank and assumes that all ranks are alike. Every lane runs its tasks in insertion order, one at a
-/// time. Each task begins once its predecessors are done. A task has Rates::seconds of work. The task's speed is
-/// Rates::alpha with the lanes that are active at the same moment. Throws base::Error(usage) if a rate is missing or
+/// Simulates one rank, assuming that all ranks do the same. Every lane runs its tasks in insertion order, one at a
+/// time. A task begins once its predecessors are done. Its work takes Rates::seconds at full speed; its speed at any
+/// time is Rates::alpha with the lanes that are active at that time. Throws base::Error(usage) if a rate is missing or
 /// invalid.
 Timeline simulate(const TaskGraph& graph, const Rates& rates, Drive drive = Drive::threads);
 
-/// Groups of the ranks: for each kind of group (Cost::group), the number of each rank's group. Ranks with the same
-/// number are members of one group. For example, "ep" -> {0, 0, 1, 1}: ranks 0 and 1 exchange, and so do 2 and 3.
+/// For each kind of group (Cost::group), the number of each rank's group. Ranks with the same number are in the same
+/// group. For example, with "ep" -> {0, 0, 1, 1}, ranks 0 and 1 exchange data, and so do ranks 2 and 3.
 using RankGroups = std::map<std::string, std::vector<int>>;
 
 /// Simulates several ranks. Their graphs may differ in costs (skewed routing) and in tasks, but not in communication
-/// tasks. The k-th communication task of a group on each of its members is one collective. A member starts when it is
-/// ready and moves its own bytes, whether or not other members are ready. No member is done before all members have
-/// moved their bytes. This is a lower bound, because in reality bytes wait for a receiver that is not ready. A member
-/// that waits for other members occupies its lane but slows no other lane. Throws std::logic_error if members do not
-/// issue the same kinds of collectives in one order, if a group is not in `groups`, or if ranks wait for each other
-/// forever.
+/// tasks. The k-th communication tasks of the members of a group together are one collective. A member starts it when
+/// it is ready, and transfers its own bytes whether or not other members are ready. No member is done before all
+/// members have transferred their bytes. This gives a lower bound, because in reality bytes wait for a receiver that is
+/// not ready. A member that waits for others occupies its lane but does not slow other lanes. Throws std::logic_error
+/// if members do not issue the same kinds of collectives in the same order, if a group is not in `groups`, or if ranks
+/// wait for each other forever.
 std::vector<Timeline> simulate(std::span<const TaskGraph* const> graphs, const Rates& rates, const RankGroups& groups,
                                Drive drive = Drive::threads);
 

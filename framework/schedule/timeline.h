@@ -1,5 +1,5 @@
-// Start and end times of a graph's tasks, predicted or measured. Predicted and measured timelines have one type, so
-// that they can be compared.
+// Begin and end times of the tasks of a graph, predicted or measured. Both kinds have the same type, so that they can
+// be compared.
 #pragma once
 
 #include <optional>
@@ -18,38 +18,38 @@ struct Timeline {
     TaskSpec task;
     double begin = 0, end = 0;  // seconds
   };
-  std::vector<Span> spans;  // by TaskId
+  std::vector<Span> spans;  // indexed by TaskId
 
-  /// Returns the end of the last task.
+  /// Returns the end of the last task, in seconds.
   double total() const;
-  /// Returns the seconds in which the lane has at least one task.
+  /// Returns the seconds during which at least one task runs on the lane.
   double busy(Lane lane) const;
 
-  /// Exposed seconds: a task of the given kind runs or waits for its peers while the compute lane is idle. Simultaneous
-  /// tasks count once.
-  double exposed() const;               // for all communication
-  double exposed(TaskKind kind) const;  // for one kind, which may be copies
+  /// Exposed seconds: time during which a task of the given kind runs, or waits for its peers, while the compute lane
+  /// is idle. Tasks that overlap are counted once.
+  double exposed() const;               // all communication
+  double exposed(TaskKind kind) const;  // one kind, which may be `copy`
   double exposed(Lane lane) const;
-  /// Returns the exposed parts of one task, in order.
+  /// Returns the intervals in which one task is exposed, in order.
   std::vector<Interval> exposed_parts(TaskId task) const;
 
-  /// Time of one collective of the step over all its chunks: communication tasks whose names differ in the number at
-  /// the end.
+  /// Time of one collective of the step over all its chunks. Its tasks are communication tasks whose names differ only
+  /// in the number at the end.
   struct CollectiveTime {
-    std::string name;    // "dispatch.a2a" for dispatch.a2a[0], dispatch.a2a[1], ...
-    double seconds = 0;  // time during which at least one of the chunks runs
+    std::string name;    // for example "dispatch.a2a" for dispatch.a2a[0], dispatch.a2a[1], ...
+    double seconds = 0;  // seconds during which at least one of the chunks runs
     double exposed = 0;
     int64_t wire_bytes = 0;
   };
   std::vector<CollectiveTime> collectives() const;  // in the order of their first tasks
 };
 
-/// Returns the timeline measured by execute(). Zero is `origin` on the clock of `times` (default: the begin of the
-/// first task). With the same origin, ranks of one machine have a common clock.
+/// Returns the timeline that execute() measured. Its time 0 is `origin` on the clock of `times`; by default, the begin
+/// of the first task. With the same origin, timelines of ranks on one machine have a common clock.
 Timeline measured(const TaskGraph& graph, std::span<const TaskTime> times, std::optional<double> origin = {});
 
-/// Returns predicted over measured seconds of the whole graph: 1 is perfect, above 1 is pessimistic. Returns 1 if both
-/// are zero.
+/// Returns the predicted seconds of the whole graph divided by the measured seconds: 1 is a perfect prediction, and a
+/// larger value means that the prediction was too high. Returns 1 if both are zero.
 double prediction_ratio(const Timeline& predicted, const Timeline& measured);
 
 }  // namespace hexad::schedule

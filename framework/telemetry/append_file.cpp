@@ -21,8 +21,8 @@ namespace {
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-/// Blocks SIGPIPE in this thread and discards a SIGPIPE that its own writes caused. The process's handling of the
-/// signal stays unchanged.
+/// Blocks SIGPIPE in this thread and discards a SIGPIPE that the thread's own writes have caused. The process's handler
+/// of the signal does not change.
 class NoSigpipe {
  public:
   NoSigpipe() {

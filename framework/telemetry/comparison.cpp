@@ -22,7 +22,7 @@ namespace hexad::telemetry {
 using namespace base;
 namespace {
 
-constexpr size_t most_settings = 6;  // maximum number of settings with their own column
+constexpr size_t most_settings = 6;  // maximum number of settings that have their own column
 
 std::string known(double value, std::string (*text)(double)) { return std::isfinite(value) ? text(value) : "–"; }
 
@@ -50,7 +50,8 @@ std::string head(const std::vector<std::string>& columns) {
   return out + "</tr></thead>\n";
 }
 
-/// Returns a row whose first cell has the run's colour and name. The row of a run that is not finished is marked.
+/// Returns a table row whose first cell contains the colour and the name of the run. The row is marked if the run is
+/// not finished.
 std::string row(const Sweep& sweep, size_t run, const std::vector<std::string>& cells) {
   std::string out =
       fmt::format("<tr{}><th scope=\"row\"><i class=\"swatch\" data-run=\"{}\"></i>{}</th>",
@@ -112,7 +113,7 @@ std::string speed_table(const Sweep& sweep) {
   return head(columns) + "<tbody>\n" + body + "</tbody>";
 }
 
-/// Returns a notice with the reasons why runs are not finished; empty if all runs are finished.
+/// Returns a notice that lists the runs that are not finished and the reasons; empty if all runs are finished.
 std::string trouble_notice(const Sweep& sweep) {
   constexpr size_t most = 8;
   std::string lines;
@@ -124,8 +125,8 @@ std::string trouble_notice(const Sweep& sweep) {
   return lines.empty() ? "" : "<p class=\"notice\">" + lines + "</p>\n";
 }
 
-/// Returns notes that only some comparisons need: on columns of traffic classes, on an MFU above 100%, on an efficiency
-/// clearly above 100%.
+/// Returns notes that only some comparisons need: about columns for classes of traffic, an MFU above 100%, or an
+/// efficiency clearly above 100%.
 std::string notes(const Sweep& sweep) {
   std::string text;
   if (!traffic_classes(sweep).empty())
@@ -143,7 +144,7 @@ std::string notes(const Sweep& sweep) {
   return text;
 }
 
-/// Returns the names of the runs, for a title that does not contain them.
+/// Returns the names of the runs, because the title of the page does not contain them.
 std::string subtitle(const Sweep& sweep) {
   constexpr size_t most = 4;
   std::vector<std::string> names;

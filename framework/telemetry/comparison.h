@@ -1,4 +1,4 @@
-// Comparison of several runs in one file that needs no network and no server.
+// Page that compares several runs: a single file that needs neither a network nor a server.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace hexad::telemetry {
 
-/// Writes the page: a table of the runs, a table of their speed, charts with one legend for all, and the differences of
+/// Writes the page: tables of the runs and of their speeds, charts with a common legend, and the differences between
 /// settings. Throws base::Error like write_report().
 void write_comparison(const Sweep& sweep, const std::filesystem::path& output,
                       std::string_view charts = chart_library());

@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Returns the step of a record; 0 if the line could not be read.
+/// Returns the step of a record; 0 if the line cannot be read.
 int64_t step_of(const MetricsRecord& record) {
   return std::visit(
       [](const auto& r) -> int64_t {
@@ -29,17 +29,17 @@ bool is_eval_of(int64_t step, const MetricsRecord& record) {
 }
 
 struct Past {
-  uintmax_t bytes = 0;            // size of this part from the start of the file
-  std::optional<uintmax_t> eval;  // offset of the first evaluation of the part's last step
+  uintmax_t bytes = 0;            // length of this part, from the start of the file
+  std::optional<uintmax_t> eval;  // offset of the first evaluation after the last step of this part
 };
 
-/// Returns the part to keep when training continues after `first_step`. Unreadable lines are kept: they end with a
-/// newline, so they are not torn.
+/// Returns the part of the file to keep if training continues after `first_step`. Lines that cannot be read are kept:
+/// they end in a newline, so they are complete.
 Past past_of(const fs::path& path, int64_t first_step) {
   std::ifstream file(path);
   std::string line;
   Past past;
-  while (std::getline(file, line) && !file.eof()) {  // eof() here means a torn line without a newline
+  while (std::getline(file, line) && !file.eof()) {  // eof(): the last line has no newline, so it is incomplete
     const MetricsRecord record = parse_json_line(line);
     if (step_of(record) > first_step) break;
     if (!past.eval && is_eval_of(first_step, record)) past.eval = past.bytes;
@@ -61,13 +61,13 @@ void JsonlSink::on_start(const RunInfo& run) {
   file_ = AppendFile(path_);
   first_step_ = run.first_step;
   eval_.reset();
-  if (!fs::is_regular_file(path_)) return;  // a pipe or device has no earlier records
+  if (!fs::is_regular_file(path_)) return;  // a pipe or device contains no earlier records
   const Past past = run.first_step == 0 ? Past{} : past_of(path_, run.first_step);
   cut(path_, past.bytes, run.first_step);
   eval_ = past.eval;
 }
 
-/// Removes the evaluation of first_step. Saves of the same step may follow it and are kept.
+/// Removes the evaluation of first_step. Saves of the same step may follow the evaluation and are kept.
 void JsonlSink::remove_eval() {
   std::ifstream file(path_);
   file.seekg(static_cast<std::streamoff>(*eval_));

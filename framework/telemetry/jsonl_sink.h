@@ -1,4 +1,4 @@
-// metrics.jsonl: the record of a run, which the report and other programs read.
+// metrics.jsonl: the records of a run, for the report and for other programs.
 #pragma once
 
 #include <filesystem>
@@ -9,12 +9,12 @@
 
 namespace hexad::telemetry {
 
-/// Appends one line per record, each with one unbuffered write, so a killed run loses no complete line.
+/// Appends one line for each record with a single unbuffered write, so that no complete line is lost if the run is
+/// killed.
 ///
-/// on_start() truncates the file at the point where the run resumes. It removes the first record of a step after
-/// `first_step` and everything after it, because these steps are computed again. A new run (first_step 0) thus starts
-/// an empty file. A torn last line is removed too. An evaluation of `first_step` replaces the existing one, because a
-/// run that had finished its last step evaluates it again.
+/// on_start() truncates the file to the records up to `first_step`, because later steps will be computed again. For a
+/// new run (first_step 0), the file thus becomes empty. An incomplete last line is also removed. A run that had already
+/// finished its last step evaluates that step again; the new evaluation of `first_step` replaces the existing one.
 class JsonlSink : public MetricsSink {
  public:
   explicit JsonlSink(std::filesystem::path path) : path_(std::move(path)) {}
@@ -29,7 +29,7 @@ class JsonlSink : public MetricsSink {
   std::filesystem::path path_;
   AppendFile file_;
   int64_t first_step_ = 0;
-  std::optional<uintmax_t> eval_;  // offset of the evaluation of first_step
+  std::optional<uintmax_t> eval_;  // offset of the evaluation of first_step; nullopt if there is none
 };
 
 }  // namespace hexad::telemetry

@@ -17,8 +17,8 @@ namespace hexad::telemetry {
 
 namespace {
 
-/// Unbuffered file sink. spdlog's own file sink has a stdio buffer. It loses lines when a rank is killed and repeats
-/// lines on a full disk.
+/// Unbuffered file sink. spdlog's own file sink uses a stdio buffer, which loses lines when a rank is killed and
+/// repeats lines when the disk is full.
 class LogFileSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit LogFileSink(const std::filesystem::path& path) : file_(path) {}
@@ -47,7 +47,7 @@ class StandardErrorSink : public spdlog::sinks::base_sink<std::mutex> {
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
-    // Clears a progress line, if any; the next step draws it again below.
+    // Clears the progress line, if any. The next step writes it again, below.
     if (output_.is_terminal()) output_.write("\r\x1b[K");
     output_.write({line.data(), line.size()});
   }
@@ -61,7 +61,7 @@ class StandardErrorSink : public spdlog::sinks::base_sink<std::mutex> {
 
 namespace {
 
-/// Appends the local time, such as ", 13:05:07 +0100", if it differs from UTC.
+/// Appends the local time, for example ", 13:05:07 +0100", if it differs from UTC.
 class LocalTime : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
@@ -100,7 +100,7 @@ std::shared_ptr<spdlog::logger> file_only(const spdlog::logger& logger) {
 }
 
 spdlog::level::level_enum log_level_from_name(std::string_view name) {
-  // from_str() returns "off" for unknown names.
+  // from_str() also returns "off" for unknown names.
   const auto level = spdlog::level::from_str(std::string(name));
   if (level == spdlog::level::off && name != "off")
     base::fail(base::ExitCode::usage, "unknown log level '", name,

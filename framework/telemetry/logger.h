@@ -1,4 +1,4 @@
-// One log file per rank. Loggers are passed as values; spdlog's global registry is not used.
+// Loggers, with one log file for each rank. They are passed as values; spdlog's global registry is not used.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -9,19 +9,20 @@
 
 namespace hexad::telemetry {
 
-/// Makes a thread-safe logger named "rank N" that appends to `path` (folders are created) and, on rank 0, also writes
-/// to standard error. A line of the file begins with the time in UTC, like all other records of a run, followed by the
-/// local time. Each line is written without buffering. If the file can no longer be written (full disk), one line on
-/// standard error reports it, and logging continues without an exception. Throws base::Error(resource) if `path` cannot
-/// be opened.
+/// Makes a thread-safe logger named "rank N". It appends to `path`, whose folders are created, and on rank 0 also
+/// writes to standard error. Each line of the file begins with the time in UTC, as in all other records of a run,
+/// followed by the local time. Lines are written without buffering. If the file can no longer be written (full disk),
+/// this is reported by one line on standard error; logging continues and does not throw. Throws base::Error(resource)
+/// if `path` cannot be opened.
 std::shared_ptr<spdlog::logger> make_logger(const std::filesystem::path& path, int rank,
                                             spdlog::level::level_enum level);
 
-/// Returns a logger that writes only to the file of `logger`: for details that are useful after a failure but too many
+/// Returns a logger that writes only to the file of `logger`, for details that help after a failure but are too many
 /// for a terminal.
 std::shared_ptr<spdlog::logger> file_only(const spdlog::logger& logger);
 
-/// Parses "trace", "debug", "info", "warning", "error", "critical" or "off". Throws base::Error(usage) naming these.
+/// Parses "trace", "debug", "info", "warning", "error", "critical" or "off". Throws base::Error(usage) that lists these
+/// names if `name` is none of them.
 spdlog::level::level_enum log_level_from_name(std::string_view name);
 
 }  // namespace hexad::telemetry

@@ -62,7 +62,7 @@ class TolerantSink : public MetricsSink {
   void attempt(F&& f) {
     try {
       f();
-    } catch (const base::Error& e) {  // a std::logic_error is a bug and is not hidden
+    } catch (const base::Error& e) {  // a std::logic_error is a bug and must not be hidden
       if (!warned_) warn_(base::cat(e.what(), "; training continues, but records may be missing"));
       warned_ = true;
     }

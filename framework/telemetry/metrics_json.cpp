@@ -22,7 +22,8 @@ Json number(double value) {
 }
 Json number(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
 
-/// Rounds a share to six decimals, which is precise enough and keeps lines of 60 layers with 256 experts short.
+/// Rounds a fraction to six decimals. This is precise enough and keeps the lines short, for example those of 60 layers
+/// with 256 experts.
 double share(double value) { return std::round(value * 1e6) / 1e6; }
 
 void read(const Json& json, double& out) {
@@ -33,7 +34,7 @@ void read(const Json& json, double& out) {
     if (text == "Infinity") return void(out = infinity);
     if (text == "-Infinity") return void(out = -infinity);
   }
-  json.get_to(out);  // throws unless it is a number
+  json.get_to(out);  // throws if the value is not a number
 }
 
 void read(const Json& json, int64_t& out) { json.get_to(out); }
@@ -152,7 +153,7 @@ void read(const Json& object, SaveMetrics& s) {
   read(object, "time", s.time);
 }
 
-/// Returns the kind of a line. Lines of older programs have no kind, but each kind has a unique key.
+/// Returns the kind of a line. Lines of older programs have no kind, but each kind of line has a key that others lack.
 std::string kind_of(const Json& line) {
   if (const auto kind = line.find("kind"); kind != line.end()) return kind->get<std::string>();
   return line.contains("eval_loss") ? "evaluation" : line.contains("checkpoint_bytes") ? "save" : "step";
@@ -168,7 +169,7 @@ void correct_mfu(std::vector<StepMetrics>& steps) {
   }
 }
 
-/// Returns [least, median, most].
+/// Returns [least, median, most] as JSON.
 Json to_json(const Spread& s) { return {number(s.least), number(s.median), number(s.most)}; }
 
 Json to_json(const RankTimes& times) {
@@ -277,7 +278,7 @@ MetricsRecord parse_json_line(std::string_view line) try {
 }
 
 MetricsHistory read_metrics(const std::filesystem::path& path) {
-  // A pipe or device, to which the sink may write, has no contents to read, or no end.
+  // A pipe or device, to which a sink may write, has nothing to read or never ends.
   if (const std::string problem = base::file_problem(path.string()); problem == "no such file")
     base::fail(base::ExitCode::data, "cannot open ", path.string(), ": no such file; expected the metrics of a run");
   else if (!problem.empty())

@@ -14,15 +14,15 @@ namespace hexad::telemetry {
 /// characters, which XML cannot represent.
 std::string escaped(std::string_view text);
 
-/// Replaces {{name}} in one pass: the inserted text is not searched again.
+/// Replaces each {{name}} in `page` by the part of that name, in one pass: inserted text is not searched.
 std::string filled(std::string_view page, const std::map<std::string_view, std::string>& parts);
 
-/// Returns the median, which is robust against slow first steps and pauses of a shared machine. NaN if there are no
+/// Return the median, which is robust against slow first steps and pauses of a shared machine; NaN if there are no
 /// values.
 double median(std::vector<double> values);
 double median(const std::vector<StepMetrics>& steps, double StepMetrics::*member);
 
-/// Throws Error(usage) if the program was built without the chart library, so that `output` cannot be written.
+/// If the program was built without the chart library, throws Error(usage): `output` cannot be written.
 void require_charts(std::string_view charts, const std::string& output);
 
 }  // namespace hexad::telemetry

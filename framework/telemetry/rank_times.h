@@ -1,4 +1,4 @@
-// Working and waiting times of a job's ranks in a step, as a few numbers for any number of ranks.
+// Working and waiting times of the ranks of a job in a step, summarised by a few numbers whatever the number of ranks.
 #pragma once
 
 #include <span>
@@ -7,15 +7,15 @@
 
 namespace hexad::telemetry {
 
-/// Times of one rank in one step, in seconds. The time not spent waiting is the rank's own work: computation, data,
-/// files.
+/// Times of one rank in one step, in seconds. When a rank does not wait in communication, it does its own work:
+/// computation, data, files.
 struct RankTime {
   double step_seconds = 0;
-  double waited_seconds = 0;  // time blocked in communication
+  double waited_seconds = 0;  // seconds for which the rank was blocked in communication
   double own_seconds() const { return step_seconds > waited_seconds ? step_seconds - waited_seconds : 0; }
 };
 
-/// Distribution of a time over the ranks.
+/// Distribution of a time over the ranks, in seconds.
 struct Spread {
   double least = 0, median = 0, most = 0;
   bool operator==(const Spread&) const = default;
@@ -28,34 +28,35 @@ struct RankTimes {
     double own_seconds = 0, waited_seconds = 0;
     bool operator==(const Rank&) const = default;
   };
-  std::vector<Rank> slowest;  // by own time, the slowest first; at most eight
+  std::vector<Rank> slowest;  // at most eight ranks, sorted by descending own time
   bool operator==(const RankTimes&) const = default;
 };
 
-/// Returns the median. For an even number of values it is the smaller of the middle two, so that one of two ranks can
-/// be slow.
+/// Returns the median. If the number of values is even, this is the smaller of the two middle values, so that one of
+/// two ranks can be slow relative to it.
 double lower_median(std::vector<double> values);
 
-/// Summarizes the times of ranks 0, 1, ...
+/// Summarises the times of ranks 0, 1, ...
 RankTimes rank_times(std::span<const RankTime> ranks);
 
-/// Finds ranks whose own work is slow. Compares two medians over a window of steps: that of the rank's own work, and
-/// that of the ranks that do the same work. A slow rank is more than 1.2 times, and more than two milliseconds, above
-/// the second median.
+/// Finds ranks whose own work is slow. Over a window of steps, the median of a rank's own work is compared with the
+/// median of the ranks that do the same work. A rank is slow if its median is more than 1.2 times the other, and
+/// exceeds it by more than two milliseconds.
 class SlowRanks {
  public:
-  static constexpr int window = 16;  // steps
+  static constexpr int window = 16;  // number of steps
   static constexpr double limit = 1.2, least_excess_seconds = 2e-3;
 
-  /// `kind_of_rank` gives a number for each rank. Ranks with equal numbers do the same work (a pipeline stage).
+  /// `kind_of_rank` has a number for each rank. Ranks with the same number do the same work, for example a pipeline
+  /// stage.
   explicit SlowRanks(std::vector<int> kind_of_rank);
 
   struct Slow {
     int rank;
-    double own_seconds, median_seconds;  // medians of the rank and of the ranks of its kind
+    double own_seconds, median_seconds;  // medians of this rank, and of all ranks of its kind
   };
-  /// Adds the times of all ranks in the next step. At the end of a window, returns the slow ranks, slowest first.
-  /// A rank that stays slow is returned again after 1, 2, 4, ... more windows.
+  /// Adds the times of all ranks in the next step. At the end of a window, returns the slow ranks, slowest first. A
+  /// rank that remains slow is returned again after 1, 2, 4, ... further windows.
   std::vector<Slow> add(std::span<const RankTime> ranks);
 
  private:
@@ -65,7 +66,7 @@ class SlowRanks {
   std::vector<Slow> look();
 
   std::vector<int> kinds_;
-  std::vector<std::vector<double>> own_;  // times of each rank in the steps of the window
+  std::vector<std::vector<double>> own_;  // times of each rank in the steps of the current window
   std::vector<Named> named_;
 };
 

@@ -41,7 +41,7 @@ std::string checkpoint_tile(const std::vector<SaveMetrics>& saves, double traine
 }
 
 std::string heldout_tiles(const EvalMetrics& e) {
-  const std::string part = e.of_sequences == 0 ? ""  // lines of an older program lack it
+  const std::string part = e.of_sequences == 0 ? ""  // missing in lines of older programs
                            : e.whole_set()
                                ? ", whole set"
                                : fmt::format(", {} of {} sequences", grouped(e.sequences), grouped(e.of_sequences));
@@ -63,7 +63,7 @@ std::string loss_tile(const std::vector<StepMetrics>& steps) {
               fmt::format("{}from {} at step {}", where, human_loss(first->loss), grouped(first->step)));
 }
 
-/// Returns the summary of the steps since the newest program start. It is computed as for comparisons.
+/// Returns the summary of the steps since the program was last started, computed as in comparisons of runs.
 RunSummary newest_summary(const MetricsHistory& history, const std::vector<ReportInputs::Part>& parts) {
   const int64_t last = history.steps.back().step;
   const auto newest = std::find_if(parts.rbegin(), parts.rend(), [&](const auto& part) { return part.after < last; });
@@ -138,7 +138,7 @@ std::string sample_blocks(const std::vector<ReportInputs::Sample>& samples) {
   return out + "</section>\n";
 }
 
-/// Returns the section on the recorded steps of the MoE layers' schedules; empty if none was recorded.
+/// Returns the section about the recorded steps of the MoE layers' schedules; empty if no step was recorded.
 std::string schedule_block(const MetricsHistory& history, const std::vector<std::string>& timelines) {
   const auto milliseconds = [](double seconds) { return fmt::format("{:.2f} ms", 1e3 * seconds); };
   std::string out;
@@ -203,7 +203,7 @@ std::string parts_block(const std::vector<ReportInputs::Part>& parts, int64_t la
   return out + "</tbody></table></section>\n";
 }
 
-/// Returns the classes of communication that sent anything.
+/// Returns the classes of traffic that sent any bytes.
 std::set<std::string> classes_of(const MetricsHistory& history) {
   std::set<std::string> classes;
   for (const StepMetrics& s : history.steps)
@@ -216,7 +216,7 @@ std::set<std::string> classes_of(const MetricsHistory& history) {
 std::string subtitle(const MetricsHistory& history, const RunInfo& run, const std::vector<ReportInputs::Part>& parts) {
   const int64_t steps = history.steps.back().step;
   std::string out = fmt::format("{} step{}", grouped(steps), steps == 1 ? "" : "s");
-  // Steps of earlier parts may have run on other ranks.
+  // Earlier parts of the run may have used other numbers of ranks.
   const int64_t last_part = parts.empty() ? steps : steps - parts.back().after;
   if (last_part < steps) out += fmt::format(", the last {}", grouped(last_part));
   if (run.ranks > 0) out += fmt::format(" on {} rank{}", grouped(run.ranks), run.ranks == 1 ? "" : "s");

@@ -1,4 +1,4 @@
-// report.html: the report of a run, in one file that needs no network and no server.
+// report.html: the report of a run, a single file that needs neither a network nor a server.
 #pragma once
 
 #include <filesystem>
@@ -11,35 +11,35 @@
 
 namespace hexad::telemetry {
 
-/// Returns Chart.js as found when this program was built (Debian: libjs-chart.js); empty if it was not found.
+/// Returns the Chart.js that was found when this program was built (Debian: libjs-chart.js); empty if none was found.
 std::string_view chart_library();
 
 struct ReportInputs {
   std::filesystem::path metrics;  // metrics.jsonl
-  std::filesystem::path output;   // report.html; replaced atomically
-  RunInfo run;                    // its name is the title
-  std::string recipe;             // resolved, YAML
+  std::filesystem::path output;   // report.html, which is replaced atomically
+  RunInfo run;                    // `name` is the title of the report
+  std::string recipe;             // the resolved recipe, as YAML
 
   struct Fact {
-    std::string name, value;  // "Machine", "Commit", "Layout", ...; shown in this order
+    std::string name, value;  // for example "Machine", "Commit", "Layout"; shown in this order
   };
   std::vector<Fact> environment;
 
-  /// A range of steps under equal conditions: the steps after `after`, up to the start of the next part.
+  /// A range of steps with the same conditions: from the step after `after` to the beginning of the next part.
   struct Part {
     int64_t after = 0;
     std::string date, layout;
     std::vector<std::string> changes;  // differences from the previous part
     int64_t ranks = 0;                 // 0: unknown
   };
-  std::vector<Part> parts{};  // shown if there are several
+  std::vector<Part> parts{};  // shown if there is more than one part
   std::string trouble{};      // reason why the run ended early; empty if it did not
 
   struct Sample {
     std::string prompt, text;
   };
   std::vector<Sample> samples;  // may be empty
-  /// SVG elements from timeline_svg(), inserted unchanged next to the figures of the recorded step; may be empty.
+  /// SVG elements from timeline_svg(), inserted unchanged next to the numbers of the recorded step; may be empty.
   std::vector<std::string> timelines{};
 
   /// A step as predicted, beside the run's own.
@@ -57,9 +57,9 @@ struct ReportInputs {
   std::string_view charts = chart_library();
 };
 
-/// Writes the report. All text is escaped. Long runs are thinned in a way that keeps every spike of the loss. Throws
-/// base::Error: data if there are no metrics, usage if the program was built without Chart.js, resource if the file
-/// cannot be written.
+/// Writes the report. All text is escaped. For a long run, steps are omitted in such a way that every spike of the loss
+/// remains. Throws base::Error: data if there are no metrics, usage if the program was built without Chart.js, resource
+/// if the file cannot be written.
 void write_report(const ReportInputs& inputs);
 
 }  // namespace hexad::telemetry

@@ -18,16 +18,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t max_points = 2000;      // a chart is about 1000 pixels wide
-constexpr size_t max_snapshots = 48;     // snapshots of expert loads
-constexpr size_t max_cells = 1'000'000;  // cells in all snapshots
+constexpr size_t max_snapshots = 48;     // maximum number of snapshots of expert loads
+constexpr size_t max_cells = 1'000'000;  // maximum number of cells in all snapshots together
 
-/// Rounds to six digits, which a chart does not resolve, to keep the file small.
+/// Rounds to six digits, more than a chart resolves, which keeps the file small.
 Json rounded(double value, const char* digits = "{:.6g}") {
   if (!std::isfinite(value)) return nullptr;
   return std::stod(fmt::format(fmt::runtime(digits), value));
 }
 
-/// Returns JSON that is safe in a <script> element, which ends at the first "</script".
+/// Returns JSON that may be put into a <script> element. Such an element would end at the first "</script".
 std::string in_script(const Json& json) {
   std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   for (size_t at = 0; (at = text.find('<', at)) != std::string::npos;) text.replace(at, 1, "\\u003c");
@@ -38,7 +38,7 @@ Json rounded(const std::optional<double>& value) { return value ? rounded(*value
 
 double finite_or_infinity(double loss) { return std::isfinite(loss) ? loss : std::numeric_limits<double>::infinity(); }
 
-/// The chosen steps, with the training time up to each of them.
+/// The chosen steps, and the training time up to each of them.
 struct Table {
   const std::vector<StepMetrics>& steps;
   std::vector<size_t> rows;
@@ -61,7 +61,7 @@ std::vector<double> cumulative_seconds(const std::vector<StepMetrics>& steps) {
   return seconds;
 }
 
-/// Returns the names that occur in any step, so that a category that appears late has a column from the start.
+/// Returns all names that occur in any step, so that a category that appears late has a column from the first step.
 template <class Map>
 std::set<std::string> names(const std::vector<StepMetrics>& steps, Map StepMetrics::*member) {
   std::set<std::string> out;
@@ -97,7 +97,7 @@ Json comm_columns(const Table& table) {
   return out;
 }
 
-/// Returns the layers that have experts, from the first step with recorded loads.
+/// Returns the layers that have experts, according to the first step with recorded loads.
 std::vector<size_t> moe_layers(const std::vector<StepMetrics>& steps) {
   std::vector<size_t> layers;
   auto it = std::find_if(steps.begin(), steps.end(), [](const auto& s) { return !s.expert_load.empty(); });
@@ -107,7 +107,7 @@ std::vector<size_t> moe_layers(const std::vector<StepMetrics>& steps) {
   return layers;
 }
 
-/// Returns the load of the busiest expert as a multiple of the mean load; null if it was not recorded.
+/// Returns the load of the busiest expert divided by the mean load; null if it was not recorded.
 Json max_over_mean(const StepMetrics& s, size_t layer) {
   if (layer >= s.expert_load.size() || s.expert_load[layer].empty()) return nullptr;
   const auto& load = s.expert_load[layer];
@@ -136,7 +136,7 @@ Json expert_data(const Table& table) {
   return out;
 }
 
-/// Evaluations of one text: the points of a curve.
+/// Evaluations of the same text, which are the points of one curve.
 struct HeldoutCurve {
   int64_t sequences, of_sequences, tokens;
   std::vector<EvalMetrics> points{};
@@ -161,7 +161,7 @@ std::vector<HeldoutCurve> heldout_curves(const std::vector<EvalMetrics>& evals) 
   return curves;
 }
 
-/// Returns columns of evaluations, with the tokens and time of the preceding training step.
+/// Returns the columns of a curve. Tokens and time are those of the last training step at or before each evaluation.
 Json columns_of(const HeldoutCurve& curve, const MetricsHistory& history, const std::vector<double>& seconds) {
   Json step = Json::array(), tokens = Json::array(), time = Json::array(), loss = Json::array(), bits = Json::array();
   for (const auto& e : curve.points) {
@@ -197,7 +197,7 @@ std::vector<size_t> thin(const std::vector<StepMetrics>& steps, size_t limit) {
   for (size_t b = 0; b < buckets; ++b) {
     const auto begin = steps.begin() + static_cast<std::ptrdiff_t>(n * b / buckets);
     const auto end = steps.begin() + static_cast<std::ptrdiff_t>(n * (b + 1) / buckets);
-    // A step without targets has no loss, so it is never a minimum or maximum.
+    // A step without targets has no loss, so it can be neither a minimum nor a maximum.
     const auto lower = [](const auto& x, const auto& y) {
       return finite_or_infinity(*x.loss) < finite_or_infinity(*y.loss);
     };

@@ -1,4 +1,4 @@
-// Data of report.html's charts: the history, thinned, as JSON.
+// Data for the charts of report.html: a selection of the history, as JSON.
 #pragma once
 
 #include <string>
@@ -8,19 +8,21 @@
 
 namespace hexad::telemetry {
 
-/// Returns ascending indices of about `limit` steps at most, including the first and the last. Keeps the lowest and the
-/// highest loss of every interval, so that no spike disappears. A loss that is not finite counts as the highest.
+/// Returns about `limit` indices of steps at most, in ascending order, including the first and the last. From each
+/// interval, the steps with the lowest and the highest loss are kept, so that no spike disappears. A loss that is not
+/// finite counts as the highest.
 std::vector<size_t> thin(const std::vector<StepMetrics>& steps, size_t limit);
 
-/// Returns indices of at most `count` steps with expert loads, evenly spread, including the first and the last of them.
+/// Returns the indices of at most `count` steps with expert loads, evenly spaced, including the first and the last such
+/// step.
 std::vector<size_t> expert_load_snapshots(const std::vector<StepMetrics>& steps, size_t count);
 
-/// Returns columns with the names of metrics.jsonl; missing and non-finite values are null. The held-out loss has a
-/// curve for each text. '<' is written \u003c, so that the text can be put into a <script> element. The steps of
-/// `history` must be ascending.
+/// Returns the columns of the charts, named as in metrics.jsonl. Missing values and values that are not finite become
+/// null. The held-out loss has one curve for each text. '<' is written as \u003c, so that the result may be put into a
+/// <script> element. The steps of `history` must be in ascending order.
 std::string report_data(const MetricsHistory& history);
 
-/// Returns `text` as JSON that can be put into a <script> element.
+/// Returns `text` as a JSON string that may be put into a <script> element.
 std::string json_text(const std::string& text);
 
 }  // namespace hexad::telemetry

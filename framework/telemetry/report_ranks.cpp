@@ -13,10 +13,10 @@ namespace {
 
 constexpr size_t rows = 8;
 
-/// Times of one rank over the steps that list it among the slowest.
+/// Times of one rank in those steps that list it among the slowest ranks.
 struct Record {
   int rank = 0;
-  size_t slowest = 0;  // number of steps in which no rank was slower
+  size_t slowest = 0;  // number of steps in which this rank was the slowest
   std::vector<double> own, waited, over_median;
 };
 
@@ -41,8 +41,8 @@ std::vector<Record> records(const MetricsHistory& history) {
   return list;
 }
 
-/// Returns the number of ranks that ran a step. If `parts` lacks it, returns the smallest number that fits the step's
-/// list of slowest ranks. A list that is not full contains all ranks of the job.
+/// Returns the number of ranks in a step. If `parts` does not contain it, returns the smallest number that is
+/// consistent with the step's list of slowest ranks, because a list that is not full contains all ranks.
 int64_t ranks_of(const StepMetrics& step, const std::vector<ReportInputs::Part>& parts) {
   const auto part = std::find_if(parts.rbegin(), parts.rend(), [&](const auto& p) { return p.after < step.step; });
   if (part != parts.rend() && part->ranks > 0) return part->ranks;
@@ -51,7 +51,7 @@ int64_t ranks_of(const StepMetrics& step, const std::vector<ReportInputs::Part>&
   return ranks;
 }
 
-/// Returns the number of steps in which `rank` took part.
+/// Returns the number of steps in which `rank` participated.
 int64_t steps_of(int rank, const MetricsHistory& history, const std::vector<ReportInputs::Part>& parts) {
   return std::ranges::count_if(history.steps,
                                [&](const StepMetrics& s) { return s.ranks && rank < ranks_of(s, parts); });

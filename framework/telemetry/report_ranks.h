@@ -1,4 +1,4 @@
-// The part of a report that names the slowest ranks.
+// Section of a report about the slowest ranks.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace hexad::telemetry {
 
-/// Returns a section with a table of the ranks whose own work was slowest; empty for a run of one rank. `parts` gives
-/// the number of ranks of each step, because a rank takes part only in the steps of layouts that include it.
+/// Returns a section with a table of the ranks whose own work was slowest; empty if the run has one rank. The number of
+/// ranks of each step is taken from `parts`, because a rank participates only in steps of layouts that include it.
 std::string ranks_block(const MetricsHistory& history, const std::vector<ReportInputs::Part>& parts);
 
 }  // namespace hexad::telemetry

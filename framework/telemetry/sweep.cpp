@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Returns each value once, in the order of the runs.
+// Returns the different values of a setting, in the order of the runs.
 std::vector<std::string> values_of(const Sweep& sweep, const std::string& key) {
   std::vector<std::string> values;
   for (const SweepRun& run : sweep.runs) {
@@ -33,12 +33,12 @@ std::string numbers_of_ranks(const Sweep& sweep) {
   return ranks.size() > 1 ? fmt::format(" on {} ranks", fmt::join(ranks, ", ")) : "";
 }
 
-// Returns null for NaN and infinity, which JSON lacks.
+// Returns null for NaN and infinity, which JSON cannot represent.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
-// Returns a value of a recipe as a number or boolean if its text is one, otherwise as text.
+// Returns a value of a recipe as a number or boolean if its text is one, otherwise as a string.
 Json typed(const std::string& text) {
   Json value = Json::parse(text, nullptr, false);
   return value.is_number() || value.is_boolean() ? value : Json(text);

@@ -21,7 +21,7 @@ void put(std::string& out, T value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-/// Encodes the parts of the protobuf wire format that Event needs (protobuf.dev/programming-guides/encoding).
+/// Encodes those parts of the protobuf wire format that Event needs (protobuf.dev/programming-guides/encoding).
 class Message {
  public:
   Message& varint(int field, uint64_t value) { return tag(field, 0), raw_varint(value), *this; }
@@ -46,13 +46,13 @@ class Message {
   std::string bytes_;
 };
 
-// Field numbers of tensorboard/compat/proto/event.proto and summary.proto.
+// Field numbers from tensorboard/compat/proto/event.proto and summary.proto.
 namespace event_field {
 constexpr int wall_time = 1, step = 2, file_version = 3, summary = 5, session_log = 7;
 }
 namespace session_field {
 constexpr int status = 1;
-constexpr uint64_t start = 1;  // value of enum SessionStatus
+constexpr uint64_t start = 1;  // value of the enum SessionStatus
 }  // namespace session_field
 namespace summary_field {
 constexpr int value = 1, tag = 1, simple_value = 2;
@@ -102,7 +102,7 @@ void TensorboardSink::on_start(const RunInfo& run) {
   file_ = AppendFile(folder_ / fmt::format("events.out.tfevents.{:010}.{}.{}", seconds, host_name(), ::getpid()));
   file_.append(tensorboard_record(new_event(0).bytes(event_field::file_version, "brain.Event:2").str()));
   const std::string session = Message().varint(session_field::status, session_field::start).str();
-  // In TensorBoard, a START event removes all points at its step and later.
+  // A START event makes TensorBoard discard all points from its step on.
   file_.append(tensorboard_record(new_event(run.first_step + 1).bytes(event_field::session_log, session).str()));
 }
 
@@ -145,7 +145,8 @@ void TensorboardSink::on_step(const StepMetrics& s) {
 
 void TensorboardSink::on_eval(const EvalMetrics& e) {
   if (!e.loss) return;
-  // Evaluations during training use a sample, not the whole set. The texts differ, so each has its own curve.
+  // Evaluations during training use a sample of the held-out set. The sample and the whole set are different texts, so
+  // each has its own curve.
   const std::string group = e.whole_set() ? "eval/" : "eval_sample/";
   Scalars scalars;
   scalars.add(group + "loss", *e.loss);

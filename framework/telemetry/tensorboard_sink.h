@@ -1,4 +1,5 @@
-// TensorBoard event files, written without TensorFlow or a protobuf library; scalars need only four message types.
+// TensorBoard event files. They are written without TensorFlow or a protobuf library, because scalars need only four
+// types of messages.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +9,8 @@
 
 namespace hexad::telemetry {
 
-/// Writes `folder`/events.out.tfevents.SECONDS.HOST.PID, one Event per record. A resumed run opens another file. Its
-/// first events tell TensorBoard to discard the later steps of earlier files.
+/// Writes `folder`/events.out.tfevents.SECONDS.HOST.PID, with one Event for each record. A resumed run writes another
+/// file, whose first event makes TensorBoard discard the later steps of earlier files.
 class TensorboardSink : public MetricsSink {
  public:
   explicit TensorboardSink(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -22,8 +23,8 @@ class TensorboardSink : public MetricsSink {
   AppendFile file_;
 };
 
-/// Returns one framed record: u64 length, its masked crc32c, the bytes, their masked crc32c; integers are
-/// little-endian.
+/// Returns a framed record: length (u64), masked crc32c of the length, the bytes, and masked crc32c of the bytes.
+/// Integers are little-endian.
 std::string tensorboard_record(std::string_view bytes);
 
 }  // namespace hexad::telemetry

@@ -1,4 +1,4 @@
-// Output to standard output or error, which may be a terminal, or a pipe whose reader has ended.
+// Output to standard output or standard error, which may be a terminal or a pipe whose reader has ended.
 #pragma once
 
 #include <cstdint>
@@ -6,22 +6,22 @@
 
 namespace hexad::telemetry {
 
-/// Behaviour if the reader of the output exists but does not read. Examples: a terminal stopped with Ctrl-S, a pager, a
+/// Behaviour if the reader of the output does not read, for example a terminal stopped with Ctrl-S, a pager, or a
 /// launcher that is ending the job and no longer forwards output.
 enum class Stuck : uint8_t {
   wait,  // waits without limit
-  drop,  // drops output after a second or at a signal, so that a training run continues and handles the signal
+  drop,  // drops output after a second or at a signal, so that training continues and the signal is handled
 };
 
-/// Writes text to a file descriptor that it does not own. If the reader has ended or the device is full, drops output
-/// silently: `| head` must not end a run.
+/// Writes text to a file descriptor, which it does not own. If the reader has ended or the device is full, drops output
+/// silently, because `| head` must not end a run.
 class TextOutput {
  public:
-  /// `fd` is 1 or 2 except in tests. `fd` is treated as a terminal if it is a terminal and TERM is not "dumb". Under
-  /// mpirun, mpirun's own output must be a terminal too.
+  /// `fd` must be 1 or 2, except in tests. It is treated as a terminal if it is one and TERM is not "dumb"; under
+  /// mpirun, the output of mpirun itself must also be a terminal.
   explicit TextOutput(int fd, Stuck stuck = Stuck::wait);
   bool is_terminal() const { return terminal_; }
-  /// Returns the current columns of the terminal (it may be resized); 80 if unknown.
+  /// Returns the current number of columns of the terminal, which may be resized; 80 if it is unknown.
   int width() const;
   void write(std::string_view text);
 
@@ -32,8 +32,8 @@ class TextOutput {
   Stuck stuck_;
   bool terminal_;
   bool closed_ = false;
-  bool refused_ = false;  // the last text was not read
-  bool torn_ = false;     // only a part of that text was written
+  bool refused_ = false;  // true if the previous text was not accepted completely
+  bool torn_ = false;     // true if only a part of that text was written
 };
 
 }  // namespace hexad::telemetry

@@ -17,11 +17,11 @@ using schedule::Lane;
 using schedule::TaskKind;
 using schedule::Timeline;
 
-// Lengths in pixels.
+// Lengths, in pixels.
 constexpr int width = 1120, margin = 20, lane_label = 116, source_label = 66;
 constexpr int plot_left = margin + lane_label + source_label, plot_width = width - plot_left - margin;
 constexpr int heading = 56, legend_height = 26, bar_height = 22, bar_gap = 3, lane_gap = 12, axis_height = 40;
-constexpr double letter = 6.7;  // width of a letter in names on bars
+constexpr double letter = 6.7;  // width of a letter of a name on a bar
 
 constexpr std::string_view style = R"svg(<style>
   .timeline text { font: 12px sans-serif; fill: #24292f; }
@@ -51,7 +51,7 @@ struct TimeUnit {
   double per_second;
   std::string operator()(double seconds) const { return fmt::format("{} {}", number(seconds), name); }
   std::string number(double seconds) const {
-    const double value = seconds * per_second + 0.0;  // avoids "-0"
+    const double value = seconds * per_second + 0.0;  // adding 0 turns -0 into 0
     return std::abs(value) < 999.5 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
   }
 };
@@ -61,7 +61,8 @@ TimeUnit unit_for(double seconds) {
   return seconds >= 1e-3 ? TimeUnit{"ms", 1e3} : TimeUnit{"µs", 1e6};
 }
 
-/// Returns 1, 2 or 5 times a power of ten, so that `length` has at most eight steps.
+/// Returns the smallest number of the form 1, 2 or 5 times a power of ten that divides `length` into at most eight
+/// steps.
 double tick_step(double length) {
   const double power = std::pow(10, std::floor(std::log10(length / 8)));
   for (const double factor : {1.0, 2.0, 5.0})
@@ -144,7 +145,8 @@ class Drawing {
 
   void axis(int top, int bottom) {
     const double step = last_ > first_ ? tick_step(last_ - first_) : 1;
-    // Counts steps, so that rounding neither drops the last tick nor prints 0.30000000000000004.
+    // Counts steps, because adding them up would accumulate rounding errors: the last tick could be missing, or
+    // 0.30000000000000004 printed.
     for (double n = std::ceil(first_ / step - 1e-9); n * step <= last_ + 1e-9 * step; ++n) {
       const double x = x_of(n * step);
       out_ += fmt::format("<line class=\"grid\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2}\"/>\n", x, top - 4,
@@ -197,7 +199,7 @@ class Drawing {
   std::vector<Source> sources_;
   std::set<Row> rows_;
   std::set<TaskKind> kinds_;
-  double first_ = 0, last_ = 0;  // seconds
+  double first_ = 0, last_ = 0;  // in seconds
   TimeUnit unit_{};
   std::string out_;
 };

@@ -1,4 +1,4 @@
-// Timelines of a task graph as a picture for reports and documents: SVG text.
+// Pictures of task-graph timelines for reports and documents, as SVG.
 #pragma once
 
 #include <string>
@@ -8,11 +8,12 @@
 
 namespace hexad::telemetry {
 
-/// Returns a picture of both timelines. Each lane with tasks has a row (row_name()), with the measured tasks above the
-/// predicted ones, on one time axis. Colours show the kinds of tasks. Communication without simultaneous computation is
-/// hatched. Above the rows are `title`, both totals with their exposed communication, and the error of the prediction.
-/// A task under the pointer shows its name, kind, times and bytes. Either timeline may be null or empty.
-/// The text is a complete SVG document. It needs no other file, adapts to dark pages and paints its own background. Its
+/// Returns a picture of both timelines. Each lane that has tasks is a row (row_name()), with measured tasks above
+/// predicted ones, on a common time axis. Colours show the kinds of tasks. Communication is hatched while nothing is
+/// computed. Above the rows are `title`, the total of each timeline with its exposed communication, and the error of
+/// the prediction. A task under the pointer shows its name, kind, times and bytes. Either timeline may be null or
+/// empty.
+/// The text is a complete SVG document. It needs no other file, adapts to dark pages, and has its own background. Its
 /// styles do not affect other elements of a page.
 std::string timeline_svg(std::string_view title, const TimelinePair& timelines);
 

@@ -31,7 +31,7 @@ class GzipFile {
   void write(const std::string& text) {
     if (gzwrite(file_, text.data(), static_cast<unsigned>(text.size())) != static_cast<int>(text.size())) fail();
   }
-  /// Writes the last block, so a full disk may be detected only here.
+  /// Writes the last block. A full disk may be detected only here.
   void close() {
     if (gzclose(std::exchange(file_, nullptr)) != Z_OK) fail();
   }
@@ -131,15 +131,15 @@ TraceEvent event_of(const Json& from, std::string lane) {
 }  // namespace
 
 void separate_overlaps(std::vector<TraceEvent>& events, std::string_view mark) {
-  // Sorts by rank and lane, then by begin, then the longest first.
+  // Sorts by rank and lane, then by begin; of events with the same begin, the longest is first.
   std::vector<size_t> order(events.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, {}, [&](size_t i) {
     const TraceEvent& e = events[i];
     return std::tuple(e.rank, std::string_view(e.lane), e.start_us, -e.duration_us);
   });
-  using Ends = std::vector<double>;  // ends of the open events; each event is inside the previous one
-  std::map<std::pair<int, std::string>, std::vector<Ends>> lanes;  // with the rows of each lane
+  using Ends = std::vector<double>;  // ends of the open events, each of which is inside the previous one
+  std::map<std::pair<int, std::string>, std::vector<Ends>> lanes;  // the rows of each lane
   for (const size_t i : order) {
     TraceEvent& e = events[i];
     auto& rows = lanes[{e.rank, e.lane}];

@@ -1,4 +1,4 @@
-// Traces for ui.perfetto.dev or chrome://tracing.
+// Traces in the format of ui.perfetto.dev and chrome://tracing.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@ namespace hexad::telemetry {
 /// A time span on one lane of one rank.
 struct TraceEvent {
   std::string name;
-  std::string lane = {};  // "compute", "inter", ...: one row per rank and lane
+  std::string lane = {};  // for example "compute" or "inter"; each rank and lane has a row
   int rank = 0;
-  double start_us = 0;  // on a clock common to the ranks
+  double start_us = 0;  // microseconds on a clock that all ranks share
   double duration_us = 0;
   std::map<std::string, std::variant<int64_t, double, std::string>> args = {};  // shown when the event is selected
 };
 
-/// Amounts at one time, drawn as stacked layers.
+/// Amounts at one point in time, drawn as stacked areas.
 struct TraceCounter {
-  std::string name;  // "memory": one row per rank and name
+  std::string name;  // for example "memory"; each rank and name has a row
   int rank = 0;
   double time_us = 0;
   std::map<std::string, int64_t> values = {};
@@ -34,13 +34,13 @@ struct TraceRecords {
   std::vector<TraceCounter> counters;
 };
 
-/// Moves overlapping events to separate lanes, because a row can show an event inside another one, but not two that
-/// partly overlap. The later event gets another lane, named after the lane and `mark`, followed by a number if there
-/// are several.
+/// Moves events that overlap to other lanes, because a row can show an event inside another, but not two that overlap
+/// partly. The later event goes to a lane whose name is that of its lane followed by `mark` and, if there are several,
+/// a number.
 void separate_overlaps(std::vector<TraceEvent>& events, std::string_view mark);
 
-/// Writes Chrome's JSON trace format, gzip-compressed, to `path` (".json.gz"). Ranks become processes, and lanes become
-/// threads in the order of their first event. Throws base::Error(resource).
+/// Writes a gzip-compressed file in Chrome's JSON trace format to `path` (".json.gz"). Ranks become processes, and
+/// lanes become threads in the order of their first events. Throws base::Error(resource) if writing fails.
 void write_trace(const std::filesystem::path& path, const TraceRecords& records);
 
 /// Records of one origin. `name` is "predicted", "measured", ...

@@ -1,4 +1,4 @@
-// Classes of communication in reports: their order, colours and meaning.
+// Classes of traffic in reports: their order, colours and meaning.
 #pragma once
 
 #include <set>
@@ -7,11 +7,11 @@
 
 namespace hexad::telemetry {
 
-/// Returns the classes in the order of all reports. Unknown classes come last.
+/// Returns the classes in the order that all reports use. Unknown classes come last.
 std::vector<std::string> in_traffic_order(const std::set<std::string>& classes);
 
-/// Returns an HTML list with each class, its colour in the charts and a description of its data; empty if there is no
-/// class. The scripts of the pages use the same colours (trafficColour in charts.js).
+/// Returns an HTML list of the classes, with the colour of each in charts and a description of its data; empty if there
+/// are no classes. The scripts of the pages use the same colours (trafficColour in charts.js).
 std::string traffic_legend(const std::set<std::string>& classes);
 
 }  // namespace hexad::telemetry

@@ -1,5 +1,5 @@
-// Access to the first elements of tensors on any device: for kernels and backends, whose targets define
-// HEXAD_DEVICE_CODE. All other code uses kernels, copies and named reads (docs/architecture.md, Devices).
+// Access to the address of a tensor's first element on any device. Only for kernels and backends, whose targets define
+// HEXAD_DEVICE_CODE. All other code uses kernels, copies and named reads (docs/devices.md).
 #pragma once
 
 #ifndef HEXAD_DEVICE_CODE
@@ -17,7 +17,7 @@ class DeviceAccess {
 };
 
 inline void* device_raw(const Tensor& t) { return DeviceAccess::raw(t); }
-/// Returns the first element's address. Checks the dtype.
+/// Returns the address of the first element. Throws std::logic_error if T is not the tensor's dtype.
 template <class T>
 T* device_data(const Tensor& t) {
   require(dtype_of<T> == t.dtype(), "[tensor] elements are ", t.dtype(), ", but are read as ", dtype_of<T>);

@@ -1,4 +1,4 @@
-// Reads of device memory by the host: explicit, named and counted, because each may block the device.
+// Reads of device memory by the host. They are explicit, named and counted, because each may block the host.
 #pragma once
 
 #include <span>
@@ -9,30 +9,30 @@
 
 namespace hexad::tensor {
 
-/// Elements of a tensor that are being copied to the host, into memory to which the device copies asynchronously. The
-/// host runs ahead until it calls wait() or tensor().
+/// Elements of a tensor that are being copied asynchronously to the host. The host is not blocked until it calls
+/// wait(), tensor() or scalar().
 class HostRead {
  public:
   HostRead() = default;
-  /// Blocks until the elements have arrived. The values live as long as this object.
+  /// Blocks until the elements have arrived. The returned span is valid as long as this object.
   template <class T>
   std::span<const T> wait() const {
     arrived_.wait();
     return {values_.data<T>(), static_cast<size_t>(values_.numel())};
   }
-  /// Blocks like wait(), and returns the elements as a tensor on the host of the device.
+  /// Blocks like wait(), and returns the elements as a tensor on the device's host context.
   const Tensor& tensor() const {
     arrived_.wait();
     return values_;
   }
-  /// Blocks like wait(), and returns the first element, of dtype f32 or f64.
+  /// Blocks like wait(), and returns the first element of an f32 or f64 tensor.
   double scalar() const {
     return values_.dtype() == Dtype::f64 ? wait<double>()[0] : static_cast<double>(wait<float>()[0]);
   }
 
  private:
   friend HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
-  /// End of the copy. A wait for it has the read's name (device::HostWait).
+  /// End of the copy. A wait for it is named after the read (device::HostWait).
   struct Arrival {
     std::string name;
     device::Event event;
@@ -42,17 +42,17 @@ class HostRead {
   Arrival arrived_;
 };
 
-/// Copies a contiguous tensor in the order of `stream`. The read is counted under `name` in the context
-/// (DeviceContext::host_reads) if the memory is not the host's own.
+/// Starts to copy a contiguous tensor to the host, in the order of `stream`. Unless the tensor is in host memory
+/// already, the read is counted under `name` in the context (DeviceContext::host_reads).
 HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
 
 /// Returns the tensor itself if it is in host memory, otherwise a finished copy on `tensor.device().host()`. The copy
-/// is in ordinary memory, because page-locked memory is too limited for large tensors. The read is counted under
-/// `name`. upload_from() copies changed values back.
+/// is in ordinary memory, because page-locked memory is too scarce for large tensors. The read is counted under `name`.
+/// To copy changed values back, call upload_from().
 Tensor copy_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
-/// Copies `host`, a result of copy_to_host(tensor), back to `tensor`.
+/// Copies `host`, which copy_to_host(tensor) returned, back to `tensor`. Does nothing if both are the same tensor.
 void upload_from(const Tensor& host, const Tensor& tensor);
-/// Returns a copy of a host tensor on `device`, or `host` itself if `device` is the host.
+/// Returns a copy of `host` on `device`, or `host` itself if `device` is the host.
 Tensor on_device(const Tensor& host, Device device, Category category);
 
 }  // namespace hexad::tensor

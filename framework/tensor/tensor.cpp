@@ -136,7 +136,7 @@ Tensor Tensor::slice(int dim, int64_t begin, int64_t end) const {
           dim, " of ", shape_, "; expected a range of its indices");
   Tensor t = *this;
   t.shape_[dim] = end - begin;
-  if (t.numel() > 0) t.offset_ += begin * strides_[dim];  // an empty tensor may have no block to point to
+  if (t.numel() > 0) t.offset_ += begin * strides_[dim];  // an empty tensor may have no memory
   return t;
 }
 

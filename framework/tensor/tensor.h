@@ -1,4 +1,4 @@
-// Tensor: a cheap value handle on shared storage. It has no maths and no autograd.
+// Tensor: a cheap value handle on shared storage. It has neither arithmetic nor autograd.
 #pragma once
 
 #include <cstdint>
@@ -25,20 +25,20 @@ using device::Category;
 using device::Device;
 using device::Stream;
 
-/// One block of memory with its memory category. All tensors that view the block share it.
+/// A block of memory and its category. All tensors that view the block share its Storage.
 class Storage {
  public:
   Storage(std::shared_ptr<device::Allocator> allocator, int64_t bytes, Category category);
-  /// Wraps host memory of another owner. The memory must outlive this storage.
+  /// Wraps host memory without owning it. The memory must outlive this storage.
   Storage(std::byte* borrowed, int64_t bytes);
-  /// Wraps host memory that `owner` holds.
+  /// Wraps host memory and shares its ownership through `owner`.
   Storage(std::shared_ptr<std::byte> owner, int64_t bytes);
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
   int64_t bytes() const { return bytes_; }
-  /// True if the host may read and write the memory. Valid even after the context is destroyed.
+  /// True if the host may access the memory. May be called even after the context is destroyed.
   bool on_host() const { return on_host_; }
   Category category() const { return category_; }
   void set_category(Category category);
@@ -58,22 +58,22 @@ class Storage {
 
 class Tensor {
  public:
-  /// Makes a tensor without storage; defined() is false.
+  /// Makes an undefined tensor: it has no storage, and defined() returns false.
   Tensor() = default;
   /// Returns an uninitialised, row-major tensor.
   static Tensor empty(Shape shape, Dtype dtype, Device device, Category category = Category::temporary);
   static Tensor zeros(Shape shape, Dtype dtype, Device device, Category category = Category::temporary);
   /// Returns an uninitialised tensor with the shape, dtype and device of `other`.
   static Tensor like(const Tensor& other, Category category = Category::temporary);
-  /// Returns a tensor in file-backed offload memory of `device`.
+  /// Returns a tensor in the offload memory of `device`.
   static Tensor offloaded(Shape shape, Dtype dtype, Device device);
-  /// Returns a tensor on the host of `device`, in memory to which `device` copies asynchronously
-  /// (DeviceContext::host_buffer).
+  /// Returns a tensor in host memory that `device` copies asynchronously (DeviceContext::host_buffer).
   static Tensor pinned(Shape shape, Dtype dtype, Device device);
-  /// Returns a tensor with the shape, strides and offset of this tensor, but with its storage at `storage_begin`. That
-  /// memory must outlive the result. Temporaries made like the result belong to `device`.
+  /// Returns a tensor with the shape, strides and offset of this tensor, in the storage at `storage_begin`. That memory
+  /// must outlive the result. Temporary tensors created with like(result) are on `device`.
   Tensor borrowed_at(std::byte* storage_begin, Device device) const;
-  /// Returns a copy of host values; sizes must agree. Ordered on the device's compute stream.
+  /// Returns a tensor that contains `values` in row-major order; their number must be that of `shape`. The copy is in
+  /// the order of the device's compute stream.
   template <class T>
   static Tensor from(std::span<const T> values, Shape shape, Device device, Category category = Category::temporary);
 
@@ -87,18 +87,19 @@ class Tensor {
   Dtype dtype() const { return dtype_; }
   Device device() const { return device_; }
   bool contiguous() const;
-  /// True if no other tensor shares the storage, so that it may be overwritten in place. On a device, the overwriting
-  /// stream must have waited for other streams' operations on the storage.
+  /// True if no other tensor shares the storage, which may then be overwritten in place. On a device, the stream that
+  /// overwrites it must first wait for operations of other streams on it.
   bool sole_owner() const { return storage_.use_count() == 1; }
   const std::shared_ptr<Storage>& storage() const { return storage_; }
 
-  /// Returns rows [begin, end) of dimension `dim`. The result shares storage; nothing is copied.
+  /// Returns the part of the tensor with indices [begin, end) in dimension `dim`. The result shares the storage.
   Tensor slice(int dim, int64_t begin, int64_t end) const;
-  /// Returns the same elements in another shape. Needs contiguous(). One size may be -1.
+  /// Returns the same elements with another shape. The tensor must be contiguous. One size may be -1: it is computed
+  /// from the others.
   Tensor reshape(Shape shape) const;
 
-  /// Returns the first element's address, for the host. Throws std::logic_error if the host may not read the memory.
-  /// Checks the dtype.
+  /// Returns the address of the first element for access by the host. Throws std::logic_error if the host may not
+  /// access the memory or if T is not the tensor's dtype.
   template <class T>
   T* data() const {
     require(dtype_of<T> == dtype_, "[tensor] elements are ", dtype_, ", but are read as ", dtype_of<T>);
@@ -109,24 +110,24 @@ class Tensor {
       fail_invariant(cat("[tensor] the host touches memory of the device: ", shape_, " ", dtype_));
     return device_raw();
   }
-  /// Returns the address of the first element as a number, only for comparing addresses.
+  /// Returns the address of the first element as a number. Use it only to compare addresses.
   std::uintptr_t address() const { return reinterpret_cast<std::uintptr_t>(device_raw()); }
-  /// Returns a view for the host. Checks dtype and rank.
+  /// Returns a view for access by the host. Throws std::logic_error like data(), or if the rank is not Rank.
   template <class T, int Rank>
   View<T, Rank> view() const;
-  /// Returns a host copy of the elements in row-major order, for tests and small results; waits for the compute stream.
-  /// All other host reads use read_to_host, which has a name.
+  /// Waits for the compute stream and returns a host copy of the elements in row-major order. For tests and small
+  /// results; all other reads by the host use read_to_host(), which names them.
   template <class T>
   std::vector<T> to_vector() const;
 
-  /// Copies all bytes of a contiguous tensor from or to host memory, in the order of the compute stream. The source may
-  /// be reused on return. A copy to the host is valid after the caller has waited for the stream.
+  /// Copy all bytes of a contiguous tensor from or to host memory, in the order of the compute stream. upload(): the
+  /// source may be reused on return. download(): the copy is valid after the caller has waited for the stream.
   void upload(const void* from) const;
   void download(void* to) const;
-  /// Copies all bytes from a contiguous tensor of the same number of bytes. Either tensor may be on the host or on the
-  /// device. The copy is in the order of the device's `stream`.
+  /// Copies all bytes of `other`, a contiguous tensor of the same number of bytes. Each tensor may be on the host or on
+  /// the device. The copy is in the order of `stream`, a stream of the device.
   void copy_from(const Tensor& other, Stream& stream) const;
-  /// Sets every byte of a contiguous tensor, in the order of `stream`.
+  /// Sets every byte of a contiguous tensor to `byte`, in the order of `stream`.
   void fill_bytes(uint8_t byte, Stream& stream) const;
 
  private:
@@ -135,7 +136,7 @@ class Tensor {
 
   std::shared_ptr<Storage> storage_;
   Shape shape_, strides_;
-  int64_t offset_ = 0;  // elements
+  int64_t offset_ = 0;  // in elements
   Dtype dtype_ = Dtype::f32;
   Device device_;
 };

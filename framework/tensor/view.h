@@ -6,8 +6,8 @@
 
 namespace hexad::tensor {
 
-/// View in which element (i, j, ...) is data[i * stride[0] + j * stride[1] + ...]. No bounds checks: kernels loop over
-/// size.
+/// View in which element (i, j, ...) is data[i * stride[0] + j * stride[1] + ...]. There are no bounds checks; kernels
+/// iterate over `size`.
 template <class T, int Rank>
 struct View {
   T* data = nullptr;

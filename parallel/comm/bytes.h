@@ -11,7 +11,7 @@ namespace hexad::comm {
 
 inline std::byte* byte_at(const tensor::Tensor& t, int64_t offset) { return static_cast<std::byte*>(t.raw()) + offset; }
 
-/// Copies `bytes` bytes. Copies nothing if `bytes` is 0 (pointers may then be null) or if source and destination are
+/// Copies `bytes` bytes. Does nothing if `bytes` is 0 (the pointers may then be null) or if source and destination are
 /// the same.
 inline void copy_bytes(void* to, const void* from, int64_t bytes) {
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);

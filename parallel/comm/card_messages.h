@@ -1,4 +1,4 @@
-// Groups whose messages are in the card's memory.
+// Groups that send messages directly from and to card memory.
 #pragma once
 
 #include "framework/device/cuda/reused_buffers.h"
@@ -6,14 +6,14 @@
 
 namespace hexad::comm {
 
-/// Group over a transport that accepts pointers to a card's memory (Topology::takes_cards). Operations that only move
-/// bytes use buffers on the card. The tensors themselves are in mapped pages: transports cannot share these with other
-/// processes, or share only the first page. The group given to the constructor executes everything else, including
-/// sums, which the host adds.
+/// Group that uses a transport that accepts addresses in card memory (Topology::takes_cards). Operations that only
+/// transfer bytes use separate buffers on the card, because tensors are in mapped pages: transports cannot share these
+/// with other processes, or share only the first page. The group passed to the constructor executes all other
+/// operations, such as sums, which the host computes.
 class CardMessageGroup final : public ProcessGroup {
  public:
   using Buffers = std::shared_ptr<device::cuda::ReusedBuffers>;
-  /// Makes a group of the ranks of `other`. `other` outlives this group unless it is `owned`.
+  /// Makes a group with the ranks of `other`. `other` must outlive this group unless it is `owned`.
   CardMessageGroup(Buffers buffers, const ProcessGroup& other, std::unique_ptr<ProcessGroup> owned = nullptr);
   int rank() const override { return other_.rank(); }
   int size() const override { return other_.size(); }
@@ -33,7 +33,7 @@ class CardMessageGroup final : public ProcessGroup {
   const ProcessGroup& other_;
 };
 
-/// Makes a CardMessageGroup of all ranks of `world`. Returns null if the transport of `world` does not take card
+/// Makes a CardMessageGroup of all ranks of `world`. Returns null if the transport of `world` does not accept card
 /// memory.
 std::unique_ptr<ProcessGroup> make_card_messages(const ProcessGroup& world, device::DeviceContext& context);
 

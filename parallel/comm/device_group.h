@@ -1,4 +1,4 @@
-// Groups whose collectives move device tensors from device to device.
+// Groups whose collectives transfer tensors between the memories of devices.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ namespace hexad::comm {
 
 using base::Error;
 
-/// Path of device tensors between ranks.
+/// Path by which device tensors travel between ranks.
 enum class DeviceCollectives : uint8_t { automatic, nccl, host };
 constexpr auto enum_names(DeviceCollectives) {
   using enum DeviceCollectives;
@@ -25,36 +25,36 @@ constexpr auto enum_names(DeviceCollectives) {
       {{automatic, "auto"}, {nccl, "nccl"}, {host, "host"}});
 }
 
-/// Type of KernelTable's pointwise.sum_of.
+/// Type of KernelTable::pointwise.sum_of.
 using SumInOrder = void (*)(Stream&, const Tensor& out, std::span<const Tensor> addends);
 
-/// Traffic that is in flight while products compute.
+/// Traffic that is in flight while products are computed.
 struct TrafficBeside {
   TrafficClass traffic;
   bool messages = false;
-  int operations = 1;  // in flight at the same time
+  int operations = 1;  // number of operations in flight at the same time
   bool operator==(const TrafficBeside&) const = default;
 };
 
 struct DeviceGroupOptions {
   DeviceCollectives collectives = DeviceCollectives::automatic;
   Priorities priorities{};
-  double watchdog_seconds = 300;  // same meaning as in Guards
-  /// Longest transfer in bytes. Longer transfers are cut, so that transfers of other classes can run between the
-  /// pieces.
+  double watchdog_seconds = 300;  // as in Guards
+  /// Maximum bytes of one transfer. Longer transfers are divided into pieces, so that transfers of other classes can
+  /// run between them.
   int64_t piece_bytes = 32 << 20;
-  /// True to register buffers. Large parameters and gradients made afterwards occupy whole blocks. NCCL may read and
-  /// write these without copies of its own (nccl/registered.h).
+  /// True to register buffers with NCCL. Large parameters and gradients that are allocated afterwards are whole blocks.
+  /// NCCL can read and write these without copying them (nccl/registered.h).
   bool register_buffers = false;
-  /// Kernel that sums in rank order. Results are then bitwise identical in every run and to those of other groups.
-  /// Null: NCCL's own order, which depends on its version, the cards and their links.
+  /// Kernel that sums in the order of the ranks. Results are then bitwise identical in every run and for every kind of
+  /// group. If null, NCCL sums in its own order, which depends on its version, the cards and their links.
   SumInOrder sum_of = nullptr;
-  /// Network class for each traffic class (InfiniBand: service level, RoCE: type of service).
+  /// Class of service in the network for each traffic class (InfiniBand: service level; RoCE: type of service).
   std::array<std::optional<int>, traffic_class_count> network_class{};
-  /// Traffic for which products leave multiprocessors free under NCCL. A product that takes all multiprocessors waits
-  /// for those that traffic holds, and may take twice as long.
+  /// Traffic for which products leave multiprocessors free if NCCL is used. A product that uses all multiprocessors
+  /// would wait for those that NCCL occupies and could take twice as long.
   std::vector<TrafficBeside> beside_products{};
-  /// Called once, on rank 0, with the path chosen and the reason.
+  /// Called once, on rank 0, with a text that names the chosen path and the reason.
   std::function<void(const std::string&)> say{};
   /// Called on rank 0 for each setting of NCCL's environment under which ranks may wait for each other forever.
   std::function<void(const std::string&)> warn{};
@@ -63,21 +63,22 @@ struct DeviceGroupOptions {
   std::function<void(const Error&)> on_failure{};
 };
 
-/// Makes a group of all ranks of `world` for tensors of `context`'s device. The groups split from it also accept these
-/// tensors. The group uses NCCL. If ranks share a card or NCCL is missing, the group uses the transport of `world`,
-/// provided that it accepts card memory. Returns null on all ranks if tensors pass through host memory, because the
-/// options say so or neither path accepts card memory. Also returns null if there is only one rank or the device is not
-/// a card. Collective. `world` and `context` outlive the groups. All tensors are on the card of `context`. Throws if
-/// the options require NCCL and it is not available.
+/// Makes a group of all ranks of `world` for tensors on the device of `context`. The groups split from it also accept
+/// these tensors. The group uses NCCL. If ranks share a card or NCCL is missing, it uses the transport of `world`,
+/// provided that the transport accepts card memory. Returns null on all ranks in three cases: tensors must travel
+/// through host memory (because the options say so or because neither path is possible), there is only one rank, or the
+/// device is not a card. Throws Error if the options require NCCL and it is not available. Collective. `world` and
+/// `context` must outlive the groups.
 std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, device::DeviceContext& context,
                                                 const DeviceGroupOptions& options);
 
-/// Communicators of one rank, and the bytes of its card's memory that they take.
+/// Number of communicators of one rank, and the bytes of card memory that they occupy.
 struct ConnectionMemory {
   int communicators = 0;
   int64_t bytes = 0;
 };
-/// Returns the memory of all groups split from `cards`, a group of make_device_group(). None if it does not use NCCL.
+/// Returns the memory of all groups that were split from `cards`, a group made by make_device_group(). Returns nullopt
+/// if it does not use NCCL.
 std::optional<ConnectionMemory> connection_memory(const ProcessGroup& cards);
 
 }  // namespace hexad::comm

@@ -1,4 +1,4 @@
-// Replaces parallel/comm/nccl in programs built without CUDA.
+// Replacement for parallel/comm/nccl in programs built without CUDA.
 #include "parallel/comm/device_group.h"
 
 namespace hexad::comm {

@@ -18,16 +18,17 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Time limit for the rank's thread to end the job after a failure, and for other ranks to reach MPI_Init.
+// Time limit after which the engine ends the job: for the rank's thread to end it after a failure, and for other ranks
+// to reach MPI_Init.
 constexpr auto patience = 5s;
 
 // Returns the tag of a channel's messages. Each communicator has two tags, so that messages of collectives never match
-// those of send and receive.
+// messages of send and receive.
 int tag_of(const Channel& channel) {
   return 2 * channel.communicator + (channel.kind == Channel::Kind::collective ? 0 : 1);
 }
 
-// Returns the error of the work before `event`, which is done; null if that work succeeded.
+// Returns the error of the work that precedes `event`; null if the work succeeded. `event` must be done.
 std::exception_ptr error_of(const Event& event) {
   try {
     event.wait();
@@ -75,7 +76,7 @@ void CommEngine::await_connection() {
   std::unique_lock lock(inbox_->mutex);
   for (Clock::duration asked{}; !inbox_->changed.wait_for(lock, 100ms, [&] { return connected_; });) {
     if (!options_.asked_to_end || !options_.asked_to_end() || (asked += 100ms) < patience) continue;
-    // Nothing can interrupt MPI_Init, so the process exits here.
+    // The process exits here, because nothing can interrupt MPI_Init.
     std::fprintf(
         stderr,
         "this rank was asked to end, but other ranks have not reached MPI_Init: they are lost or still starting\n");
@@ -85,7 +86,7 @@ void CommEngine::await_connection() {
 }
 
 CommEngine::~CommEngine() {
-  command([this] { queue_.boost_all(); });  // the watchdog checks all operations that are waited for
+  command([this] { queue_.boost_all(); });  // then the watchdog checks all operations for which a thread waits
   {
     std::lock_guard lock(inbox_->mutex);
     stopping_ = true;
@@ -149,7 +150,8 @@ Event CommEngine::post(Channel channel, TrafficClass traffic, const std::string&
   };
   const auto make_ready = [this, request](const std::exception_ptr& error) {
     if (failed_) return;
-    if (error) return fail(error);  // peers wait for an operation that will never start, so this rank counts as lost
+    // Peers wait for an operation that will never start, so this rank is treated as lost.
+    if (error) return fail(error);
     queue_.make_ready(request);
   };
   const Event before = stream.record();
@@ -157,7 +159,7 @@ Event CommEngine::post(Channel channel, TrafficClass traffic, const std::string&
     command([=, error = error_of(before)] { enqueue(), make_ready(error); });
     return event;
   }
-  command(enqueue);  // queued now, to keep the order of the calls
+  command(enqueue);  // queued now, so that the order of the calls is kept
   before.then([=, inbox = inbox_] { inbox->put([=, error = error_of(before)] { make_ready(error); }); });
   return event;
 }
@@ -175,12 +177,12 @@ Link CommEngine::link_of(const Request& request) const {
 
 void CommEngine::abort_job(int code) {
   std::fflush(nullptr);
-  // The lost rank knows the cause of the failure, so this rank gives the lost rank time to set the job's exit code.
-  // Then this rank ends the job, because some launchers do not end the remaining ranks.
+  // The lost rank knows the cause of the failure. Therefore this rank first gives it time to set the exit code of the
+  // job. Then this rank ends the job itself, because some launchers do not end the remaining ranks.
   if (code == static_cast<int>(base::ExitCode::peer_lost)) std::this_thread::sleep_for(3s);
   command([this, code] { transport_->abort(code); });
   std::this_thread::sleep_for(3s);
-  // The engine's thread is stuck. The launcher ends the other ranks because of this exit.
+  // The engine's thread does not respond. Because of this exit, the launcher ends the other ranks.
   std::_Exit(code);
 }
 
@@ -218,11 +220,12 @@ void CommEngine::run(const std::function<std::unique_ptr<Transport>()>& connect,
   {
     std::lock_guard lock(inbox_->mutex);
     connected_ = true;
-    inbox_->changed.notify_all();  // under the lock: once it is released, `failed` and this object may be gone
+    inbox_->changed.notify_all();  // notified under the lock: after it is released, `failed` and this object may be
+                                   // destroyed
   }
   if (!served) return;
   serve();
-  // An orderly end waits for all ranks. After a failure that wait would never end.
+  // An orderly end waits for all ranks. After a failure, this wait would never end.
   if (failed_) transport_->abort(static_cast<int>(failure_of(failed_).code));
   transport_.reset();
 }
@@ -247,7 +250,7 @@ bool CommEngine::take_commands(bool progress) {
   std::vector<Command> commands;
   {
     std::unique_lock lock(inbox_->mutex);
-    // A round that has just finished may allow another round to start.
+    // A round that has just finished may permit another round to start.
     if (running_.empty() && !progress) {
       const auto awake = [&] { return (stopping_ && queue_.empty()) || !inbox_->commands.empty(); };
       inbox_->changed.wait_until(lock, next_look(), awake);
@@ -281,8 +284,8 @@ void CommEngine::start(const RequestPtr& request, size_t round) {
   const auto world = [&](int peer) { return (*request->members)[peer]; };
   try {
     for (const Transfer& t : messages.receives) transport_->receive(world(t.peer), tag, t.data, t.bytes, token);
-    // Without receives, sends must be `taken`: a `copied` send shows only that the link has accepted the data, not that
-    // the peer takes part.
+    // If there are no receives, the sends must wait until they are `taken`: a `copied` send shows only that the link
+    // has accepted the data, not that the peer participates.
     const auto done = messages.receives.empty() ? Transport::SendDone::taken : Transport::SendDone::copied;
     for (const Transfer& t : messages.sends) {
       transport_->send(world(t.peer), tag, t.data, t.bytes, token, done);
@@ -318,7 +321,7 @@ void CommEngine::finish_round(uint64_t token) {
 void CommEngine::complete(const RequestPtr& request, std::exception_ptr error) {
   if (std::exchange(request->urgent, false)) --urgent_;
   if (std::exchange(request->awaited, false)) --awaited_;
-  if (!error) {  // nothing is in flight any more: frees the memory before waiting threads continue
+  if (!error) {  // nothing is in flight any more, so memory is freed before waiting threads continue
     request->plan.scratch.clear();
     request->operation.in = request->operation.out = Tensor();
     last_done_ = request;
@@ -329,7 +332,7 @@ void CommEngine::complete(const RequestPtr& request, std::exception_ptr error) {
 }
 
 void CommEngine::fail(std::exception_ptr error) {
-  if (failed_) return;  // only the first error counts, and `abandoned_` must keep its requests
+  if (failed_) return;  // only the first error counts, and `abandoned_` must not be overwritten
   failed_ = error;
   failed_at_ = Clock::now();
   abandoned_ = queue_.drain();
@@ -356,15 +359,15 @@ void CommEngine::rest(bool progress) {
     std::unique_lock lock(inbox_->mutex);
     inbox_->changed.wait_for(lock, time, [&] { return inbox_->woken || !inbox_->commands.empty(); });
   };
-  if (wakes_) return sleep_at_most(10ms);  // a bounded sleep, because the watchdog and `patience` depend on clocks
-  // Yields, because another rank may share this core. A wait of more than about a millisecond is due to a peer's
-  // computation, not to latency.
+  if (wakes_) return sleep_at_most(10ms);  // a limited sleep, because the watchdog and `patience` check the time
+  // Yields the core, because another rank may share it. A wait of more than about a millisecond is caused by
+  // computation on a peer, not by latency.
   constexpr int spins = 1000;
   if (urgent_ > 0 && idle_polls_ < spins) {
     sched_yield();
     return;
   }
-  // Short sleeps cost a busy core up to a third of its matrix-product throughput. Long sleeps leave the link idle.
+  // Short sleeps reduce the matrix-product throughput of a busy core by up to a third. Long sleeps leave the link idle.
   sleep_at_most(urgent_ > 0 ? 50us : std::min(100us * idle_polls_, 500us));
 }
 

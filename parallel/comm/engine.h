@@ -1,5 +1,5 @@
-// The communication engine: one thread of a rank. It owns the rank's transport and executes the operations of all its
-// groups.
+// The communication engine: one thread of a rank, which owns the rank's transport and executes the operations of all
+// its groups.
 #pragma once
 
 #include <atomic>
@@ -21,15 +21,14 @@ namespace hexad::comm {
 
 using device::Stream;
 
-/// Settings of the engine's checks for hangs and for mismatched calls.
+/// Settings of the checks for hangs and for mismatched calls. They must be the same on all ranks.
 struct Guards {
-  /// Seconds without progress after which an operation counts as hung; 0: never. The same on all ranks. The watchdog
-  /// checks operations that this rank is ready for or waits for. It exempts operations that wait for a rank whose file
-  /// work makes progress. A hung operation fails up to four seconds later, with an Error(communication) that names the
-  /// operation, the missing ranks and the rank to blame. Time in which this process was stopped does not count.
+  /// Seconds without progress after which an operation is considered hung; 0: never. The watchdog checks operations
+  /// that this rank is ready for or waits for, except those that wait for a rank whose file work makes progress. A hung
+  /// operation fails at most four seconds later with Error(communication), which names the operation, the missing ranks
+  /// and the rank to blame. Time during which this process was stopped does not count.
   double watchdog_seconds = 300;
-  /// True if ranks compare their calls before every operation. This costs one more small message to each peer. The same
-  /// on all ranks.
+  /// True if ranks compare their calls before every operation. This costs an additional small message to each peer.
   bool check_collectives = false;
 };
 
@@ -38,52 +37,54 @@ class CommEngine {
   struct Options {
     Limits limits{};
     Guards guards{};
-    /// Returns true once this process has been asked to end, for example by SIGTERM; null: never. From then on, a peer
-    /// that this rank waits for counts as lost if it does not answer for some seconds. The wait then fails with
-    /// Error(peer_lost). If other ranks do not reach MPI_Init, a process that was asked to end exits with `peer_lost`.
-    /// Called on any thread.
+    /// Returns true once this process has been asked to end, for example by SIGTERM. Null: never. From then on, if this
+    /// rank waits for a peer that does not answer for a few seconds, the peer is considered lost and the wait fails
+    /// with Error(peer_lost). If other ranks have not reached MPI_Init, the process exits with `peer_lost`. Called on
+    /// any thread.
     std::function<bool()> asked_to_end{};
     Jitter jitter{};                                              // for tests
     MakeMessagePlan make_message_plan = comm::make_message_plan;  // for tests
   };
-  /// Starts the engine's thread, which calls `connect` first and destroys the transport last. The caller is the rank's
-  /// own thread: while it waits for communication, the engine does not sleep. Throws the exceptions of `connect`.
+  /// Starts the engine's thread. That thread calls `connect` at its start and destroys the transport at its end. The
+  /// constructor must be called on the rank's own thread: while that thread waits for communication, the engine polls
+  /// more often. Rethrows exceptions of `connect`.
   CommEngine(std::function<std::unique_ptr<Transport>()> connect, Options options);
-  /// Waits until all posted operations are done, including those that still wait for their streams. Does not wait if
-  /// the engine has failed.
+  /// Waits until all posted operations are done, including those whose streams have not reached them yet. If the engine
+  /// has failed, does not wait.
   ~CommEngine();
   CommEngine(const CommEngine&) = delete;
   CommEngine& operator=(const CommEngine&) = delete;
 
   const Topology& topology() const { return topology_; }
-  /// Communicators are numbers. next_communicator() returns the smallest number above those of all groups of this rank.
-  /// take_communicator() marks `number` as used. Ranks that make a group together agree on the largest of their next
-  /// numbers.
+  /// Communicators are identified by numbers. next_communicator() returns the smallest number that is larger than those
+  /// of all groups of this rank. take_communicator() marks `number` as used. The ranks that make a group together agree
+  /// on the largest of their next numbers.
   int next_communicator() const { return next_communicator_; }
   void take_communicator(int number);
   const std::shared_ptr<TrafficMeter>& meter() const { return meter_; }
-  /// Returns the object that announces this rank's file work.
+  /// Returns the object through which this rank reports its file work to other ranks.
   const base::FileWork& file_work() const { return file_work_; }
-  /// Sets the guards of operations posted from now on. All ranks call it at the same place in their programs.
+  /// Sets the guards of operations that are posted from now on. All ranks must call it at the same point in their
+  /// programs.
   void set_guards(const Guards& guards);
-  /// Sets the limits. New windows apply immediately, new round sizes to operations posted from now on. All ranks call
-  /// it at the same place in their programs.
+  /// Sets the limits. New windows apply immediately, and new round sizes apply to operations posted from now on. All
+  /// ranks must call it at the same point in their programs.
   void limit(const Limits& limits);
-  /// Sets the priorities. All ranks call it with the same values, while only control traffic is in flight.
+  /// Sets the priorities. All ranks must call it with the same values while only control traffic is in flight.
   void prioritize(const Priorities& priorities);
 
-  /// Queues an operation, which starts once the work so far on `stream` is done. After a failure every operation fails,
-  /// and the job ends. The rank's thread ends the job when it sees the failure. Otherwise the engine ends it five
-  /// seconds later.
+  /// Posts an operation. It starts once `stream` has done the work appended so far. After a failure, every operation
+  /// fails and the job ends: the rank's thread ends it when it detects the failure; if it does not, the engine does so
+  /// after five seconds.
   Event post(Channel channel, TrafficClass traffic, const std::string& group,
              std::shared_ptr<const std::vector<int>> members, int rank, Operation operation, Stream& stream);
-  /// Calls `f` on the engine's thread, before all operations posted later. `f` does not throw.
+  /// Calls `f` on the engine's thread, before the operations that are posted later. `f` must not throw.
   void on_thread(std::function<void()> f) { command(std::move(f)); }
   /// Ends all ranks of the job.
   [[noreturn]] void abort_job(int code);
 
  private:
-  // A round in flight. All its messages carry its key in running_ as their token.
+  // A round in flight. The token of its messages is its key in running_.
   struct Running {
     RequestPtr request;
     size_t round;
@@ -91,14 +92,14 @@ class CommEngine {
   };
   using Clock = std::chrono::steady_clock;  // monotonic
   using Command = std::function<void()>;
-  // Commands to the engine's thread. They come from streams and from threads that wait for operations, perhaps after
-  // the engine's thread has ended.
+  // Commands to the engine's thread. Streams and waiting threads may send them even after the engine's thread has
+  // ended.
   struct Inbox {
     std::mutex mutex;
     std::condition_variable changed;
     std::vector<Command> commands;
     bool woken = false;   // set by the transport
-    bool closed = false;  // true once no thread runs the commands
+    bool closed = false;  // true if no thread executes commands any more
     void put(Command c);
     void wake();
   };
@@ -106,7 +107,7 @@ class CommEngine {
   void run(const std::function<std::unique_ptr<Transport>()>& connect, std::exception_ptr& failed);
   void await_connection();
   void serve();
-  bool take_commands(bool progress);  // returns false if the engine stops and nothing is left to do
+  bool take_commands(bool progress);  // returns false if the engine is stopping and no work remains
   void start_rounds();
   void start(const RequestPtr& request, size_t round);
   bool poll();
@@ -115,16 +116,16 @@ class CommEngine {
   void fail(std::exception_ptr error);
   void rest(bool progress);
   void end_after_failure();
-  // The watchdog (engine_watch.cpp):
+  // Watchdog (engine_watch.cpp):
   void watch();
   void look();
   void look_for_lost_ranks();
   void listen();
   Clock::duration between_looks() const;
   Clock::time_point next_look() const;
-  struct Missing {  // peers of an operation in flight
+  struct Missing {  // the peers that are missing in an operation in flight
     std::vector<int> ranks{};
-    bool taking = false;  // true: the peers do not take messages sent to them; false: they send nothing
+    bool taking = false;  // true: the peers do not receive messages from this rank; false: they send nothing
   };
   Missing missing_peers(const Request& request) const;
   Standing standing() const;
@@ -145,30 +146,30 @@ class CommEngine {
   std::atomic<bool> check_collectives_;
   std::atomic<int64_t> round_bytes_;
 
-  // Used only by the engine's thread:
+  // Accessed only by the engine's thread:
   std::unique_ptr<Transport> transport_;
   IssueQueue queue_;
   std::unordered_map<uint64_t, Running> running_;
   uint64_t next_token_ = 0;
-  int urgent_ = 0;   // requests that the rank's thread waits for
-  int awaited_ = 0;  // requests that any thread waits for
+  int urgent_ = 0;   // number of requests for which the rank's thread waits
+  int awaited_ = 0;  // number of requests for which any thread waits
   bool ending_ = false;
-  bool wakes_ = false;  // true if the transport reports when to poll it
+  bool wakes_ = false;  // true if the transport wakes the engine when it should be polled
   int idle_polls_ = 0;
   std::vector<Transport::Done> done_;
   double watchdog_seconds_;
   std::optional<HangWatch> hang_watch_;
-  Clock::time_point looked_{}, listened_{};  // times of the watchdog's last look() and listen()
-  uint64_t seen_moves_ = 0;                  // `moves` of file_work_ in the last listen()
-  int listens_without_progress_ = 0;         // calls of listen() since file_work_ moved or an operation ended
-  int listens_with_missing_peers_ = 0;       // calls of listen() with missing peers, since the request to end
+  Clock::time_point looked_{}, listened_{};  // times of the last look() and listen() of the watchdog
+  uint64_t seen_moves_ = 0;                  // `moves` of file_work_ at the last listen()
+  int listens_without_progress_ = 0;         // number of calls of listen() since file_work_ moved or an operation ended
+  int listens_with_missing_peers_ = 0;       // number of calls of listen() with missing peers since the request to end
   RequestPtr last_done_;
   Clock::time_point last_done_at_{};
   std::exception_ptr failed_;
   Clock::time_point failed_at_{};
-  std::vector<RequestPtr> abandoned_;  // requests of a failed engine: the transport may still write to their tensors
+  std::vector<RequestPtr> abandoned_;  // requests of a failed engine, to whose tensors the transport may still write
 
-  std::thread thread_;  // last, because it uses all members above
+  std::thread thread_;  // declared last, because the thread uses all other members
 };
 
 }  // namespace hexad::comm

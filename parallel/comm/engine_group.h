@@ -1,5 +1,5 @@
-// A group of ranks, each with a communication engine that executes its operations. The ranks are processes, or threads
-// in with_engine_ranks().
+// A group of ranks whose operations are executed by a communication engine on each rank. The ranks are processes or, in
+// with_engine_ranks(), threads.
 #pragma once
 
 #include "parallel/comm/engine.h"
@@ -9,12 +9,12 @@ namespace hexad::comm {
 
 class EngineGroup final : public ProcessGroup {
  public:
-  /// Makes a group of all ranks of the engine.
+  /// Makes the group of all ranks of the job. `engine` executes its operations.
   EngineGroup(CommEngine& engine, TrafficClass traffic, std::string name);
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_->size()); }
-  /// Splits the group. Costs one small all_gather, in which the ranks agree on the communicator's number. That number
-  /// is part of the tags of the new group's messages. A group of one is a SelfGroup.
+  /// Splits the group. This needs one small all_gather, in which the ranks agree on the number of the new communicator.
+  /// The number is part of the tags of the new group's messages. A group of one rank is a SelfGroup.
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
   std::unique_ptr<ProcessGroup> urgent(std::string name) const override;
   CommEngine& engine() const { return engine_; }

@@ -11,11 +11,11 @@ namespace {
 using namespace std::chrono_literals;
 using Seconds = std::chrono::duration<double>;
 
-// Number of checks per watchdog limit. A hang is found at most one check interval late.
+// Number of checks within the watchdog's limit. A hang is detected at most one interval between checks too late.
 constexpr int looks = 16;
-// Interval between two checks for messages of other engines.
+// Interval between two checks for notes from other engines.
 constexpr auto listening = 100ms;
-// Time without progress after which a process that was asked to end looks for lost ranks.
+// Time without progress after which a process that was asked to end searches for lost ranks.
 constexpr auto grace = 3s;
 
 }  // namespace
@@ -52,7 +52,7 @@ void CommEngine::look() {
   hang_watch_->begin({.kind = kind, .missing = missing, .text = report_hang(*late)}, standing(), watchdog_seconds_);
 }
 
-// Finds lost ranks, because a process that was asked to end cannot end while it waits for one.
+// Searches for lost ranks, because a process that was asked to end cannot end while it waits for one.
 void CommEngine::look_for_lost_ranks() {
   if (failed_ || !options_.asked_to_end || !options_.asked_to_end()) return;
   constexpr auto looks_for = HangWatch::Looks::for_lost_ranks;
@@ -83,7 +83,7 @@ void CommEngine::listen() {
 }
 
 CommEngine::Missing CommEngine::missing_peers(const Request& request) const {
-  // Looks at the first round in flight, because later rounds hang only because of it.
+  // Examines the first round in flight, because later rounds can only hang as a consequence.
   const std::pair<const uint64_t, Running>* first = nullptr;
   for (const auto& entry : running_)
     if (entry.second.request.get() == &request && (!first || entry.second.round < first->second.round)) first = &entry;

@@ -1,4 +1,4 @@
-// All-gather of tensors with equal numbers of rows on every rank.
+// All-gather of tensors that have the same number of rows on every rank.
 #pragma once
 
 #include "parallel/comm/process_group.h"
@@ -8,8 +8,8 @@ namespace hexad::comm {
 using base::Shape;
 using device::Category;
 
-/// Returns the rows of all ranks in rank order: `mine` is [n, ...], the result [size n, ...]. `stream` waits for the
-/// result.
+/// Returns the rows of all ranks in the order of the ranks: `mine` is [n, ...], the result [size n, ...]. `stream`
+/// waits for the result; the host does not.
 inline Tensor all_gather_rows(const Tensor& mine, const ProcessGroup& group, Stream& stream,
                               Category category = Category::communication) {
   Shape shape = mine.shape();

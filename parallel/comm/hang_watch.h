@@ -1,5 +1,5 @@
-// Messages of engines about a hang. HangWatch asks other ranks for their waits, answers their questions, and sends the
-// finding to all ranks.
+// Search for the cause of a hang by messages between engines. A HangWatch asks other ranks what they wait for, answers
+// the questions of other ranks, and announces its finding to all ranks.
 #pragma once
 
 #include <functional>
@@ -13,14 +13,15 @@
 
 namespace hexad::comm {
 
-/// A hang or a lost rank that another rank has found and prints. A rank that receives it also ends, but need not print
-/// it again.
+/// A hang or a lost rank that another rank has detected and reports. A rank that receives this error also ends, but
+/// need not print the report again.
 class FoundByPeer : public base::Error {
  public:
   using Error::Error;
 };
 
-/// Searches for hangs and lost ranks together with the engines of other ranks. Used only by the engine's thread.
+/// Searches for hangs and lost ranks in cooperation with the engines of the other ranks. Used only by the engine's
+/// thread.
 class HangWatch {
  public:
   explicit HangWatch(Transport& transport) : transport_(transport) {}
@@ -28,26 +29,26 @@ class HangWatch {
   /// Reason for an inquiry.
   enum class Looks : uint8_t {
     for_hang,       // finds ranks that do not answer, and ranks that wait for no other rank
-    for_lost_ranks  // finds only ranks that do not answer: the other ranks may take any time
+    for_lost_ranks  // finds only ranks that do not answer, because the others may take as long as they need
   };
-  /// Starts an inquiry about an overdue wait and drops a running inquiry for lost ranks only. Does nothing if an
-  /// inquiry for this reason or for a hang is running, or if this rank has a finding. For the arguments see Inquiry's
-  /// constructor.
+  /// Starts an inquiry about an overdue wait. An inquiry that is only for lost ranks is replaced. Does nothing if an
+  /// inquiry for the same reason or for a hang is in progress, or if this rank has a finding already. The arguments are
+  /// those of Inquiry's constructor.
   void begin(const Standing& wait, const Standing& own, double limit, Looks looks = Looks::for_hang);
-  /// Drops the inquiry, because the wait has made progress.
+  /// Ends the inquiry, because the wait has made progress.
   void drop(Looks looks = Looks::for_hang) {
     if (looks_ == looks) inquiry_.reset();
   }
   bool asking(Looks looks = Looks::for_hang) const { return inquiry_ && looks_ <= looks; }
 
   struct News {
-    bool moves = false;         // true if there is no hang: the operation waits for file work that makes progress
-    double quiet_seconds = 0;   // seconds since that file work last moved
-    std::exception_ptr hang{};  // set if the job has to end: Error(communication), Error(peer_lost), or FoundByPeer
+    bool moves = false;         // true if the operation waits for file work that makes progress, so there is no hang
+    double quiet_seconds = 0;   // seconds since this file work last made progress
+    std::exception_ptr hang{};  // set if the job must end: Error(communication), Error(peer_lost) or FoundByPeer
   };
-  /// Sends and receives notes, and returns the result. Called at regular intervals, about ten times a second. Answers
-  /// questions of other ranks with `own`. A finding of this rank is returned half a second after it was sent to all
-  /// other ranks, so that they can log it.
+  /// Sends and receives notes and returns the result. Must be called at regular intervals, about ten times a second.
+  /// `own` returns this rank's answer to questions of other ranks. A finding of this rank is announced to all other
+  /// ranks and returned half a second later, so that they can log it first.
   News listen(const std::function<Standing()>& own);
 
  private:
@@ -57,9 +58,9 @@ class HangWatch {
   Transport& transport_;
   std::optional<Inquiry> inquiry_;
   Looks looks_ = Looks::for_hang;
-  int64_t inquiries_ = 0;                // number of this rank's inquiries; answers to earlier inquiries are ignored
+  int64_t inquiries_ = 0;                // number of inquiries of this rank; answers to earlier inquiries are ignored
   std::optional<base::Error> found_;     // finding of this rank
-  int listens_since_finding_ = 0;        // calls of listen() since this rank's finding
+  int listens_since_finding_ = 0;        // number of calls of listen() since this rank's finding
   std::optional<FoundByPeer> received_;  // finding of another rank
   std::vector<Transport::Note> notes_;
 };

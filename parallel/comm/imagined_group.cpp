@@ -14,17 +14,17 @@ namespace {
 
 using Kind = Operation::Kind;
 
-// Returns `count` elements of `t` from element `begin` on, as a flat tensor.
+// Returns `count` elements of `t`, beginning with element `begin`, as a flat tensor.
 Tensor part(const Tensor& t, int64_t begin, int64_t count) {
   return t.reshape({t.numel()}).slice(0, begin, begin + count);
 }
 
-// Marks the values that other ranks would write as unknown. Used on devices on which some values are known.
+// Marks `out`, which other ranks would write, as unknown. For devices on which some values are known.
 void forget(const Tensor& out, Stream& stream) {
   if (out.numel() > 0) out.fill_bytes(0, stream);
 }
 
-// True if the values of `t` are not known, on a meta device.
+// True if `t` is on a meta device and its values are unknown.
 bool is_unknown(const Tensor& t) {
   device::MetaRun* run = t.numel() > 0 ? t.device().context().meta() : nullptr;
   return run && !t.storage()->on_host() && !run->memory()->known(tensor::device_raw(t), t.bytes());
@@ -44,7 +44,7 @@ void add_up(const Operation& op, int size) {
   });
 }
 
-// Copies the message that this rank sends to itself into the places of all received messages.
+// Copies the message that this rank sends to itself to the positions of all received messages.
 void exchange(const Operation& op, int rank, Stream& stream) {
   const auto& [send, receive] = op.splits;
   const size_t me = rank;
@@ -59,9 +59,9 @@ void exchange(const Operation& op, int rank, Stream& stream) {
   }
 }
 
-// Returns an event that completes once a thread waits for it. That is the latest possible time, so the operation holds
-// its tensors for the longest possible time. Not used for messages between two ranks, which leave immediately: a thread
-// waits for such messages only after all of them have left. `mark` (may be null) is the operation in the log.
+// Returns an event that is completed only when a thread waits for it. Until this latest possible time, the operation
+// holds its tensors. Not used for messages between two ranks: a thread waits for such messages only after all of them
+// have been sent, so they are done immediately. `mark` (may be null) is the operation in the log.
 Event over_when_awaited(const Operation& op, const std::shared_ptr<const device::DeviceMark>& mark) {
   const auto state = Event::make_state();
   const Event event(state);
@@ -138,7 +138,7 @@ std::unique_ptr<ProcessGroup> ImaginedGroup::twin(std::string name) const {
   return twin;
 }
 
-// Returns the node of each rank's card.
+// Returns the node of the card of each rank.
 std::vector<int> ImaginedGroup::nodes() const { return nodes_of(ranks_, cards_->node_of_rank); }
 
 nccl::CommunicatorShape ImaginedGroup::shape() const {
@@ -168,8 +168,8 @@ void ImaginedGroup::connect_routes(std::span<const Route> routes, Device device)
                                         device::Category::connection);
 }
 
-// Connects the ranks for an operation, unless they are connected. Throws if connect_routes() did not name a message's
-// route.
+// Connects the ranks for an operation unless they are connected already. Throws std::logic_error if connect_routes()
+// was not called with the route of a message.
 void ImaginedGroup::connect_for(const Operation& op, Device device) const {
   if (!op.is_point_to_point() || routes_.empty()) connect(use_of(op), device);
   if (!op.is_point_to_point() || routes_.empty()) return;
@@ -197,7 +197,7 @@ Event ImaginedGroup::record(const Operation& op, const Stream& stream) const {
 
 Event ImaginedGroup::start(Operation op, Stream& stream) const {
   meter()->flew(traffic(), 0, op.wire_bytes(rank_, size()));
-  const Tensor& t = op.out.defined() ? op.out : op.in;  // undefined in a barrier
+  const Tensor& t = op.out.defined() ? op.out : op.in;  // undefined for a barrier
   const bool on_host = t.defined() && t.storage()->on_host();
   if (t.defined() && !on_host) connect_for(op, t.device());
   const Event event = record(op, stream);

@@ -10,7 +10,7 @@ namespace {
 using base::cat;
 using Kind = Standing::Kind;
 
-// Maximum number of ranks that one inquiry asks. In a job of thousands of ranks, the rank to blame is only a few waits
+// Maximum number of ranks that one inquiry asks. Even among thousands of ranks, the rank to blame is only a few waits
 // away.
 constexpr size_t most_ranks = 256;
 
@@ -72,7 +72,7 @@ std::vector<int> Inquiry::ranks_where(const std::function<bool(const Node&)>& ho
 std::string Inquiry::blame(const std::vector<int>& ranks, const std::function<std::string(int)>& name) const {
   constexpr size_t shown = 4;
   std::string chain, verdict;
-  // Returns the chain of waits from this rank to the first of `ranks`.
+  // Computes the chain of waits from this rank to the first of `ranks`.
   for (int r = nodes_.at(ranks.front()).waiter; r >= 0 && r != rank_; r = nodes_.at(r).waiter)
     chain = cat("; ", name(r), " waits in ", nodes_.at(r).standing->text, chain);
   for (size_t i = 0; i < std::min(ranks.size(), shown); ++i)
@@ -85,8 +85,8 @@ Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) c
   const auto is = [](const Node& n, Kind kind) { return n.standing && n.standing->kind == kind; };
   const auto still = [&](const Node& n) { return is(n, Kind::files) && n.standing->seconds >= limit_; };
   const auto moving = [&](const Node& n) { return is(n, Kind::files) && !still(n); };
-  // The order of these checks matters. A silent rank is always to blame. All other ranks may be waiting for file work
-  // that moves.
+  // These checks must be in this order. A silent rank is always to blame. All other ranks may be waiting for file work
+  // that makes progress.
   const auto gone = ranks_where([&](const Node& n) { return silent(n); });
   if (!gone.empty()) return {.silence = true, .text = blame(gone, name)};
   const auto stuck = ranks_where(still);
@@ -99,7 +99,7 @@ Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) c
   }
   const auto working = ranks_where([&](const Node& n) { return is(n, Kind::works); });
   if (!working.empty()) {
-    // This rank's own thread may compute while operations are in flight, so other ranks are blamed first.
+    // The thread of this rank may compute while operations are in flight, so other ranks are blamed first.
     auto others = working;
     std::erase(others, rank_);
     return {.text = blame(others.empty() ? working : others, name)};

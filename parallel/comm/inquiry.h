@@ -1,5 +1,5 @@
-// Finds the rank to blame for a hang: follows the waits from one rank to a rank that waits for no other. Pure logic
-// without a network.
+// Determines which rank is to blame for a hang: follows the waits from rank to rank until it finds one that waits for
+// no other. Performs no communication itself.
 #pragma once
 
 #include <functional>
@@ -15,34 +15,34 @@ namespace hexad::comm {
 class Inquiry {
  public:
   /// Starts an inquiry about a wait of rank `rank` that is overdue after `limit` seconds. `wait` describes the wait and
-  /// lists the missing ranks. If it lists none, the operation waits for this rank's own work. `own` is the standing of
-  /// the rank itself.
+  /// lists the missing ranks; if it lists none, the operation waits for work of this rank itself. `own` is the standing
+  /// of this rank.
   Inquiry(int rank, Standing wait, Standing own, double limit);
 
-  /// Returns the ranks to ask for their standing now. Each rank is returned once.
+  /// Returns the ranks that must now be asked for their standing. Each rank is returned only once.
   std::vector<int> ranks_to_ask();
   void answer(int rank, Standing standing);
-  /// Advances the time. Called at regular intervals. A rank that has not answered after `patience` calls counts as
-  /// silent.
+  /// Advances the time. Must be called at regular intervals. A rank that has not answered after `patience` calls is
+  /// considered silent.
   void tick();
   static constexpr int patience = 25;
-  /// True if every rank that was asked has answered or is silent.
+  /// True if every rank that was asked has answered or is considered silent.
   bool over() const;
 
   struct Finding {
-    /// True if file work makes progress, so that there is no hang yet. In that case, inquire again when `limit`
-    /// seconds may have passed since that work last moved.
+    /// True if file work makes progress, so that there is no hang yet. Start another inquiry when this work may have
+    /// made no progress for `limit` seconds.
     bool moves = false;
-    double quiet_seconds = 0;  // seconds since that file work last moved
+    double quiet_seconds = 0;  // seconds since this file work last made progress
     bool silence = false;      // true if ranks are to blame because they do not answer
-    std::string text{};        // report of a hang: the wait, the chain, "to blame: ..."
+    std::string text{};        // report of the hang: the wait, the chain of waits, and "to blame: ..."
   };
-  /// Returns the result. `name` returns the name of a rank with its host and process.
+  /// Returns the result. `name(rank)` must return a rank's name with its host and process.
   Finding finding(const std::function<std::string(int)>& name) const;
 
  private:
   struct Node {
-    int waiter = -1;  // rank that waits for this rank
+    int waiter = -1;  // the rank that waits for this rank; -1: none
     bool asked = false;
     int ticks = 0;
     std::optional<Standing> standing{};

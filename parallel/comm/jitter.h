@@ -1,4 +1,4 @@
-// Deliberate delays, which show that no result depends on the order of communication.
+// Deliberate delays, which tests use to show that no result depends on the order of communication.
 #pragma once
 
 #include <chrono>
@@ -15,21 +15,22 @@
 
 namespace hexad::comm {
 
-/// Delays of operations or messages. The seed decides each delay, up to `max_delay`. A `max_delay` of 0 delays nothing.
+/// Delays of operations or messages. The seed determines each delay, which is at most `max_delay`. If `max_delay` is 0,
+/// there are no delays.
 struct Jitter {
   uint64_t seed = 0;
   std::chrono::microseconds max_delay{0};
 
   explicit operator bool() const { return max_delay.count() > 0; }
-  /// Returns a delay, which is a pure function of the seed and the arguments.
+  /// Returns a delay that depends only on the seed and the arguments.
   std::chrono::microseconds delay(std::string_view what, uint64_t rank, uint64_t index) const;
 };
 
-/// A thread that runs actions after a delay.
+/// A thread that runs actions after given delays.
 class DelayLine {
  public:
   DelayLine();
-  /// Runs all remaining actions immediately.
+  /// Runs all remaining actions immediately, then ends the thread.
   ~DelayLine();
   DelayLine(const DelayLine&) = delete;
   DelayLine& operator=(const DelayLine&) = delete;
@@ -44,10 +45,11 @@ class DelayLine {
   std::condition_variable changed_;
   std::multimap<Clock::time_point, std::function<void()>> actions_;
   bool stopping_ = false;
-  std::thread thread_;  // last, because it uses all members above
+  std::thread thread_;  // declared last, because the thread uses all other members
 };
 
-/// Returns a transport that starts the messages of `transport` late. Messages of one pair and tag keep their order.
+/// Returns a transport that delays the messages of `transport`. Messages with the same sender, receiver and tag keep
+/// their order.
 std::unique_ptr<Transport> delayed(std::unique_ptr<Transport> transport, const Jitter& jitter);
 
 }  // namespace hexad::comm

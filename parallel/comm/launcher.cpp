@@ -14,11 +14,11 @@ namespace {
 std::string library_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
-  MPI_Get_library_version(text.data(), &length);  // allowed before MPI_Init
+  MPI_Get_library_version(text.data(), &length);  // permitted before MPI_Init
   return {text.data(), static_cast<size_t>(length)};
 }
 
-// True if `library` uses PMI2. Intel's MPI is derived from MPICH and uses the same interface.
+// True if `library` uses PMI2. Intel's MPI is derived from MPICH and has the same interface.
 bool uses_pmi2(std::string_view library) {
   return library.find("MPICH") != library.npos || library.find("Intel(R) MPI") != library.npos;
 }
@@ -51,7 +51,8 @@ void require_interface() {
                                        srun_line(library));
   const std::string rank = value_of("PMI_RANK");
   if (rank.empty()) base::fail(base::ExitCode::usage, reason);
-  // An Open MPI that was built with PMI2 works without PMIx, but nothing shows how this Open MPI was built.
+  // This is only a warning: an Open MPI that was built with PMI2 works without PMIx, and how it was built cannot be
+  // queried.
   if (rank == "0") std::fprintf(stderr, "hexad: if MPI_Init fails now: %s\n", reason.c_str());
 }
 

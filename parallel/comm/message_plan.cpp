@@ -21,7 +21,7 @@ struct Span {
   int64_t size() const { return end - begin; }
 };
 
-// Returns part `i` of [`all.begin`, `all.end`) cut into `parts` nearly equal parts.
+// Returns part `i` of `all`, which is divided into `parts` nearly equal parts.
 Span part(Span all, int i, int parts) {
   const int64_t step = (all.size() + parts - 1) / parts;
   const auto edge = [&](int64_t k) { return std::min(all.begin + k * step, all.end); };
@@ -34,7 +34,7 @@ class Planner {
       : op_(op),
         rank_(rank),
         size_(size),
-        // A multiple of 64 bytes, so that pieces keep the alignment of the tensors they are cut from.
+        // Pieces are multiples of 64 bytes, so that they are aligned like the tensors.
         piece_(
             std::max(block_sizes().message_bytes, round_bytes / (op.is_point_to_point() ? 1 : std::max(1, size - 1))) /
             64 * 64) {}
@@ -71,20 +71,20 @@ class Planner {
   }
 
  private:
-  // Peers of step k, counted from 1: destination and source. In every step each rank is sent one message. If the number
-  // of ranks is a power of two, ranks exchange in pairs, also between nodes, whose links are slower. In a ring (any
-  // other number), all ranks of a node first send to the same rank of the next node, which therefore gets its messages
-  // last.
+  // Peers of step k (1, 2, ...): destination and source. In each step, every rank receives one message. If the number
+  // of ranks is a power of two, ranks exchange messages in pairs. This also balances the slower links between nodes: in
+  // a ring, which any other number of ranks uses, all ranks of a node first send to the same rank of the next node, and
+  // that rank gets its messages last.
   int receiver(int k) const { return pairs() ? rank_ ^ k : (rank_ + k) % size_; }
   int sender(int k) const { return pairs() ? rank_ ^ k : (rank_ + size_ - k) % size_; }
-  // True if the plan copies the rank's own part. On a device, CardMessageGroup has copied it there already
-  // (card_messages.h).
+  // True if the plan copies the message that the rank sends to itself. On a device, CardMessageGroup has already copied
+  // it (card_messages.h).
   bool copies_own() const { return op_.out.device().on_host(); }
   bool pairs() const { return (size_ & (size_ - 1)) == 0; }
   int others() const { return size_ - 1; }
 
   int add(Round round) {
-    // Drops transfers of no bytes. The other side drops them, too, because it knows their sizes.
+    // Omits empty transfers. The peer omits them too, because it knows their sizes.
     const auto empty = [](const Transfer& t) { return t.bytes == 0; };
     std::erase_if(round.sends, empty);
     std::erase_if(round.receives, empty);
@@ -92,7 +92,7 @@ class Planner {
     return static_cast<int>(plan_.rounds.size()) - 1;
   }
 
-  // Exchanges the transfers in pieces: round k takes piece k of each transfer.
+  // Exchanges the transfers in pieces: round k contains piece k of each transfer.
   void exchange(const std::vector<Transfer>& sends, const std::vector<Transfer>& receives) {
     const auto pieces = [&](const std::vector<Transfer>& whole, int64_t begin) {
       std::vector<Transfer> cut;
@@ -109,7 +109,7 @@ class Planner {
 
   void all_to_all() {
     const int64_t row = row_bytes(op_.in);
-    std::vector<int64_t> from(static_cast<size_t>(size_) + 1), to(from);  // byte offsets by rank
+    std::vector<int64_t> from(static_cast<size_t>(size_) + 1), to(from);  // byte offset of each rank's part
     for (size_t r = 0; r < static_cast<size_t>(size_); ++r) {
       from[r + 1] = from[r] + op_.splits.send[r] * row;
       to[r + 1] = to[r] + op_.splits.receive[r] * row;
@@ -148,12 +148,12 @@ class Planner {
     exchange(sends, {});
   }
 
-  // Broadcasts in segments of one piece per rank. The root scatters a segment, then all other ranks exchange their
-  // pieces. Each rank sends less than twice the tensor, for any number of segments.
+  // Broadcasts in segments of one piece per rank. The root scatters a segment, and then the other ranks exchange their
+  // pieces. Whatever the number of segments, each rank sends less than twice the tensor.
   void broadcast() {
     const Tensor& x = op_.out;
     const int root = op_.peer;
-    std::vector<int> scattered;  // first round of each segment
+    std::vector<int> scattered;  // index of the first round of each segment
     const auto transfer = [&](int64_t s, int owner, int peer) {
       const Span p = part({s * piece_ * size_, std::min((s + 1) * piece_ * size_, x.bytes())}, owner, size_);
       return Transfer{peer, byte_at(x, p.begin), p.size()};
@@ -180,7 +180,7 @@ class Planner {
     exchange_parts(segments - 1);
   }
 
-  // Exchanges messages without bytes. Does not use add(), which drops such messages.
+  // Exchanges empty messages. add() would omit these and is not used.
   void barrier() {
     Round round;
     for (int k = 1; k < size_; ++k) {
@@ -190,14 +190,16 @@ class Planner {
     plan_.rounds.push_back(std::move(round));
   }
 
-  // Adds room for a piece from every other rank, `times` times, in the order of the steps: sender(k) writes slot k - 1.
+  // Allocates memory for `times` pieces from every other rank, in the order of the steps: the piece of sender(k) goes
+  // to slot k - 1.
   std::byte* scratch(int64_t bytes_each, int times) {
     plan_.scratch.push_back(Tensor::empty({std::max<int64_t>(1, times * others() * bytes_each)}, Dtype::u8,
                                           op_.out.device(), Category::communication));
     return static_cast<std::byte*>(plan_.scratch.back().raw());
   }
 
-  // Returns a function that sums the received pieces in `slots` and this rank's own `mine` into `out`, in rank order.
+  // Returns a function that writes to `out` the sum of the received pieces in `slots` and of `mine`, this rank's own
+  // piece, in the order of the ranks.
   std::function<void()> sum(std::byte* out, const std::byte* mine, const std::byte* slots, int64_t slot_bytes,
                             int64_t count) const {
     std::vector<const void*> sources(size_, mine);
@@ -219,11 +221,11 @@ class Planner {
     add(std::move(round));
   }
 
-  // Two sets of slots: one is filled while the other is summed. A set is filled again only after its sums are done.
+  // Number of sets of slots: one set is filled while the other is summed. A set is reused only after its sums are done.
   static constexpr int sets = 2;
 
-  // Returns the round that sums this rank's part into `out`. `part_of(r)` is the part that rank r sums, in bytes of
-  // `in`.
+  // Returns the round that writes the sum of this rank's part to `out`. part_of(r) is the part that rank r sums, as a
+  // range of bytes in `in`.
   template <class PartOf>
   Round reduce_round(const Tensor& in, std::byte* out, std::byte* slots, int64_t slot_bytes, PartOf part_of) const {
     Round round;
@@ -249,14 +251,14 @@ class Planner {
     }
   }
 
-  // Reduces in segments of one piece per rank. While the sums of segment s are scattered, those of segment s-1 are
-  // gathered.
+  // Reduces in segments of one piece per rank. While the pieces of segment s are scattered, the sums of segment s - 1
+  // are gathered.
   void all_reduce() {
     const Tensor& x = op_.out;
     const int64_t element = size_of(x.dtype()), segment = piece_ / element * size_;
     const int64_t slot = std::min(piece_, (x.numel() + size_ - 1) / size_ * element);
     std::byte* slots = scratch(slot, sets);
-    std::vector<int> summed;  // first round of each segment
+    std::vector<int> summed;  // index of the first round of each segment
     const auto part_of = [&](int64_t s, int r) {
       const Span p = part({s * segment, std::min((s + 1) * segment, x.numel())}, r, size_);
       return Span{p.begin * element, p.end * element};
@@ -285,7 +287,7 @@ class Planner {
 
   const Operation& op_;
   const int rank_, size_;
-  const int64_t piece_;  // bytes of the longest message
+  const int64_t piece_;  // maximum bytes of a message
   MessagePlan plan_;
 };
 

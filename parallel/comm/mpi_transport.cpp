@@ -30,10 +30,11 @@ void check(int code, const char* call) {
   if (code != MPI_SUCCESS) base::fail(ExitCode::communication, call, ": ", text_of(code));
 }
 
-// Node of a rank, which all ranks gather. Its size is fixed, so that it can be gathered as bytes.
+// Location of a rank, which all ranks gather. Its size is fixed, so that it can be gathered as bytes.
 struct Location {
-  std::array<char, 256> node{};  // HEXAD_NODE, or the host's name
-  int leader = -1;               // lowest rank with shared memory, to distinguish hosts of one name; -1 with HEXAD_NODE
+  std::array<char, 256> node{};  // value of HEXAD_NODE, or name of the host
+  int leader = -1;               // distinguishes hosts of the same name: lowest rank that shares memory with this one;
+                                 // -1 if HEXAD_NODE is set
   bool operator==(const Location&) const = default;
   void set(std::string_view name) { name.substr(0, node.size() - 1).copy(node.data(), node.size() - 1); }
 };
@@ -56,7 +57,7 @@ Location my_location(int rank) {
   return location;
 }
 
-// Returns HEXAD_LOCAL_RANK; -1 if it is not set, -2 if it is no valid number.
+// Returns HEXAD_LOCAL_RANK; -1 if it is not set, and -2 if it is not a valid number.
 int local_rank_of_environment() {
   const char* text = std::getenv("HEXAD_LOCAL_RANK");
   if (!text) return -1;
@@ -65,8 +66,8 @@ int local_rank_of_environment() {
   return end == text || *end || value < 0 || value > INT_MAX ? -2 : static_cast<int>(value);
 }
 
-// Returns the smallest and the largest value of all ranks. All ranks see both values and so leave together. A rank that
-// left because of its own value would leave the other ranks waiting forever in their next collective.
+// Returns the smallest and the largest value of all ranks. All ranks see both, so that they fail together. If a rank
+// failed because of its own value only, the other ranks would wait forever in their next collective.
 std::pair<int, int> range_over_ranks(int value) {
   std::array<int, 2> range{-value, value};
   check(MPI_Allreduce(MPI_IN_PLACE, range.data(), 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
@@ -80,7 +81,7 @@ Topology discover(int rank, int size) {
     base::fail(ExitCode::usage, "HEXAD_LOCAL_RANK is ", local == -2 ? cat("'", text, "'") : "wrong on another rank",
                ", expected a number from 0");
   }
-  // HEXAD_NODE must be set on all ranks or on none, because the split is collective.
+  // HEXAD_NODE must be set on all ranks or on none, because the split below is collective.
   int named = std::getenv("HEXAD_NODE") != nullptr, total = 0;
   check(MPI_Allreduce(&named, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
   if (total != 0 && total != size)
@@ -126,7 +127,7 @@ class MpiTransport final : public Transport {
     require_interface();
     int provided = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
-    if (provided < MPI_THREAD_FUNNELED) {  // the levels are ordered
+    if (provided < MPI_THREAD_FUNNELED) {  // the levels are ordered by their values
       MPI_Finalize();
       base::fail(ExitCode::communication, "MPI_Init_thread provides ", name_of_level(provided),
                  ", but one of several threads calls MPI here, which needs ", name_of_level(MPI_THREAD_FUNNELED),
@@ -148,16 +149,17 @@ class MpiTransport final : public Transport {
     if (known) largest_tag_ = *largest;
   }
   ~MpiTransport() override {
-    for (SentNote& note : sent_notes_) MPI_Request_free(&note.request);  // notes to ranks that no longer listened
+    // These notes went to ranks that no longer received any.
+    for (SentNote& note : sent_notes_) MPI_Request_free(&note.request);
     MPI_Finalize();
   }
 
   const Topology& topology() const override { return topology_; }
-  int largest_tag() const override { return largest_tag_ - 1; }  // the last tag is for notes
+  int largest_tag() const override { return largest_tag_ - 1; }  // the last tag is reserved for notes
 
   void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token, SendDone when) override {
     MPI_Request request;
-    // A plain send may be done once MPI has copied the data, even if the link is full.
+    // A plain send may complete as soon as MPI has copied the data, even if the link is full.
     if (when == SendDone::taken)
       check(MPI_Issend(data, int_of(bytes), MPI_BYTE, to, tag, MPI_COMM_WORLD, &request), "MPI_Issend");
     else
@@ -203,7 +205,7 @@ class MpiTransport final : public Transport {
     });
     SentNote& note = sent_notes_.emplace_back();
     note.text = std::make_unique<std::string>(text.substr(0, longest_note));
-    // A note to a lost rank is dropped.
+    // If the rank is lost, the note is dropped.
     if (MPI_Isend(note.text->data(), int_of(static_cast<int64_t>(note.text->size())), MPI_BYTE, to, note_tag(),
                   MPI_COMM_WORLD, &note.request) != MPI_SUCCESS)
       sent_notes_.pop_back();
@@ -217,15 +219,15 @@ class MpiTransport final : public Transport {
       if (!there) return;
       MPI_Get_count(&status, MPI_BYTE, &bytes);
       Note note{status.MPI_SOURCE, std::string(bytes, ' ')};
-      // The message is short enough to have arrived with its announcement, so this does not wait.
+      // This does not wait: such a short message has arrived together with its announcement.
       check(MPI_Recv(note.text.data(), bytes, MPI_BYTE, note.from, note_tag(), MPI_COMM_WORLD, MPI_STATUS_IGNORE),
             "MPI_Recv");
       notes.push_back(std::move(note));
     }
   }
 
-  // mpirun ends all ranks if one ends with an error, and MPI_Abort can crash mpirun (docs/adr/0012). Under another
-  // launcher the other ranks might continue, so this calls MPI_Abort.
+  // mpirun ends all ranks if one exits with an error, and MPI_Abort can crash mpirun (docs/adr/0012). Under other
+  // launchers, the other ranks might continue, so MPI_Abort is called.
   void abort(int code) override {
     if (started_by_mpirun()) std::_Exit(code);
     MPI_Abort(MPI_COMM_WORLD, code);
@@ -234,7 +236,7 @@ class MpiTransport final : public Transport {
  private:
   struct SentNote {
     MPI_Request request = MPI_REQUEST_NULL;
-    std::unique_ptr<std::string> text{};  // not moved while MPI reads it
+    std::unique_ptr<std::string> text{};  // stored by pointer, so that the text does not move while MPI reads it
   };
   int note_tag() const { return largest_tag_; }
 
@@ -260,7 +262,7 @@ class MpiTransport final : public Transport {
     return arrived == message.bytes ? "" : cat(who(), ": ", arrived, " bytes arrived, expected ", message.bytes);
   }
 
-  // Drops completed requests from both lists. Testsome has set these to null.
+  // Removes completed requests from both lists. Testsome has set these requests to null.
   void compact() {
     size_t kept = 0;
     for (size_t i = 0; i < requests_.size(); ++i) {
@@ -273,9 +275,10 @@ class MpiTransport final : public Transport {
   }
 
   Topology topology_;
-  int largest_tag_ = 32767;  // the minimum in the MPI standard
+  int largest_tag_ = 32767;  // minimum required by the MPI standard
   std::vector<SentNote> sent_notes_;
-  std::vector<MPI_Request> requests_;  // parallel to messages_, because MPI needs a plain array
+  std::vector<MPI_Request> requests_;  // one element for each message in messages_, in an array because MPI requires
+                                       // one
   std::vector<Message> messages_;
   std::vector<int> indices_;
   std::vector<MPI_Status> statuses_;

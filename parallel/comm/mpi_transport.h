@@ -1,4 +1,4 @@
-// Transport over MPI. The thread that makes the transport initialises MPI and is the only thread that calls MPI.
+// Transport over MPI. The thread that makes the transport initialises MPI, and only this thread calls MPI.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,9 @@
 
 namespace hexad::comm {
 
-/// Connects this rank through MPI. Throws Error(communication) if MPI fails. Throws Error(usage) if MPI has another
-/// number of ranks than the launcher announced: a launcher unknown to MPI starts every rank as a separate job.
+/// Connects this rank with the others through MPI. Throws Error(communication) if MPI fails. Throws Error(usage) if the
+/// number of ranks in MPI is not `announced_size`, the number that the launcher announced: a launcher that MPI does not
+/// know starts every rank as a separate job.
 std::unique_ptr<Transport> connect_mpi(int announced_size);
 
 }  // namespace hexad::comm

@@ -1,4 +1,4 @@
-// Groups of a group's ranks by node, for exchanges in two levels.
+// Groups of the ranks of a group by node, for exchanges in two levels.
 #pragma once
 
 #include <memory>
@@ -9,18 +9,18 @@
 
 namespace hexad::comm {
 
-/// Ranks of a group as a grid of nodes and places. The place of a rank is the number of lower ranks on its node. Nodes
-/// are numbered in the order of their first ranks.
+/// Ranks of a group, arranged by node and place. The place of a rank is the number of lower ranks on its node. Nodes
+/// are numbered in the order of their lowest ranks.
 class NodeGrid {
  public:
   /// Makes the grid. `node_of_rank` is ProcessGroup::node_of_rank() of the group.
   explicit NodeGrid(std::span<const int> node_of_rank);
 
   int nodes() const { return static_cast<int>(ranks_.size()); }
-  /// Returns the number of ranks on each node; 0 if the nodes have different numbers of ranks.
+  /// Returns the number of ranks on each node; 0 if this number differs between nodes.
   int places() const { return places_; }
-  /// True if there are several nodes and several places. An exchange can then be split into one inside nodes and one
-  /// between them.
+  /// True if there are several nodes and several places. An exchange can then be divided into one inside nodes and one
+  /// between nodes.
   bool two_levels() const { return nodes() > 1 && places_ > 1; }
   int node(int rank) const { return spots_[rank].node; }
   int place(int rank) const { return spots_[rank].place; }
@@ -32,18 +32,18 @@ class NodeGrid {
     int node, place;
   };
   std::vector<Spot> spots_;              // by rank
-  std::vector<std::vector<int>> ranks_;  // by node, place
+  std::vector<std::vector<int>> ranks_;  // by node and place
   int places_ = 0;
 };
 
-/// This rank's groups in the two levels of another group.
+/// This rank's two groups in an exchange in two levels.
 struct NodeGroups {
-  std::unique_ptr<ProcessGroup> inside;  // all ranks of this rank's node, by place
-  std::unique_ptr<ProcessGroup> across;  // all ranks with this rank's place, by node
+  std::unique_ptr<ProcessGroup> inside;  // all ranks on the node of this rank, ordered by place
+  std::unique_ptr<ProcessGroup> across;  // all ranks at the place of this rank, ordered by node
 };
 
-/// Splits `group` by node. Collective over `group`, which outlives the new groups. Returns null on all ranks if `group`
-/// does not have two levels.
+/// Splits `group` by node. Returns null on all ranks if `group` cannot be arranged in two levels. Collective over
+/// `group`, which must outlive the new groups.
 std::unique_ptr<NodeGroups> split_by_node(const ProcessGroup& group);
 
 }  // namespace hexad::comm

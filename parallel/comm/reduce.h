@@ -1,4 +1,4 @@
-// Sums, maxima and minima of the contributions of ranks.
+// Sums, maxima and minima over ranks.
 #pragma once
 
 #include <span>
@@ -9,9 +9,9 @@ namespace hexad::comm {
 
 using base::Dtype;
 
-/// Computes out[i] = sources[0][i] (+) sources[1][i] (+) ... for i < count, in this order. So the result does not
-/// depend on where it is computed or how a tensor is cut. Sums of bf16 are accumulated in f32. `out` may be one of the
-/// sources. A NaN is kept.
+/// Computes out[i] = sources[0][i] (+) sources[1][i] (+) ... for i < count, in this order, where (+) is `op`. Therefore
+/// the result depends neither on the rank that computes it nor on the division of a tensor into pieces. Sums of bf16
+/// are accumulated in f32. If any source is NaN, the result is NaN. `out` may be one of the sources.
 void reduce(void* out, std::span<const void* const> sources, int64_t count, Dtype dtype, Reduce op);
 
 }  // namespace hexad::comm

@@ -14,9 +14,9 @@ using namespace base;
 namespace {
 
 using Kind = Operation::Kind;
-using Operations = std::vector<const Operation*>;  // in rank order; two for a send and its receive
+using Operations = std::vector<const Operation*>;  // in the order of the ranks; two for a send and its receive
 
-// Returns pointers to the ranks' tensors, advanced by `bytes`.
+// Returns the address of byte `bytes` in the given tensor of each operation.
 std::vector<const void*> sources(const Operations& ops, Tensor Operation::*tensor, int64_t bytes) {
   std::vector<const void*> pointers;
   for (const Operation* op : ops) pointers.push_back(byte_at(op->*tensor, bytes));
@@ -49,7 +49,7 @@ void all_gather(const Operations& ops) {
 }
 
 void all_to_all(const Operations& ops) {
-  std::vector<int64_t> sent(ops.size());  // bytes of each sender delivered so far
+  std::vector<int64_t> sent(ops.size());  // number of bytes of each sender that have been delivered
   for (size_t to = 0; to < ops.size(); ++to) {
     int64_t filled = 0;
     for (size_t from = 0; from < ops.size(); ++from) {
@@ -87,7 +87,7 @@ void perform(const Operations& ops) {
 
 }  // namespace
 
-// Returns the operations in rank order, after checking that every pair of ranks calls the same operation.
+// Checks that every pair of ranks calls the same operation. Returns the operations in the order of the ranks.
 template <class Participants>
 Operations agreed(const std::string& group, int64_t number, const Participants& participants) {
   Operations ops;
@@ -214,7 +214,7 @@ std::vector<Rendezvous::Wait> Rendezvous::look() {
 std::string overdue(const std::vector<Rendezvous::Wait>& waits, int limit) {
   const auto late = std::ranges::find_if(waits, [&](const Rendezvous::Wait& w) { return w.looks > limit; });
   if (late == waits.end()) return {};
-  // All ranks are in this process, so a rank that has reached no operation is busy with its own work.
+  // All ranks are in this process, so a rank that waits in no operation is doing its own work.
   const auto standing_of = [&](int rank) {
     Standing standing;
     for (const Rendezvous::Wait& w : waits) {

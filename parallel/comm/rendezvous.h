@@ -1,4 +1,4 @@
-// Meeting point of the threads of a ThreadGroup. The rank that arrives last executes the operation for all ranks.
+// State in which the threads of a ThreadGroup meet. The rank that arrives last executes the operation for all ranks.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace hexad::comm {
 
-/// State shared by the ranks of one group. Thread-safe. No rank blocks in it: an operation is complete once all ranks
-/// have arrived.
+/// State that the ranks of a group share. Thread-safe. Ranks do not block in it: an operation is executed when the last
+/// of its ranks arrives.
 class Rendezvous {
  public:
-  /// Makes the state of a group whose rank i is rank world_ranks[i] of the world.
+  /// Makes the state of a group in which rank i is rank world_ranks[i] of the world.
   Rendezvous(std::string name, std::vector<int> world_ranks)
       : name_(std::move(name)),
         world_ranks_(std::move(world_ranks)),
@@ -27,33 +27,33 @@ class Rendezvous {
   int size() const { return static_cast<int>(world_ranks_.size()); }
   const std::vector<int>& world_ranks() const { return world_ranks_; }
 
-  /// Number of one operation of the group. It is the same on all ranks, because they take tickets in the same order.
+  /// Identifies an operation of the group. It is the same on all ranks, because they take tickets in the same order.
   struct Ticket {
-    int from = -1, to = -1;  // ranks of a send and its receive
+    int from = -1, to = -1;  // ranks of a send and its receive; -1 for a collective
     int64_t number = 0;
     auto operator<=>(const Ticket&) const = default;
   };
   Ticket take(int rank, const Operation& op);
-  /// Marks rank `rank` as ready to take part. `flight` completes once the operation is done or has failed.
+  /// Declares that rank `rank` is ready for the operation. `flight` completes when the operation is done or has failed.
   void arrive(const Ticket& ticket, int rank, Operation op, std::shared_ptr<Flight> flight);
 
-  /// Fails pending and later operations with `reason`, also in the groups split from this one.
+  /// Makes pending and later operations fail with `reason`, also in the groups split from this one.
   void abort(std::exception_ptr reason);
-  /// Marks rank `rank` as gone: operations that need it fail.
+  /// Declares that rank `rank` has ended: operations that need it fail.
   void leave(int rank);
 
-  /// An operation that only some ranks have reached: the world ranks that have arrived, the world ranks that are
-  /// missing, and the number of look() calls in which it has waited.
+  /// An operation that only some ranks have reached: the world ranks that have arrived and those that are missing, a
+  /// description, and the number of look() calls during which it has waited.
   struct Wait {
     std::vector<int> here, missing;
     std::string text;
     int looks = 0;
   };
-  /// Called periodically. Returns the pending operations of this group and its subgroups.
+  /// Returns the pending operations of this group and its subgroups. Called periodically.
   std::vector<Wait> look();
 
-  /// Returns the rendezvous of a group split from this one. `members` (ranks of this group) share it. The first rank
-  /// that calls child() makes the rendezvous.
+  /// Returns the rendezvous of a group that is split from this one. `members`, which are ranks of this group, share it.
+  /// The first rank that calls child() creates it.
   std::shared_ptr<Rendezvous> child(int64_t split, const std::string& name, const std::vector<int>& members);
 
  private:
@@ -63,7 +63,7 @@ class Rendezvous {
   };
   struct Pending {
     std::map<int, Participant> participants;  // by rank
-    int looks = 0;                            // calls of look() since the first rank arrived
+    int looks = 0;                            // number of look() calls since the first rank arrived
   };
   struct Child {
     std::weak_ptr<Rendezvous> rendezvous;
@@ -76,15 +76,15 @@ class Rendezvous {
   const std::string name_;
   const std::vector<int> world_ranks_;
   std::mutex mutex_;
-  std::vector<std::map<std::pair<int, int>, int64_t>> next_;  // next number of each rank, by (from, to)
+  std::vector<std::map<std::pair<int, int>, int64_t>> next_;  // next number for each rank, by (from, to)
   std::vector<bool> gone_;
   std::map<Ticket, Pending> pending_;
   std::exception_ptr aborted_;
-  std::map<std::pair<int64_t, int>, Child> children_;  // by split and first member
+  std::map<std::pair<int64_t, int>, Child> children_;  // by split and lowest member
 };
 
-/// Describes a wait of more than `limit` calls of look() and the ranks to blame for it. Returns an empty text if there
-/// is none.
+/// Describes a wait that has lasted more than `limit` calls of look(), and the ranks to blame for it. Returns an empty
+/// text if there is no such wait.
 std::string overdue(const std::vector<Rendezvous::Wait>& waits, int limit);
 
 }  // namespace hexad::comm

@@ -1,4 +1,4 @@
-// Directions in which the messages of a group travel.
+// Routes on which the messages of a group are sent.
 #pragma once
 
 #include <compare>
@@ -7,7 +7,7 @@
 
 namespace hexad::comm {
 
-/// Direction in which messages travel between two ranks of a group.
+/// Route of messages from one rank of a group to another.
 struct Route {
   int from, to;
   auto operator<=>(const Route&) const = default;
@@ -15,7 +15,7 @@ struct Route {
 
 /// Returns the routes between all pairs of `size` ranks.
 std::vector<Route> all_routes(int size);
-/// Returns the largest number of routes that begin or end at one rank.
+/// Returns the largest number of routes that begin or end at the same rank.
 int most_routes_of_a_rank(const std::set<Route>& routes);
 
 }  // namespace hexad::comm

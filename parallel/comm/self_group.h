@@ -1,11 +1,11 @@
-// The group of one rank.
+// A group of a single rank.
 #pragma once
 
 #include "parallel/comm/process_group.h"
 
 namespace hexad::comm {
 
-/// Group of one rank. Gathers and exchanges copy; reductions change nothing. Never initialises MPI.
+/// Group of a single rank. Gathers and exchanges copy; reductions do nothing. Never initialises MPI.
 class SelfGroup final : public ProcessGroup {
  public:
   explicit SelfGroup(TrafficClass traffic = TrafficClass::control, std::string name = "self",

@@ -14,11 +14,11 @@ using Kind = Operation::Kind;
 
 struct Header {
   Signature signature;
-  std::array<char, 168> call{};  // call of the operation, for error messages
+  std::array<char, 168> call{};  // call of the operation, for messages
 };
 static_assert(std::is_trivially_copyable_v<Header>);
 
-// Headers of one rank, by peer. The plan that sends and receives them owns them.
+// Headers of one rank, one for each peer. Owned by the plan that sends and receives them.
 struct Headers {
   std::vector<Header> sent, received;
 };

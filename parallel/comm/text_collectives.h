@@ -1,4 +1,4 @@
-// Collectives of texts and byte strings whose lengths differ by rank.
+// Collectives on texts and byte strings, whose lengths may differ between ranks.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace hexad::comm {
 
-/// Returns the texts of all ranks, in rank order, on every rank.
+/// Returns the texts of all ranks, in the order of the ranks. Collective.
 std::vector<std::string> gather_texts(const std::string& text, const ProcessGroup& group, device::Device device);
-/// Returns the text of rank `root` on every rank.
+/// Returns the text of rank `root`. Collective.
 std::string broadcast_text(const std::string& text, int root, const ProcessGroup& group, device::Device device);
 
-/// Calls `take` on rank 0 with the bytes of every rank, beginning with its own. Rank 0 holds the bytes of one rank at a
-/// time.
+/// On rank 0, calls `take` with the bytes of each rank, beginning with rank 0. Rank 0 has the bytes of only one rank in
+/// memory at a time. Collective.
 void gather_bytes(const std::vector<uint8_t>& mine, const ProcessGroup& world, device::Device device,
                   const std::function<void(int rank, const std::vector<uint8_t>& bytes)>& take);
 

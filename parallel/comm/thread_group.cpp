@@ -42,8 +42,8 @@ Event ThreadGroup::start(Operation op, Stream& stream) const {
   auto flight = Flight::make(meter(), traffic());
   if (meter()->log().recording() && size() > 1) flight->describe(op.to_string(), crosses_nodes(op));
   const Event event = flight->event();
-  const Rendezvous::Ticket ticket =
-      rendezvous_->take(rank_, op);  // in the order of the calls, not the order in which streams arrive
+  // In the order of the calls, which may differ from the order in which streams arrive.
+  const Rendezvous::Ticket ticket = rendezvous_->take(rank_, op);
   std::function<void()> arrive = [rendezvous = rendezvous_, rank = rank_, ticket, flight,
                                   op = std::move(op)]() mutable {
     rendezvous->arrive(ticket, rank, std::move(op), std::move(flight));
@@ -56,7 +56,7 @@ Event ThreadGroup::start(Operation op, Stream& stream) const {
   const Event before = stream.record();
   before.then([before, flight, arrive = std::move(arrive)] {
     try {
-      before.wait();  // done already: rethrows a failure of the work before this operation
+      before.wait();  // does not block; rethrows the error of the work before this operation
     } catch (...) {
       return flight->complete(0, std::current_exception());
     }
@@ -93,7 +93,7 @@ void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& bod
     }
     const auto leave = [rendezvous, rank] { rendezvous->leave(rank); };
     if (delays)
-      delays->after(options.jitter.max_delay + 1us, leave);  // after all remaining operations of this rank
+      delays->after(options.jitter.max_delay + 1us, leave);  // runs after all remaining operations of this rank
     else
       leave();
     std::lock_guard lock(mutex);

@@ -1,4 +1,4 @@
-// Ranks that are threads of one process: for fast tests and for the thread sanitizer.
+// Ranks that are threads of one process, for fast tests and for the thread sanitizer.
 #pragma once
 
 #include <functional>
@@ -11,20 +11,21 @@ namespace hexad::comm {
 class Rendezvous;
 
 struct ThreadOptions {
-  std::vector<int> node_of_rank{};  // empty: one node
-  Jitter jitter{};                  // delays of operations; operations of different channels then run in another order
-  double watchdog_seconds = 0;      // wait after which a rank throws Error(communication); 0: never
+  std::vector<int> node_of_rank{};  // empty: all ranks are on one node
+  Jitter jitter{};                  // delays of operations, which change the order in which operations of different
+                                    // channels run
+  double watchdog_seconds = 0;      // seconds of waiting after which a rank throws Error(communication); 0: never
 };
 
-/// State shared by the groups of one world.
+/// State that the groups of one world share.
 struct ThreadWorld {
   const ThreadOptions& options;
-  DelayLine* delays;  // null: no delays
+  DelayLine* delays;  // null: no operation is delayed
 };
 
-/// Group whose ranks are threads. The rank that arrives last executes the operation, in rank order, and checks the
-/// ranks' calls against each other. If ranks call different operations, or with sizes that do not match, all of them
-/// get an Error(communication) that names both calls.
+/// Group whose ranks are threads. The rank that arrives last compares the calls of all ranks and executes the operation
+/// in the order of the ranks. If the calls are different operations or have sizes that do not match, all these ranks
+/// get an Error(communication) that names two of the calls.
 class ThreadGroup final : public ProcessGroup {
  public:
   ThreadGroup(ThreadWorld world, std::shared_ptr<Rendezvous> rendezvous, int rank, TrafficClass traffic,
@@ -43,8 +44,8 @@ class ThreadGroup final : public ProcessGroup {
   mutable int64_t splits_ = 0;
 };
 
-/// Runs `body` as `n` ranks. If a rank throws, or ends while other ranks still need it, their operations throw
-/// Error(peer_lost) instead of hanging. Rethrows the first failure once all ranks have ended.
+/// Runs `body` on each of `n` ranks. If a rank throws, or ends while other ranks need it, operations of the other ranks
+/// throw Error(peer_lost) instead of hanging. Rethrows the first failure after all ranks have ended.
 void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& body, const ThreadOptions& options = {});
 
 }  // namespace hexad::comm

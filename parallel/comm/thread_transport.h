@@ -1,4 +1,4 @@
-// Messages between ranks that are threads of one process, each with an engine. Replaces MPI.
+// Messages between ranks that are threads of one process, each with its own engine. Takes the place of MPI.
 #pragma once
 
 #include <chrono>
@@ -16,31 +16,32 @@
 
 namespace hexad::comm {
 
-/// State shared by the ranks. Thread-safe; no rank blocks in it. A message is copied once, from the sender's memory to
-/// the receiver's, once both ranks have requested it.
+/// State that the ranks share. Thread-safe; ranks do not block in it. A message is copied once, from the sender's
+/// memory to the receiver's, when both ranks have requested it.
 ///
-/// With an adversary, the network does everything that Transport allows but networks seldom do. So code that uses a
-/// buffer too early fails every time, not only by chance:
-/// - Nothing moves until the programs of all ranks are blocked. So data are read and delivered as late as possible.
-/// - Then one wire (from, to, tag) delivers all its messages. These overtake messages of other wires, in an order
-///   that the seed decides.
-/// - Buffers that wait for a message hold NaNs.
-/// - The data of every second message are read immediately, and later changes are lost.
+/// With an adversary, the network does everything that Transport permits but real networks do seldom. Code that uses a
+/// buffer too early then fails every time, not only by chance:
+/// - No message moves until the programs of all ranks are blocked. Data are thus read and delivered as late as
+///   possible.
+/// - Then one wire (from, to, tag) delivers all its messages. These overtake the messages of other wires, in an order
+///   that the seed determines.
+/// - Buffers that wait for a message contain NaNs.
+/// - The data of every second message are read immediately, and later changes of them are lost.
 ///
-/// So the time of a message depends only on the work of programs between two waits, not on any speed. The exception is
-/// a rank that computes for two seconds without requesting a message.
+/// The time at which a message moves therefore depends only on the work of the programs between two waits, not on
+/// speed. There is one exception: a rank that computes for two seconds without requesting a message.
 class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
  public:
   struct Options {
-    std::vector<int> node_of_rank;           // one entry per rank
-    std::optional<uint64_t> adversary = {};  // seed; none: no adversary
+    std::vector<int> node_of_rank;           // one element for each rank
+    std::optional<uint64_t> adversary = {};  // seed; nullopt: no adversary
     bool takes_cards = false;                // value of Topology::takes_cards
   };
   explicit ThreadNetwork(Options options);
-  /// Returns the transport of a rank. Call it once for every rank. A rank leaves when its transport is destroyed.
-  /// Messages that need this rank then fail with Error(peer_lost), as all messages do after abort().
+  /// Returns the transport of a rank. Call it once for each rank. A rank leaves when its transport is destroyed.
+  /// Messages that need this rank then fail with Error(peer_lost). After abort(), all messages fail in this way.
   std::unique_ptr<Transport> connect(int rank);
-  /// Makes all later requests to the network fail with `reason`; only the first reason counts.
+  /// Makes all later requests to the network fail with `reason`. Only the first call has an effect.
   void fail(std::exception_ptr reason);
 
  private:
@@ -50,8 +51,8 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
     const std::byte* data;
     int64_t bytes;
     bool may_be_copied;
-    bool done = false;              // true once the sender has been notified
-    std::vector<std::byte> copy{};  // copy of data that were read immediately
+    bool done = false;              // true once the completion has been reported to the sender
+    std::vector<std::byte> copy{};  // copy of the data, if they were read immediately
   };
   struct Receive {
     uint64_t token;
@@ -63,13 +64,13 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
     std::deque<Receive> receives;
     bool matched() const { return !sends.empty() && !receives.empty(); }
   };
-  using Key = std::tuple<int, int, int>;  // from, to, tag
+  using Key = std::tuple<int, int, int>;  // (from, to, tag)
   struct Rank {
-    std::vector<Transport::Done> done;  // completions not yet reported to the rank
+    std::vector<Transport::Done> done;  // completions that have not been reported to the rank yet
     std::vector<Transport::Note> notes;
     std::function<void()> wake;
     bool waits = false, gone = false;
-    uint64_t sent = 0;  // number of messages
+    uint64_t sent = 0;  // number of messages sent
   };
   using Clock = std::chrono::steady_clock;
 
@@ -78,12 +79,12 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
   void wake_with(int rank, std::function<void()> wake);
   void poll(int rank, bool program_waits, std::vector<Transport::Done>& done);
   std::vector<Transport::Pending> pending(int rank, uint64_t token);
-  // These also work after a failure, because notes report it.
+  // The functions below also work after a failure, because notes report it.
   void send_note(int to, Transport::Note note);
   void take_notes(int rank, std::vector<Transport::Note>& notes);
   void leave(int rank);
 
-  // The mutex is held in all of these:
+  // The functions below require the mutex:
   Rank& at(int rank) { return ranks_[rank]; }
   void tell(int rank, Transport::Done done);
   void changed(const Key& key, Wire& wire);
@@ -97,7 +98,7 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
   std::vector<Rank> ranks_;
   std::map<Key, Wire> wires_;
   uint64_t moves_ = 0;
-  Clock::time_point changed_ = Clock::now();  // time of the last request or delivery of a message
+  Clock::time_point changed_ = Clock::now();  // time of the last request or delivery
   std::exception_ptr failed_;
 };
 

@@ -1,4 +1,4 @@
-// Collectives on device tensors by groups that move only host memory.
+// Collectives on device tensors in groups that transfer only host memory.
 #pragma once
 
 #include <functional>
@@ -13,11 +13,11 @@ namespace hexad::comm {
 
 using device::Stream;
 
-/// Starts a collective on host memory once the work so far on a host's stream is done.
+/// Starts a collective on host memory when the host stream `stream` has done the work appended so far.
 using StartOnHost = std::function<Event(Operation on_host, Stream& stream)>;
 
-/// Copy of an operation on tensors of the same size in memory that the transport can access, with the owners of that
-/// memory.
+/// Copy of an operation whose tensors have the same sizes but are in memory that the transport can access, and the
+/// owners of that memory.
 struct Staged {
   Operation op;
   std::vector<std::shared_ptr<const void>> owners{};
@@ -25,10 +25,10 @@ struct Staged {
 using Stage = std::function<Staged(const Operation& op)>;
 Staged in_pinned_memory(const Operation& op);
 
-/// Executes `op` of rank `rank` on tensors of the device of `stream`. `stream` copies the tensors to send to the memory
-/// from `stage`. The copy lane copies received tensors back. The host completes the returned event. If tensors arrive,
-/// the completed event is a mark of the copy lane. Only a barrier blocks the caller: it has no tensors and waits for
-/// `stream`.
+/// Executes `op` of rank `rank` on tensors of the device to which `stream` belongs. `stream` copies the tensors that
+/// are sent to memory returned by `stage`. The copy lane copies received tensors back to the device. The host completes
+/// the returned event. If tensors are received, the event then continues as a mark of the copy lane. Only a barrier
+/// blocks the caller: it has no tensors, and the caller waits for `stream`.
 Event through_host(Operation op, int rank, const StartOnHost& start, Stream& stream,
                    const Stage& stage = in_pinned_memory);
 

@@ -1,4 +1,4 @@
-// Purpose of a group's traffic.
+// Classes of traffic, by purpose.
 #pragma once
 
 #include <array>
@@ -8,11 +8,11 @@
 
 namespace hexad::comm {
 
-/// Class of traffic: key of the accounts in metrics.jsonl and of priorities. The highest priority is first.
+/// Class of traffic, in order of descending default priority. Statistics in metrics.jsonl and priorities are by class.
 enum class TrafficClass : uint8_t { control, tp, ep, pp, cp, dp };
 inline constexpr int traffic_class_count = 6;
 std::string_view name_of(TrafficClass traffic);
-/// Returns the names of the classes whose priority a recipe may choose. Control traffic is always first.
+/// Returns the classes whose priority a recipe may choose, with their names. Control traffic always goes first.
 constexpr auto enum_names(TrafficClass) {
   using enum TrafficClass;
   return std::to_array<std::pair<TrafficClass, std::string_view>>(

@@ -1,4 +1,4 @@
-// Log of single operations of a rank's groups, for traces.
+// Log of the operations of a rank's groups, for traces.
 #pragma once
 
 #include <atomic>
@@ -12,23 +12,23 @@
 
 namespace hexad::comm {
 
-/// One operation of a group. Times are seconds of base::now().
+/// One operation of a group. Times are in seconds of base::now().
 struct TrafficRecord {
   TrafficClass traffic = TrafficClass::control;
-  std::string what = {};       // "all_reduce of f32 [128]"
-  bool crosses_nodes = false;  // between ranks of several nodes
-  int64_t bytes = 0;           // sent by this rank to other ranks
+  std::string what = {};       // for example "all_reduce of f32 [128]"
+  bool crosses_nodes = false;  // true if the ranks are on several nodes
+  int64_t bytes = 0;           // bytes sent by this rank to other ranks
   double begin = 0, end = 0;   // begin and end of the time in flight
-  double waited_from = 0;      // time from which the rank's thread was blocked; 0: never
+  double waited_from = 0;      // time at which the rank's thread began to wait for the operation; 0: it did not wait
 };
 
-/// Log of one rank; its groups share it. Records nothing until start(). Thread-safe.
+/// Log of one rank, which its groups share. Records nothing until start() is called. Thread-safe.
 class TrafficLog {
  public:
   bool recording() const { return recording_.load(std::memory_order_relaxed); }
-  /// Starts recording. The calling thread is the rank's thread: only its waits are recorded.
+  /// Starts recording. Only waits of the calling thread, the rank's own thread, are recorded.
   void start();
-  /// Stops recording. Returns the operations that have ended since start(), in the order of their ends.
+  /// Stops recording. Returns the operations that have ended since start(), ordered by their ends.
   std::vector<TrafficRecord> stop();
 
   /// True on the thread that called start().

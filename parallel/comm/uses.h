@@ -1,4 +1,4 @@
-// Kinds of operations that a group does with device tensors. Ranks are connected for each kind separately.
+// Kinds of operations that a group performs on device tensors. Ranks are connected separately for each kind.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace hexad::comm {
 
 enum class Use : uint8_t {
   sums,        // all_reduce of floating-point numbers, of any size
-  small_sums,  // all_reduce of less than least_large_sum bytes of floating-point numbers
+  small_sums,  // all_reduce of floating-point numbers, of less than least_large_sum bytes
   counts,      // all_reduce of integers; maxima and minima
   shares,      // reduce_scatter
   gathers,     // all_gather, broadcast
@@ -19,14 +19,14 @@ enum class Use : uint8_t {
   messages,    // send, receive
 };
 
-/// Size in bytes from which a sum is large. Libraries use other algorithms, with other connections, for large sums.
+/// Minimum bytes of a large sum. For large sums, libraries use other algorithms, which need other connections.
 inline constexpr int64_t least_large_sum = 1 << 20;
 
-/// Set of kinds.
+/// Set of kinds of operations.
 class Uses {
  public:
   constexpr Uses() = default;
-  constexpr Uses(Use use) : bits_(1u << base::ordinal(use)) {}  // implicit conversion: a kind is a set of one
+  constexpr Uses(Use use) : bits_(1u << base::ordinal(use)) {}  // implicit: a kind converts to the set that contains it
   constexpr Uses(std::initializer_list<Use> uses) {
     for (const Use use : uses) bits_ |= 1u << base::ordinal(use);
   }
@@ -43,10 +43,10 @@ class Uses {
   uint32_t bits_ = 0;
 };
 
-/// Returns the kind of an operation, which must not be a barrier.
+/// Returns the kind of an operation that is not a barrier.
 Use use_of(const Operation& op);
-/// Returns the kinds of operations that implement these kinds if ranks exchange the addends of a sum and add them in
-/// rank order.
+/// Returns the kinds of operations that implement `uses` if the ranks exchange addends and sum them in the order of the
+/// ranks.
 Uses with_sums_in_order(Uses uses);
 
 }  // namespace hexad::comm

@@ -1,4 +1,4 @@
-// All ranks of a job, as its launcher started them.
+// All ranks of a job.
 #pragma once
 
 #include <functional>
@@ -11,55 +11,56 @@ namespace hexad::comm {
 
 class World {
  public:
-  /// Makes the world. Uses MPI if mpirun or srun started more than one rank. Otherwise the rank is alone, and MPI is
-  /// not initialised. Throws Error(communication) or Error(usage) if the launcher and MPI disagree. Made and used by
-  /// the rank's main thread.
+  /// Makes the world. If mpirun or srun has started several ranks, initialises MPI. Otherwise the rank is alone, and
+  /// MPI is not initialised. Throws Error(communication) or Error(usage) if the launcher and MPI disagree. The world
+  /// must be made and used on the rank's main thread.
   explicit World(CommEngine::Options options = {});
-  /// Makes a world of ranks that are threads of this process, each on its own main thread. `ranks` outlives the world.
-  /// Collective.
+  /// Makes a world of ranks that are threads of this process. Each of them must call this on its own main thread.
+  /// `ranks` must outlive the world. Collective.
   explicit World(const ProcessGroup& ranks);
   /// Waits until the other ranks also destroy their worlds. If an exception propagates, ends the job instead, because
-  /// the other ranks may be waiting for this rank. The exception's message is then lost: catch it first (with_world
-  /// does).
+  /// the other ranks may be waiting for this rank. The message of the exception is then lost unless it is caught
+  /// before, as in with_world().
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  /// Returns the group of all ranks, for control traffic. Its split() makes all further groups. The world outlives its
-  /// groups.
+  /// Returns the group of all ranks, for control traffic. All other groups are made by its split(). The world must
+  /// outlive its groups.
   const ProcessGroup& group() const { return *group_; }
   const Topology& topology() const { return topology_; }
   int rank() const { return topology_.rank; }
   int size() const { return topology_.size; }
-  /// Returns the number of this rank among the ranks of its node.
+  /// Returns the index of this rank among the ranks of its node.
   int local_rank() const { return topology_.local_rank; }
   const std::string& node_name() const;
-  /// Returns the object that announces this rank's file work. Ranks that wait for this work then do not report a hang.
+  /// Returns the object through which this rank announces file work. Ranks that wait for announced work do not report a
+  /// hang.
   const base::FileWork& file_work() const { return file_work_; }
 
-  /// Sets the guards, or the limits, of later operations. All ranks call it with the same values at the same place in
-  /// their programs.
+  /// Set the guards or the limits of later operations. All ranks must call them with the same values at the same point
+  /// in their programs.
   void set_guards(const Guards& guards);
   void set_limits(const Limits& limits);
-  /// Sets the priorities. All ranks call it with the same values, while only control traffic is in flight.
+  /// Sets the priorities. All ranks must call it with the same values while only control traffic is in flight.
   void prioritize(const Priorities& priorities);
 
-  /// Ends this process and the whole job within seconds. Print the reason before the call.
+  /// Ends this process and, within seconds, the whole job. Print the reason before the call.
   [[noreturn]] void abort_job(ExitCode code);
 
  private:
-  int exceptions_;                      // number of exceptions in flight when this world was made
+  int exceptions_;                      // number of exceptions in flight when this world was constructed
   std::unique_ptr<CommEngine> engine_;  // null if there is only one rank
-  base::FileWork file_work_;            // the engine's, if there is an engine
+  base::FileWork file_work_;            // the engine's object, if there is an engine
   Topology topology_;
   std::unique_ptr<ProcessGroup> group_;
 };
 
-/// Makes the world, runs `body` in it and returns its result. main() usually calls it. Prints an exception as "rank 3:
-/// message" and ends the whole job with its exit code (1 for an exception that is not an Error).
+/// Makes the world, runs `body` in it and returns its result; usually called by main(). If an exception is thrown,
+/// prints it as "rank 3: message" and ends the whole job with its exit code (1 if the exception is not an Error).
 int with_world(const std::function<int(World&)>& body, CommEngine::Options options = {});
 
-/// Returns the number of ranks that a launcher announces in the environment of this process; 1 without a launcher.
+/// Returns the number of ranks that the launcher announces in the environment; 1 if there is no launcher.
 int announced_world_size();
 
 }  // namespace hexad::comm

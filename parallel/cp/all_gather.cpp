@@ -1,5 +1,5 @@
-// Every rank first gets the keys and values of the whole sequences (Llama 3, section 3.3.2). Backward gathers them
-// again instead of keeping them.
+// Every rank gathers the keys and values of the whole sequences before it computes attention (Llama 3, section 3.3.2).
+// Backward gathers them again, so that they need not be saved.
 #include "parallel/cp/kinds.h"
 #include "parallel/cp/sequence_rows.h"
 
@@ -13,7 +13,7 @@ using namespace kernels;
 namespace {
 
 struct KeysAndValues {
-  Tensor k, v;  // [S L, G, C], in sequence order
+  Tensor k, v;  // [S L, G, C], in the order of the sequences
 };
 
 KeysAndValues gather(const Tensor& k, const Tensor& v, const ContextAttention& c, Stream& stream) {
@@ -27,11 +27,11 @@ KeysAndValues gather(const Tensor& k, const Tensor& v, const ContextAttention& c
   return whole;
 }
 
-// One half of the queries: positions from query_offset on.
+// One half of the queries. Its first position is query_offset.
 struct Half {
   AttentionShape shape;
   Tensor first, last;
-  int64_t begin, end;  // rows
+  int64_t begin, end;  // range of local rows
 
   Tensor of(const Tensor& rows) const { return rows.slice(0, begin, end); }
 };
@@ -54,7 +54,7 @@ Half half(int which, const ContextAttention& c) {
   return h;
 }
 
-// Returns this rank's rows of the sum over the ranks.
+// Starts to sum `whole` over the ranks. Returns this rank's rows of the sum.
 InFlight reduce_rows(const Tensor& whole, const ContextAttention& c, Stream& stream) {
   const Tensor rows = in_rank_order(whole, c.split, stream);
   const Tensor sum = Tensor::empty({c.split.rows(), whole.dim(1), whole.dim(2)}, whole.dtype(), whole.device(),
@@ -67,7 +67,7 @@ void all_gather_backward(Backward& b, const Tensor& dout, const Saved& saved, co
   const auto& table = kernels::kernels(q.device());
   const Dtype acc = accumulator_dtype(k.dtype());
   const Tensor dq = Tensor::like(q);
-  Tensor dk, dv;  // gradients for the whole sequences
+  Tensor dk, dv;  // gradients of the keys and values of the whole sequences
   {
     const KeysAndValues whole = gather(k, v, c, b.stream);
     dk = Tensor::empty(whole.k.shape(), acc, k.device()), dv = Tensor::like(dk);

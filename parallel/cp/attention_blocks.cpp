@@ -12,14 +12,14 @@ Tensor half_of(const Tensor& rows, int half, const ContextSplit& split) {
   return rows.slice(0, half * split.half_rows(), (half + 1) * split.half_rows());
 }
 
-// One call of the attention kernel.
+// Arguments of one call of the attention kernel.
 struct Block {
   AttentionShape shape;
   Tensor first, last;
 };
 
-// Returns `first` or `last` of a half of the queries, as positions in a chunk of keys. A value may be outside the
-// chunk.
+// Converts `first` or `last` of a half of the queries to positions within a chunk of keys. A position may be outside
+// the chunk.
 Tensor relative(const Tensor& bounds, const BlockPair& pair, int64_t key_begin, const ContextSplit& split,
                 Stream& stream) {
   if (!bounds.defined()) return {};

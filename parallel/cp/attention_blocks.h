@@ -1,4 +1,4 @@
-// Attention of this rank's queries to the keys and values of one rank at a time.
+// Attention of this rank's queries to the keys and values of one other rank at a time.
 #pragma once
 
 #include "parallel/cp/context_attention.h"
@@ -7,41 +7,41 @@ namespace hexad::cp {
 
 using device::Stream;
 
-/// A pair of a half of the queries and a half of the keys. Both halves are the same chunk (diagonal: causal inside), or
-/// every query sees every key.
+/// A half of the queries and a half of the keys. Either both are the same chunk, in which attention may be causal
+/// (diagonal), or every query sees every key.
 struct BlockPair {
   int query_half, key_half;
   bool diagonal;
 };
-/// Returns the pairs of halves through which the queries of split.rank see the rows of rank `owner`. A causal rank has
-/// two pairs per owner. For its own rows it has three, of which two are diagonal. So every rank computes the same
-/// amount.
+/// Returns the pairs of halves in which queries of split.rank see keys of rank `owner`. If attention is causal, there
+/// are two pairs for each other owner and three pairs, of which two are diagonal, for the rank's own rows. Therefore
+/// every rank computes the same amount.
 std::vector<BlockPair> visible_pairs(const ContextSplit& split, int owner, bool causal);
 
-/// Computes softmax(scale q k^T) v over the keys added so far, in acc. Partial results are merged by log-sum-exps (Liu
-/// et al. 2023, section 3).
+/// Computes softmax(scale q k^T) v over all keys that have been added so far, in acc. Partial results are weighted by
+/// their log-sum-exps (Liu et al. 2023, section 3).
 class RunningAttention {
  public:
-  /// Starts without keys, for queries of the shape of `q`.
+  /// Begins without keys, for queries with the shape of `q`.
   explicit RunningAttention(const Tensor& q, Stream& stream);
   /// Adds the keys and values [R, G, C] of rank `owner`.
   void add(const Tensor& q, const Tensor& k, const Tensor& v, int owner, const ContextAttention& c, Stream& stream);
 
-  const Tensor& sum() const { return sum_; }                  // [R, H, C]; zero for rows that have seen no key
+  const Tensor& sum() const { return sum_; }                  // [R, H, C]; zero in rows that have seen no key
   const Tensor& log_sum_exp() const { return log_sum_exp_; }  // [R, H]; -inf for rows that have seen no key
 
  private:
   Tensor sum_, log_sum_exp_;
 };
 
-/// Tensors of this rank's queries that backward needs, and the destination of their gradient.
+/// Tensors of this rank's queries that backward needs, and the tensor that receives their gradient.
 struct QueryGradient {
   Tensor dq;  // acc; the gradient is added to it
   Tensor dout, out, log_sum_exp, q;
 };
-/// Adds the contribution of rank `owner`'s keys and values to dq, and their own gradients to dk, dv (acc). Every block
-/// uses the log-sum-exp over all keys, so its probabilities are those of the whole (Dao et al. 2022) and contributions
-/// add up.
+/// Adds to dq the contribution of the keys and values of rank `owner`, and adds the gradients of these to dk and dv
+/// (acc). Every block uses the log-sum-exp over all keys. Its probabilities are therefore final (Dao et al. 2022), and
+/// the contributions can be added.
 void add_gradients(const QueryGradient& g, const Tensor& dk, const Tensor& dv, const Tensor& k, const Tensor& v,
                    int owner, const ContextAttention& c, Stream& stream);
 

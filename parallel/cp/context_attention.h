@@ -1,4 +1,4 @@
-// Attention over sequences that several ranks share.
+// Attention over sequences whose tokens are divided among several ranks.
 #pragma once
 
 #include "framework/autograd/ops/ops.h"
@@ -13,46 +13,46 @@ using autograd::Value;
 using base::Dtype;
 using tensor::Tensor;
 
-/// Position of this rank's rows, and the range of positions that each row sees.
+/// Which rows this rank has, how ranks exchange keys and values, and which positions each row sees.
 struct ContextAttention {
   ContextSplit split;
   ContextKind kind = ContextKind::ring;
-  const comm::ProcessGroup* group = nullptr;  // group along cp; its ranks are those of the split; outlives the tape
+  const comm::ProcessGroup* group = nullptr;  // group along cp; its ranks are those of the split; must outlive the tape
   bool causal = true;
   double scale = 1;            // usually 1 / sqrt(C)
   bool deterministic = false;  // as in AttentionShape
-  /// i32 [R], one entry per local row: the row sees positions [first, last) of its whole sequence (its document).
-  /// Undefined: the whole sequence.
+  /// i32 [R], one entry for each local row. The row sees positions [first, last) of its whole sequence, which are its
+  /// document. If they are undefined, it sees the whole sequence.
   Tensor first = {}, last = {};
   int64_t documents = 0;  // as in AttentionShape
 };
 
-/// Returns softmax(scale q k^T) v over the keys and values of all ranks. q [R, H, C]; k, v [R, G, C], H a multiple of
-/// G; result [R, H, C], R = split.rows(). All are in local row order. Rotary positions (of the whole sequence) must
-/// have been applied. Every rank of the group calls it and its backward equally often and in the same order. A group of
-/// one is plain attention. The result equals attention of the whole sequences up to rounding; partial results are added
-/// in acc.
+/// Returns softmax(scale q k^T) v over the keys and values of all ranks. q and the result are [R, H, C], and k and v
+/// are [R, G, C], with R = split.rows() and H a multiple of G. All are in local row order. Rotary embeddings must
+/// already have been applied, with positions in the whole sequence. Equals attention over the whole sequences, up to
+/// rounding; partial results are added in acc. In a group of one, this is plain attention. All ranks of the group must
+/// call it, and its backward, equally often and in the same order.
 ///
-/// Memory in addition to inputs and results:
+/// Memory in addition to operands and results:
 /// - ring: two blocks [R, G, C] of keys and values (and three of their gradients in backward).
 /// - all_gather: the keys and values of the whole sequences.
-/// - ulysses: q, k, v and out of H / ranks heads of the whole sequences, kept for backward instead of the local
-///   tensors. The heads must fit: see ulysses_fits.
+/// - ulysses: q, k, v and out of H / ranks heads of the whole sequences. Backward needs these instead of the local
+///   tensors. See ulysses_fits for the permitted numbers of heads.
 Value context_attention(Tape& tape, const Value& q, const Value& k, const Value& v, const ContextAttention& c);
 
-/// Connects every rank of `group` to the next one for ContextKind::ring on tensors of `device`. Otherwise the first
-/// context_attention() does so. Collective. Throws Error(resource) like ProcessGroup::connect().
+/// Connects every rank of `group` to the next one, for ContextKind::ring with tensors on `device`. Without this call,
+/// the first context_attention() does so. Collective. Throws Error(resource) like ProcessGroup::connect().
 void connect_ring(const comm::ProcessGroup& group, device::Device device);
 
-/// True if every rank can get the same number of query heads with the key heads that they read: whole key heads (G a
-/// multiple of `ranks`) or a copy of one (`ranks` a multiple of G).
+/// True if every rank can have the same number of query heads together with the key heads that they read. These are
+/// whole key heads if G is a multiple of `ranks`, or a copy of one key head if `ranks` is a multiple of G.
 bool ulysses_fits(int64_t heads, int64_t key_heads, int ranks);
 
-/// Bytes that a rank sends to other ranks for one call.
+/// Bytes that a rank sends to other ranks in one call.
 struct ContextTraffic {
   int64_t forward, backward;
 };
-/// Returns the traffic for heads of `size` elements of `dtype`. `documents`: true if `first` and `last` are given.
+/// Returns the traffic for heads of `size` elements of `dtype`. `documents` is true if `first` and `last` are defined.
 ContextTraffic context_traffic(ContextKind kind, const ContextSplit& split, int64_t heads, int64_t key_heads,
                                int64_t size, Dtype dtype, bool documents);
 

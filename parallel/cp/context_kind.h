@@ -1,4 +1,4 @@
-// Methods of attention between the tokens of ranks that share a sequence.
+// Methods of attention for ranks that share sequences.
 #pragma once
 
 #include <array>
@@ -8,9 +8,10 @@
 
 namespace hexad::cp {
 
-/// Kind of context attention. ring: keys and values circulate while attention is computed (Liu et al. 2023).
-/// all_gather: every rank first gets all keys and values (Llama 3, section 3.3.2). ulysses: an all-to-all exchanges
-/// tokens for heads, then attention is plain (Jacobs et al. 2023).
+/// Method of context attention.
+/// ring: keys and values circulate while attention is computed (Liu et al. 2023).
+/// all_gather: every rank first gathers all keys and values (Llama 3, section 3.3.2).
+/// ulysses: an all-to-all exchanges tokens for heads, after which attention is plain (Jacobs et al. 2023).
 enum class ContextKind : uint8_t { ring, all_gather, ulysses };
 constexpr auto enum_names(ContextKind) {
   return std::to_array<std::pair<ContextKind, std::string_view>>(

@@ -1,4 +1,4 @@
-// Ring attention (Liu et al. 2023): at every step keys and values move to the next rank while this rank uses them.
+// Ring attention (Liu et al. 2023): in every step, keys and values are sent to the next rank while this rank uses them.
 #include <utility>
 #include <vector>
 
@@ -14,7 +14,7 @@ using namespace base;
 
 namespace {
 
-// Keys and values [2, R, G, C] in flight around the ring: two buffers, the present block and the next.
+// Keys and values [2, R, G, C] that travel around the ring, in two buffers: the present block and the next one.
 class TravellingBlock {
  public:
   TravellingBlock(const Tensor& k, const Tensor& v, const comm::ProcessGroup& group, Stream& stream)
@@ -29,19 +29,20 @@ class TravellingBlock {
   Tensor values() const { return part(present_, 1); }
   const Tensor& present() const { return present_; }
 
-  /// Starts to send the present block to the next rank. The block may still be read.
+  /// Starts to send the present block to the next rank and to receive the next block. The present block may still be
+  /// read.
   void depart() {
     sent_ = group_.send(present_, (group_.rank() + 1) % group_.size(), stream_);
     arrived_ = group_.receive(next_, (group_.rank() + group_.size() - 1) % group_.size(), stream_);
   }
-  /// Makes the next block the present block.
+  /// Waits for the next block and makes it the present one.
   void arrive() {
     stream_.wait(sent_);
     stream_.wait(arrived_);
     std::swap(present_, next_);
   }
 
-  /// Returns the keys (0) or values (1) of a block.
+  /// Returns the keys (which = 0) or the values (which = 1) of a block.
   static Tensor part(const Tensor& block, int which) {
     return block.slice(0, which, which + 1).reshape({block.dim(1), block.dim(2), block.dim(3)});
   }
@@ -53,9 +54,9 @@ class TravellingBlock {
   device::Event sent_, arrived_;
 };
 
-// Gradients of keys and values follow their block one step behind. The sum from earlier ranks arrives while this rank
-// computes its own gradients, and the new sum leaves while this rank computes the next ones. Gradients reach their
-// owner after one step per rank.
+// Gradients of keys and values, which follow their block one step later. While this rank computes its own contribution,
+// the sum of the earlier ranks arrives. While this rank computes the next contribution, the new sum is sent. After one
+// step per rank, a gradient reaches the owner of the block.
 class TravellingGradient {
  public:
   TravellingGradient(const Tensor& block, const comm::ProcessGroup& group, Stream& stream)
@@ -64,24 +65,24 @@ class TravellingGradient {
     leaving_ = Tensor::like(mine_, Category::communication);
     arriving_ = Tensor::like(mine_, Category::communication);
   }
-  /// Zeroes dk() and dv(), which this rank adds to the gradient of its present block.
+  /// Zeroes dk() and dv(), to which this rank adds its contribution to the gradient of the present block.
   void begin() { pointwise_.fill(stream_, mine_, 0); }
   Tensor dk() const { return TravellingBlock::part(mine_, 0); }
   Tensor dv() const { return TravellingBlock::part(mine_, 1); }
 
-  /// Adds the gradient that has arrived for the present block (none at the first step) and sends the sum to the next
-  /// rank.
+  /// Adds this rank's contribution to the sum that has arrived for the present block (in the first step there is none)
+  /// and sends the result to the next rank.
   void pass_on() {
     if (steps_++ > 0) {
       stream_.wait(arrived_);
       pointwise_.axpy(stream_, mine_, 1, arriving_);
-      stream_.wait(left_);  // the send of the previous step: its buffer is free
+      stream_.wait(left_);  // waits for the send of the previous step, whose buffer is reused
     }
     std::swap(mine_, leaving_);
     left_ = group_.send(leaving_, (group_.rank() + 1) % group_.size(), stream_);
     arrived_ = group_.receive(arriving_, (group_.rank() + group_.size() - 1) % group_.size(), stream_);
   }
-  /// Returns the gradient of this rank's own keys and values [2, R, G, C], in acc.
+  /// Returns the gradient of this rank's own keys and values, [2, R, G, C] in acc.
   Tensor come_home() {
     stream_.wait(left_);
     stream_.wait(arrived_);
@@ -97,7 +98,8 @@ class TravellingGradient {
   int steps_ = 0;
 };
 
-// Calls step(owner) for every rank's block, this rank's block first, while the next block is in flight.
+// Calls step(owner) for the block of each rank, beginning with this rank's own block, while the next block is in
+// flight.
 template <class Step>
 void around(TravellingBlock& block, const ContextSplit& split, const Step& step) {
   for (int i = 0; i < split.ranks; ++i) {

@@ -1,4 +1,4 @@
-// Moves rows between the order of ranks and the order of sequences.
+// Conversion between the order of the ranks' rows and the order of the sequences.
 #pragma once
 
 #include "parallel/comm/process_group.h"
@@ -10,20 +10,20 @@ using base::Dtype;
 using device::Stream;
 using tensor::Tensor;
 
-/// Returns the rows of all ranks, given one rank after the other [ranks R, ...], in the order of tokens.
+/// Returns the rows of all ranks, given as [ranks R, ...] in the order of the ranks, in the order of the tokens.
 Tensor in_sequence_order(const Tensor& rows, const ContextSplit& split, Stream& stream);
-/// Returns the rows in the order of ranks: the inverse of in_sequence_order().
+/// Returns rows that are in the order of the tokens in the order of the ranks: the inverse of in_sequence_order().
 Tensor in_rank_order(const Tensor& tokens, const ContextSplit& split, Stream& stream);
 
-/// Returns `t` itself if it is contiguous and of this dtype, else a copy.
+/// Returns `t` itself if it is contiguous and has dtype `dtype`, otherwise a contiguous copy of this dtype.
 Tensor contiguous_as(const Tensor& t, Dtype dtype, Stream& stream);
 
-/// A tensor in flight: `data` may be read once `arrived` is done.
+/// A tensor that is being received. `data` may be read once `arrived` is done.
 struct InFlight {
   Tensor data;
   device::Event arrived;
 };
-/// Gathers the rows of all ranks, one rank after the other [ranks R, ...].
+/// Starts to gather the rows of all ranks as [ranks R, ...], in the order of the ranks.
 InFlight gather_rows(const Tensor& rows, const comm::ProcessGroup& group, Stream& stream);
 
 }  // namespace hexad::cp

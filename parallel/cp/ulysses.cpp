@@ -1,5 +1,5 @@
-// Ulysses attention (DeepSpeed Ulysses, Jacobs et al. 2023): exchanges tokens for heads. Between two all-to-alls a rank
-// holds whole sequences of some heads, and attention is plain.
+// Ulysses attention (DeepSpeed Ulysses, Jacobs et al. 2023), which exchanges tokens for heads. Between two all-to-alls,
+// a rank has whole sequences of some heads, and attention is plain.
 #include <algorithm>
 
 #include "parallel/cp/kinds.h"
@@ -13,8 +13,9 @@ using namespace base;
 
 namespace {
 
-// Moves a tensor between all heads of this rank's rows, [R, H, C] in local order, and this rank's heads of all tokens,
-// [S L, heads, C] in sequence order. If there are fewer heads than ranks, several ranks get a copy of one head.
+// Converts a tensor between all heads of this rank's rows, [R, H, C] in local order, and this rank's heads of all
+// tokens, [S L, heads, C] in the order of the sequences. If there are fewer heads than ranks, several ranks have a copy
+// of the same head.
 class HeadExchange {
  public:
   HeadExchange(const ContextAttention& c, int64_t heads)
@@ -34,7 +35,7 @@ class HeadExchange {
   InFlight send_tokens(const Tensor& y, Stream& stream) const {
     return exchange(in_rank_order(y, split_, stream), stream);
   }
-  /// Receives the tokens and adds copies of a head, in acc: the adjoint of receive_heads(send_heads(x)).
+  /// Receives the tokens and adds the copies of a head, in acc. This is the adjoint of receive_heads(send_heads(x)).
   Tensor receive_tokens(const InFlight& pieces, Stream& stream) const {
     stream.wait(pieces.arrived);
     const Tensor& y = pieces.data;
@@ -61,7 +62,7 @@ class HeadExchange {
     return Tensor::empty({split_.ranks * split_.rows(), mine_, like.dim(2)}, like.dtype(), like.device(),
                          Category::communication);
   }
-  // Returns the rows to or from rank `r`.
+  // Returns the rows that are sent to, or received from, rank `r`.
   Tensor piece(const Tensor& pieces, int r) const {
     return pieces.slice(0, r * split_.rows(), (r + 1) * split_.rows());
   }
@@ -73,10 +74,10 @@ class HeadExchange {
 
   ContextSplit split_;
   const comm::ProcessGroup* group_;
-  int64_t all_, mine_;  // heads
+  int64_t all_, mine_;  // numbers of heads
 };
 
-// Returns `first` or `last` for all tokens.
+// Gathers `first` or `last` of all tokens.
 Tensor whole(const Tensor& bounds, const ContextAttention& c, Stream& stream) {
   if (!bounds.defined()) return {};
   const InFlight all = gather_rows(bounds.reshape({c.split.rows(), 1}), *c.group, stream);

@@ -30,7 +30,7 @@ GradientBuckets::GradientBuckets(const BucketPlan& plan, Sums sums) : plan_(plan
 void GradientBuckets::bind(State& s) {
   for (const Bucket::Entry& e : s.bucket->entries) {
     Parameter& p = *e.parameter;
-    const bool stays = keeps_all(s) && !rounded(s);  // contributions are written directly to the sum
+    const bool stays = keeps_all(s) && !rounded(s);  // true if contributions are written directly to the sum
     p.store_gradient_in(stays ? nullptr : this);
     if (stays) {
       p.bind_gradient(Bucket::view(s.memory, e));
@@ -43,8 +43,8 @@ void GradientBuckets::bind(State& s) {
   }
 }
 
-// Binds memory for a gradient. With rounded sums, a gradient with several contributions gets separate memory. Otherwise
-// the gradients of all parameters of the bucket are bound to the bucket's memory.
+// Binds memory for a gradient. If sums are rounded, a gradient with several contributions gets its own memory.
+// Otherwise the gradients of all parameters of the bucket are bound to the memory of the bucket.
 void GradientBuckets::allocate_gradient(Parameter& p) {
   State& s = states_[plan_.place(p).bucket];
   if (rounded(s))
@@ -54,8 +54,8 @@ void GradientBuckets::allocate_gradient(Parameter& p) {
   for (const auto& e : s.bucket->entries) e.parameter->bind_gradient(Bucket::view(s.memory, e));
 }
 
-// Returns the memory for the only contribution to p's gradient in a micro-batch. With rounded sums, the product that
-// writes it also rounds it.
+// Returns the memory for the only contribution of a micro-batch to the gradient of `p`. If sums are rounded, the
+// product that writes the contribution also rounds it.
 GradientTarget GradientBuckets::only_contribution(Parameter& p) {
   const auto [bucket, entry] = plan_.place(p);
   State& s = states_[bucket];
@@ -70,13 +70,13 @@ void GradientBuckets::begin(int64_t rounds) {
   rounds_ = rounds;
 }
 
-// Allocates memory through which gradients pass to their owners.
+// Allocates the memory from which gradients are sent to their owners.
 void GradientBuckets::allocate(State& s) {
   if (!s.memory.defined())
     s.memory = Tensor::empty({s.bucket->elements}, s.dtype, plan_.device(), Category::communication);
 }
 
-// Adds to the bucket the contributions made since the last call, and rounds.
+// Adds the contributions since the previous call to the bucket, and rounds the sum.
 void GradientBuckets::fold(State& s, size_t entry, Stream& stream) {
   const Bucket::Entry& e = s.bucket->entries[entry];
   if (!e.parameter->has_gradient()) return;
@@ -118,14 +118,14 @@ void GradientBuckets::reduce_in_order(Stream& stream, bool incomplete_too) {
 
 void GradientBuckets::reduce(State& s, Stream& stream) {
   const Bucket& bucket = *s.bucket;
-  // The ranks of a stage do the same work: each can join the reduction although this rank waits. A rank of another
-  // stage may need this rank to continue first.
+  // The ranks of a stage do the same work, so each of them will join the reduction although this rank waits for it. A
+  // rank of another stage, however, may need this rank to continue first.
   if (!keeps_all(s) && !bucket.two_stages)
     if (State* last = std::exchange(in_flight_, &s)) settle(*last, stream, true);
   for (size_t i = 0; i < bucket.entries.size(); ++i) {
     Parameter& p = *bucket.entries[i].parameter;
     if (s.given[i].written && !p.has_gradient()) continue;
-    p.gradient_to_add(stream);  // zeroes gradients that no token contributed to
+    p.gradient_to_add(stream);  // zeroes the gradients to which no token contributed
     if (rounded(s)) fold(s, i, stream);
   }
   if (bucket.zero == Zero::nothing) {
@@ -136,7 +136,7 @@ void GradientBuckets::reduce(State& s, Stream& stream) {
   } else {
     const Tensor sum = s.first ? s.piece : Tensor::like(s.piece, Category::communication);
     s.reductions.push_back({bucket.group->reduce_scatter(sum, s.memory, stream), s.first ? Tensor{} : sum});
-    s.memory = {};  // the group keeps the memory until it has been sent
+    s.memory = {};  // the group owns the memory until it has been sent
     for (const auto& e : bucket.entries) e.parameter->release_gradient();
     for (Given& g : s.given) g.written = false;
     s.first = false;
@@ -144,7 +144,7 @@ void GradientBuckets::reduce(State& s, Stream& stream) {
   settle(s, stream, false);
 }
 
-// Adds the results that have arrived, in order.
+// Adds the results that have arrived to the sums, in order.
 void GradientBuckets::settle(State& s, Stream& stream, bool wait) {
   while (!s.reductions.empty() && (wait || s.reductions.front().done.done())) {
     const Reduction r = std::move(s.reductions.front());

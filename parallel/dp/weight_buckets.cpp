@@ -17,7 +17,7 @@ WeightBuckets::WeightBuckets(const BucketPlan& plan) : plan_(plan) {
       s.memory = Tensor::empty({bucket.elements}, bucket.dtype, plan.device(), Category::parameter);
       for (const auto& e : bucket.entries) e.parameter->bind_weights(Bucket::view(s.memory, e));
     } else if (gathers(s)) {
-      // Groups are created in the order of buckets, which is the same on all ranks of the group.
+      // Groups are created in the order of the buckets, which is the same on all ranks of a group.
       auto gatherer = std::ranges::find(gatherers_, bucket.group, &Gatherer::of);
       if (gatherer == gatherers_.end())
         gatherer =
@@ -29,7 +29,7 @@ WeightBuckets::WeightBuckets(const BucketPlan& plan) : plan_(plan) {
         e.parameter->bind_owned_weights(bucket.share_of_piece(s.piece, e));
         e.parameter->gather_weights_by(*this);
       }
-    }  // otherwise the parameters allocate their memory
+    }  // otherwise, the parameters allocate their own memory
   }
 }
 
@@ -69,7 +69,7 @@ void WeightBuckets::gather(size_t unit, Stream& stream) {
 
 void WeightBuckets::release(State& s, Stream& stream) {
   if (!s.memory.defined()) return;
-  stream.wait(s.gathered);  // perhaps no user has waited for it, but the next update writes the piece
+  stream.wait(s.gathered);  // before the next update writes the piece, even if the weights were not used
   s.gathered = {};
   s.memory = {};
   for (const auto& e : s.bucket->entries) e.parameter->release_weights();

@@ -1,5 +1,5 @@
-// Host part of a routing plan: the number of rows for each destination. The task graph of a pass is made from this part
-// only.
+// Host part of a routing plan: the number of rows for each destination. The task graph of a pass is made only from this
+// part.
 #pragma once
 
 #include <optional>
@@ -12,56 +12,55 @@
 
 namespace hexad::ep {
 
-/// Process groups of a layer's experts. `ep` divides the experts into blocks. `etp` divides the width of each expert.
-/// `experts` has the ranks of both: its rank p etp + j is rank p of `ep` and rank j of `etp`.
+/// Process groups of the experts of a layer. `ep` divides the experts into blocks. `etp` divides the width of each
+/// expert. `experts` contains the ranks of both: its rank p etp + j is rank p of `ep` and rank j of `etp`.
 struct ExpertGroups {
   const comm::ProcessGroup *ep, *etp, *experts;
-  /// Two levels of `ep` and of `experts`; null if the group is on one node or has one rank on each node.
+  /// The two levels of `ep` and of `experts`; null if the group is on one node or has only one rank on each node.
   const comm::NodeGroups *ep_nodes = nullptr, *experts_nodes = nullptr;
 };
 
-/// Counts of one chunk, whose rows are sent and computed together. R rows are on this rank after arrival and gathering.
-/// C rows are computed, one for each slot.
+/// Counts of one chunk, whose rows are sent and computed together. R is the number of rows on this rank after they have
+/// been received and gathered, and C the number of rows that are computed, one for each slot.
 struct ChunkCounts {
-  int64_t slots_begin = 0, slots_end = 0;  // range of its slot rows
-  int64_t wire_begin = 0, wire_end = 0;    // range of its rows to send
-  comm::Splits splits;                     // numbers of rows to and from each rank of the all-to-all
+  int64_t slots_begin = 0, slots_end = 0;  // range of the chunk's slot rows
+  int64_t wire_begin = 0, wire_end = 0;    // range of the chunk's rows to send
+  comm::Splits splits;                     // numbers of rows to send to, and receive from, each rank of the all-to-all
   std::optional<NodeSteps> steps;          // set if the all-to-all is hierarchical
-  std::vector<int64_t> shared;             // [etp]: number of rows received by each rank that gathers them
-  std::vector<int64_t> offsets;  // [E/P + 1]: offsets of the grouped rows of each local expert; in a local plan, which
-                                 // only the device knows, an even division of all rows
-  int64_t rows_in_chunk = 0;     // C, even if `offsets` counts the rows of all chunks
-  bool placed = false;           // true if rows are copied to their places before they are computed
+  std::vector<int64_t> shared;             // [etp]: number of rows received by each of the ranks that gather them
+  std::vector<int64_t> offsets;  // [E/P + 1]: offsets of the grouped rows of each local expert; in a local plan, whose
+                                 // offsets only the device has, an even division of all rows
+  int64_t rows_in_chunk = 0;     // C, also if `offsets` contains the rows of all chunks
+  bool placed = false;           // true if rows are copied to other positions before they are computed
 
   int64_t slots() const { return slots_end - slots_begin; }
-  /// Returns the chunk's part of a tensor with one entry per row to send, or an undefined tensor if `wire` is
-  /// undefined.
+  /// Returns the chunk's part of a tensor with one entry for each row to send; undefined if `wire` is undefined.
   Tensor part_of(const Tensor& wire) const { return wire.defined() ? wire.slice(0, wire_begin, wire_end) : wire; }
   int64_t rows_to_send() const { return wire_end - wire_begin; }
   int64_t rows_received() const;
   int64_t rows_computed() const { return offsets.back(); }
 };
 
-/// Counts of all chunks, and the options of the plan.
+/// Counts of all chunks, and the options with which the plan was made.
 struct PlanCounts {
   EspExchange esp_exchange = EspExchange::gather;
   AllToAll all_to_all = AllToAll::direct;
   RowOf row_of = RowOf::slot;
-  /// True if the rows of all chunks are computed together. ChunkIndices::place and ChunkCounts::offsets then count the
-  /// rows of all chunks.
+  /// True if the rows of all chunks are computed together. ChunkIndices::place and ChunkCounts::offsets then refer to
+  /// the rows of all chunks.
   bool merged = false;
-  int64_t slots_per_row = 1;  // M; 1 if rows are of slots
+  int64_t slots_per_row = 1;  // M; 1 if a row belongs to a slot
   std::vector<ChunkCounts> chunks;
 
-  /// Returns S, the number of slot rows.
+  /// Returns S, the total number of slot rows.
   int64_t slots() const { return chunks.back().slots_end; }
   int64_t rows_received() const;
   int64_t rows_computed() const;
-  /// Returns the group of the all-to-all.
+  /// Returns the group in which the all-to-all is performed.
   const comm::ProcessGroup& all_to_all_group(const ExpertGroups& g) const {
     return esp_exchange == EspExchange::direct ? *g.experts : *g.ep;
   }
-  /// Returns the two levels of the group of the all-to-all, or null if rows are sent in one step.
+  /// Returns the two levels of that group; null if rows are sent in a single step.
   const comm::NodeGroups* node_groups(const ExpertGroups& g) const {
     if (all_to_all == AllToAll::direct) return nullptr;
     return esp_exchange == EspExchange::direct ? g.experts_nodes : g.ep_nodes;

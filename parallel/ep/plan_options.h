@@ -1,4 +1,4 @@
-// Options of a routing plan: chunks, the unit of a row, and the exchange with ranks that share an expert.
+// Options of a routing plan: chunks, what a row belongs to, and the exchange between ranks that share an expert.
 #pragma once
 
 #include <array>
@@ -10,14 +10,14 @@
 
 namespace hexad::ep {
 
-/// Exchange of rows with the etp ranks that share an expert's width. Each of these ranks needs all rows of the expert,
-/// and computes an addend of each result.
+/// Exchange of rows between the etp ranks that share the width of an expert. Each of these ranks needs all rows of the
+/// expert and computes an addend of each result.
 enum class EspExchange : uint8_t {
-  gather,  // a row is sent to one etp rank, and the etp ranks gather their rows; the rank that received a row sums its
-           // addends
-  direct,  // a row is sent to every etp rank, by one all-to-all over all expert ranks (Parm's EP&ESP-AlltoAll); the
-           // row's owner sums the addends that return
-  replicated,  // every etp rank receives all rows, from ranks that hold the same tokens; the sums are on all etp ranks
+  gather,  // a row is sent to one etp rank, and the etp ranks gather their rows; the rank that received a row sums the
+           // addends of its result
+  direct,  // a row is sent to all etp ranks, by one all-to-all over all expert ranks (Parm's EP&ESP-AlltoAll); the
+           // sender of the row sums the addends that return
+  replicated,  // every etp rank receives all rows, from ranks that have the same tokens; all etp ranks have the sums
 };
 
 constexpr auto enum_names(EspExchange) {
@@ -27,8 +27,8 @@ constexpr auto enum_names(EspExchange) {
 
 /// Route of rows between ranks.
 enum class AllToAll : uint8_t {
-  direct,        // from rank to rank
-  hierarchical,  // inside the node, to the rank with the destination's place, then between nodes
+  direct,        // directly from rank to rank
+  hierarchical,  // inside the node to the rank at the destination's place, then between nodes
 };
 
 constexpr auto enum_names(AllToAll) {

@@ -15,8 +15,8 @@ Tensor table(const Shape& shape, Dtype dtype, Device device) {
   return Tensor::empty(shape, dtype, device, Category::communication);
 }
 
-// Returns the chunk of each expert, [experts] i32, or an undefined tensor if chunks are of tokens: slots.keys then
-// derives the chunk from the token's number.
+// Returns the chunk of each expert, [experts] i32. If chunks contain tokens, returns an undefined tensor, and
+// slots.keys computes the chunk from the index of the token.
 Tensor chunks_of_experts(const Ordering& o, int rank, Device device) {
   if (o.chunking.by == Chunking::By::tokens) return {};
   std::vector<int32_t> chunks;
@@ -25,7 +25,7 @@ Tensor chunks_of_experts(const Ordering& o, int rank, Device device) {
   return Tensor::from<int32_t>(chunks, {o.experts}, device, Category::communication);
 }
 
-// Throws if an id names no expert.
+// Throws if an element is neither the id of an expert nor -1.
 void check_ids(const Tensor& known, const Ordering& o) {
   if (o.senders) return check_gathered_ids(known, o.experts, *o.senders);
   const int32_t* id = known.data<int32_t>();
@@ -34,10 +34,10 @@ void check_ids(const Tensor& known, const Ordering& o) {
             ", expected at least -1 and less than ", o.experts);
 }
 
-// Sorted slots of several ranks, on the device of their ids.
+// The sorted slots of several ranks, on the device of their ids.
 struct SortedSlots {
-  std::vector<Tensor> tokens;  // [T K] i64, by rank: token of each row; -1 after the kept rows
-  std::vector<Tensor> rows;    // [T, K] i64, by rank: row of each slot
+  std::vector<Tensor> tokens;  // one [T K] i64 for each rank: token of each row; -1 after the kept rows
+  std::vector<Tensor> rows;    // one [T, K] i64 for each rank: row of each slot
   Tensor offsets;  // [ranks, chunks E + 2] i64: offsets of the rows of each chunk and expert, then of ids that name no
                    // expert
 };
@@ -60,7 +60,7 @@ SortedSlots sort_slots(const Tensor& ids, const Ordering& o, std::span<const int
   return sorted;
 }
 
-// Returns the order of one rank, from its sorted slots.
+// Returns the order of one rank, given its sorted slots.
 SlotOrder order_of(const Tensor& tokens, const Tensor& rows, std::span<const int64_t> offsets, const Ordering& o) {
   const int64_t groups = o.chunking.chunks * o.experts, local = o.experts / o.ranks;
   SlotOrder order;

@@ -17,8 +17,8 @@ using base::Axis;
 inline constexpr int axis_count = 7;
 std::string_view name_of(Axis axis);
 
-/// Error for sizes or an order that do not fit the ranks. `key` is the recipe key that must change; the message is "key
-/// (value) reason".
+/// Error for sizes or an order that are illegal for the number of ranks. `key` is the recipe key that must be changed.
+/// The message is "key (value) reason".
 class IllegalLayout : public base::Error {
  public:
   IllegalLayout(std::string key, const std::string& value, std::string reason)
@@ -32,22 +32,22 @@ class IllegalLayout : public base::Error {
   std::string key_, reason_;
 };
 
-/// Order in which axes vary over the ranks, the fastest first: a permutation of tp, cp, ep, dp and pp. Megatron-Core
-/// has the same notation (`--order`).
+/// Order in which the axes vary over the ranks, fastest first: a permutation of tp, cp, ep, dp and pp. The notation is
+/// that of Megatron-Core (`--order`).
 class AxisOrder {
  public:
   using Axes = std::array<Axis, 5>;
-  /// Order of missing axes in suggestions. It is also Megatron-Core's default.
+  /// Order in which missing axes are suggested. It is also the default of Megatron-Core.
   static constexpr Axes usual{Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::pp};
 
-  /// Reads a text such as "tp-cp-ep-dp-pp". Throws IllegalLayout with the key parallel.order and the nearest legal
-  /// order if an axis is unknown, repeated or missing.
+  /// Reads a text such as "tp-cp-ep-dp-pp". If an axis is unknown, repeated or missing, throws IllegalLayout with the
+  /// key parallel.order and the nearest legal order.
   explicit AxisOrder(std::string_view text);
 
   const Axes& axes() const { return axes_; }
-  /// Returns the place of `axis`, which must be tp, cp, ep, dp or pp.
+  /// Returns the index of `axis` (tp, cp, ep, dp or pp) in this order.
   size_t place_of(Axis axis) const;
-  /// Returns this order with `axis` moved to `place`.
+  /// Returns this order with `axis` moved to index `place`.
   AxisOrder with(Axis axis, size_t place) const;
   std::string to_string() const;
 

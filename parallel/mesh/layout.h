@@ -1,4 +1,4 @@
-// Positions of ranks on the mesh: pure arithmetic, the same on every rank.
+// Positions of ranks on the mesh. Contains only arithmetic, with the same results on every rank.
 #pragma once
 
 #include <array>
@@ -17,9 +17,10 @@ namespace hexad::mesh {
 using base::MeshView;
 using base::Placement;
 
-/// Placement of expert parallelism when contexts are cut (MoNTA, section IV). horizontal places it along data
-/// parallelism, orthogonal to cp; vertical places it along cp first. automatic: vertical if cp >= ep or if horizontal
-/// is not possible.
+/// Placement of expert parallelism if cp > 1 (MoNTA, section IV).
+/// horizontal: ep extends along data parallelism, orthogonal to cp.
+/// vertical: ep extends first along cp.
+/// automatic: vertical if cp >= ep or if horizontal is impossible, otherwise horizontal.
 enum class Expansion : uint8_t { automatic, horizontal, vertical };
 
 constexpr auto enum_names(Expansion) {
@@ -30,16 +31,16 @@ constexpr auto enum_names(Expansion) {
 /// Sizes of the axes in a recipe, and their order.
 struct Sizes {
   int pp = 1;
-  int dp = 0;  // 0: follows from the number of ranks
+  int dp = 0;  // 0: computed from the number of ranks
   int cp = 1;
   int tp = 1;
   int ep = 1;
   int etp = 0;  // 0: equal to tp
   Expansion expansion = Expansion::automatic;
-  std::string order{};  // an AxisOrder's text; empty: `expansion` decides
+  std::string order{};  // text of an AxisOrder; empty: the expansion determines the order
 };
 
-/// A rank's coordinates in the view of dense layers, and in that of experts.
+/// Coordinates of a rank in the view of dense layers, and in the view of experts.
 struct DensePlace {
   int pp = 0, dp = 0, cp = 0, tp = 0;
 };
@@ -47,74 +48,77 @@ struct ExpertPlace {
   int pp = 0, edp = 0, ep = 0, etp = 0;
 };
 
-/// Two views of the ranks. Dense layers see pp x dp x cp x tp; experts see pp x edp x ep x etp. Within a stage, tp cp
+/// Two views of the ranks. Dense layers use pp x dp x cp x tp; experts use pp x edp x ep x etp. Within a stage, tp cp
 /// dp = etp ep edp.
 ///
-/// Without an order: with dp = inner x outer, rank = t + tp (i + inner (c + cp (p + pp o))), and a dp coordinate is i +
-/// inner o. Horizontal expansion has inner tp = etp ep; vertical has inner = 1. In the list of a stage's ranks etp
-/// varies fastest, then ep, then edp.
+/// Without an order: dp = inner x outer, rank = t + tp (i + inner (c + cp (p + pp o))), and a dp coordinate is i +
+/// inner o. With the horizontal expansion, inner tp = etp ep; with the vertical one, inner = 1. Among the ranks of a
+/// stage, etp varies fastest, then ep, then edp.
 ///
-/// With an order, as in Megatron-Core: the rank is the mixed-radix number over the axes of a view in that order. Dense
-/// layers have no ep. Experts have no cp, and etp and edp take the places of tp and dp. Both views must give a rank the
-/// same stage.
+/// With an order, as in Megatron-Core: the rank is the mixed-radix number of its coordinates along the axes of a view,
+/// in that order. Dense layers have no ep. Experts have no cp, and their etp and edp are at the positions of tp and dp.
+/// A rank must have the same stage in both views.
 ///
 /// Every function takes time linear in the number of ranks that it returns.
 class Layout {
  public:
-  /// Throws IllegalLayout if `sizes` do not fit `world` ranks. The error shows the arithmetic and the nearest legal
-  /// values.
+  /// Throws IllegalLayout if `sizes` are illegal for `world` ranks. The error contains the arithmetic and the nearest
+  /// legal values.
   Layout(const Sizes& sizes, int world);
 
   int world() const { return world_; }
   int size(Axis axis) const { return sizes_[base::ordinal(axis)]; }
-  /// Returns the resolved expansion, or automatic if an order places the axes.
+  /// Returns the expansion after `automatic` has been resolved; automatic if an order is given.
   Expansion expansion() const { return expansion_; }
-  /// Returns the order's text; empty if the expansion places the axes.
+  /// Returns the text of the order; empty if there is none.
   const std::string& order() const { return order_; }
 
   int coordinate(Axis axis, int rank) const;
-  /// Return the rank at a place, the inverse of coordinate().
+  /// Return the rank with these coordinates. This is the inverse of coordinate().
   int rank_at(const DensePlace& place) const;
   int rank_at(const ExpertPlace& place) const;
 
-  /// Returns the ranks that differ from `rank` only in this axis (within the axis's view), in its order, including
-  /// `rank`.
+  /// Returns the ranks, including `rank`, that differ from `rank` only in their coordinate along `axis` (in its view),
+  /// ordered by this coordinate.
   std::vector<int> members(Axis axis, int rank) const;
-  /// Returns the ranks that work on the same micro-batch at the same stage: tp x cp, ordered by t + tp c.
+  /// Returns the tp x cp ranks that work on the same micro-batch in the same stage, ordered by t + tp c.
   std::vector<int> token_sharers(int rank) const;
-  /// Returns the ranks that hold the experts of a layer, including `rank`: ep x etp, ordered by j + etp p.
+  /// Returns the ep x etp ranks, including `rank`, that have the experts of a layer, ordered by j + etp p.
   std::vector<int> expert_sharers(int rank) const;
-  /// Returns the ranks over which the gradient of `rank`'s piece is summed, in ascending order: dense over dp x cp,
-  /// experts over edp. Axes along which the placement declares the gradient partial are added.
+  /// Returns the ranks over which the gradient of `rank`'s piece is summed, in ascending order. They vary along dp and
+  /// cp for dense layers, along edp for experts, and along the axes for which the placement declares the gradient
+  /// partial.
   std::vector<int> reducers(const Placement& placement, int rank) const;
-  /// Returns the ranks of the stage that hold the same piece, in ascending order, whether or not they sum its gradient.
-  /// For a tied piece, includes the second stage that holds it.
+  /// Returns the ranks of the stage that have the same piece, in ascending order, whether or not they sum its gradient.
+  /// For a tied piece, the ranks of the other stage that has it are included.
   std::vector<int> holders(const Placement& placement, int rank) const;
-  /// Returns the lowest of reducers().
+  /// Returns the lowest rank of reducers().
   int first_reducer(const Placement& placement, int rank) const;
-  /// True if `rank` is the holder of this piece that counts it in norms and writes it into checkpoints.
+  /// True if `rank` is the holder that counts this piece in norms and writes it to checkpoints.
   bool first_holder(const Placement& placement, int rank) const;
-  /// True if every etp group lies inside one tp group, whose ranks hold the same tokens.
+  /// True if every etp group is part of a tp group, whose ranks have the same tokens.
   bool etp_inside_tp() const;
-  /// Returns "pp 1 x dp 2 x cp 1 x tp 2 | pp 1 x edp 1 x ep 2 x etp 2 (horizontal)", or "(order tp-cp-ep-dp-pp)".
+  /// Returns a text like "pp 1 x dp 2 x cp 1 x tp 2 | pp 1 x edp 1 x ep 2 x etp 2 (horizontal)". If there is an order,
+  /// the text ends in "(order tp-cp-ep-dp-pp)".
   std::string to_string() const;
 
  private:
-  // A stage, and the number of a rank within it. Within a stage both views are mixed-radix numbers without pp.
+  // A stage, and the index of a rank within it, its place. Within a stage, both views are mixed-radix numbers without
+  // pp.
   struct Position {
     int stage, place;
   };
-  // Places step * k for k in [first, first + count).
+  // The places step * k for k in [first, first + count).
   struct Run {
     int step, first, count;
   };
-  // Ranks of some stages. Their places are the sums of one place of every run. Runs are sorted, the longest steps
-  // first.
+  // Ranks of some stages. The place of each is a sum of one place from each run. The runs are sorted by descending
+  // step.
   struct Sharers {
     std::vector<int> stages;
     std::array<Run, 4> runs;
   };
-  enum class Copies : uint8_t { partial, all };  // along the tensor axis: only partial gradients, or all copies
+  enum class Copies : uint8_t { partial, all };  // along the tensor axis: copies with partial gradients, or all
 
   void place_by_expansion();
   void place_by_order(const AxisOrder& order);
@@ -123,7 +127,7 @@ class Layout {
   Position position(int rank) const;
   int rank_of(Position at) const;
   int coordinate(Axis axis, Position at) const;
-  /// Returns the addend that a coordinate along `axis` (any axis but pp) contributes to the number of a place.
+  /// Returns the contribution of a coordinate along `axis` (any axis except pp) to the place.
   int part(Axis axis, int coordinate) const;
   Sharers sharers(const Placement& placement, int rank, Copies copies) const;
   Run same_pieces(const Placement& placement, Axis tensor, int mine, Copies copies) const;
@@ -136,14 +140,14 @@ class Layout {
   std::array<int, axis_count> sizes_{};
   Expansion expansion_;
   std::string order_;
-  // Distance of neighbours along an axis, in places; for pp, in ranks. A dp coordinate is i + inner o.
+  // Distance between adjacent coordinates along an axis, in places; for pp, in ranks. A dp coordinate is i + inner o.
   std::array<int, axis_count> strides_{};
-  int inner_ = 1;         // factor `inner` of dp
-  int outer_stride_ = 1;  // distance of neighbours along o
+  int inner_ = 1;         // the factor `inner` of dp
+  int outer_stride_ = 1;  // distance between adjacent values of o
 };
 
-/// Calls f(ranks) once for every group, in the order of the groups' lowest ranks. `group_of(rank)` returns the ranks of
-/// the group of a rank, and every rank is in one group.
+/// Calls f(ranks) once for each group, in the order of their lowest ranks. group_of(rank) must return the ranks of the
+/// group of `rank`. Every rank must be in exactly one group.
 template <class GroupOf, class F>
 void for_each_group(int world, const GroupOf& group_of, const F& f) {
   std::vector<bool> seen(static_cast<size_t>(world), false);

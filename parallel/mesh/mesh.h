@@ -1,4 +1,4 @@
-// Groups of ranks by mesh axis, in the two views of parallel/mesh/layout.h.
+// Groups of ranks along the axes of the mesh, in the two views of parallel/mesh/layout.h.
 #pragma once
 
 #include <array>
@@ -13,34 +13,35 @@ namespace hexad::mesh {
 
 using comm::ProcessGroup;
 
-/// Parameters held by more ranks than the axes imply. Their gradients need separate groups.
+/// Parameters that more ranks have than the axes imply. Their gradients need additional groups.
 struct SharedPieces {
-  int tensor_pieces = 0;  // number of pieces along tp that several ranks hold (fewer key/value heads than tp); 0: none
-  bool first_and_last = false;  // a piece that both the first and the last stage hold (a tied embedding)
+  int tensor_pieces = 0;  // number of pieces along tp if several ranks have the same piece (fewer key/value heads than
+                          // tp); otherwise 0
+  bool first_and_last = false;  // true if the first and the last stage have the same piece (a tied embedding)
 };
 
 class Mesh {
  public:
-  /// Makes the groups. Collective over `world`, which outlives the mesh. Throws Error(usage) like Layout, on all ranks.
+  /// Makes the groups. Collective over `world`, which must outlive the mesh. Throws Error(usage) like Layout, on all
+  /// ranks.
   Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& shared = {});
 
   const ProcessGroup& world() const { return world_; }
   const Layout& layout() const { return layout_; }
-  /// Returns this rank's group along `axis`, ranked by coordinate. The group has one rank if the axis has size one.
+  /// Returns this rank's group along `axis`, ordered by coordinate. If the axis has size one, the group has one rank.
   const ProcessGroup& operator[](Axis axis) const { return *axes_[base::ordinal(axis)]; }
-  /// Returns the tp x cp ranks that share this rank's micro-batches, ranked t + tp c.
+  /// Returns the tp x cp ranks that share the micro-batches of this rank, ordered by t + tp c.
   const ProcessGroup& tokens() const { return *tokens_; }
-  /// Returns the ep x etp ranks that hold the experts of a layer, ranked etp p + j.
+  /// Returns the ep x etp ranks that have the experts of a layer, ordered by etp p + j.
   const ProcessGroup& experts() const { return *experts_; }
-  /// Return the two levels of the ep group, and of experts(). Null if the group is on one node, if its nodes have one
-  /// rank each, or if its nodes have different numbers of ranks. Both functions return the same object if the two
-  /// groups have the same ranks.
+  /// Return the two levels of the ep group and of experts(). Null if the group is on one node, or if its nodes have one
+  /// rank each or different numbers of ranks. Both return the same object if the two groups have the same ranks.
   const comm::NodeGroups* ep_nodes() const { return ep_nodes_.get(); }
   const comm::NodeGroups* experts_nodes() const {
     return size(Axis::etp) == 1 ? ep_nodes_.get() : experts_nodes_.get();
   }
-  /// Returns the ranks over which a parameter's gradient is summed, in the order of their numbers. Placements with the
-  /// same ranks share one group.
+  /// Returns the ranks over which the gradient of a parameter with this placement is summed, in ascending order.
+  /// Placements with the same ranks share a group.
   const ProcessGroup& reducers(const Placement& placement) const;
   int size(Axis axis) const { return layout_.size(axis); }
   int coordinate(Axis axis) const { return layout_.coordinate(axis, world_.rank()); }

@@ -1,4 +1,5 @@
-// Dependencies of actions, and the messages between ranks. All follow from the schedule, so every rank can derive them.
+// Dependencies between actions, and messages between ranks. All of them follow from the schedule, so every rank can
+// derive them.
 #pragma once
 
 #include <compare>
@@ -8,22 +9,22 @@
 
 namespace hexad::pp {
 
-/// A tensor between two virtual stages, named by its destination: the input of a forward, or the gradient of the
-/// output that a backward needs.
+/// A tensor that one virtual stage sends to another, identified by its destination: the input of a forward, or the
+/// gradient of the output for a backward.
 struct Message {
   bool forward;
-  int stage;  // virtual stage that needs it
+  int stage;  // virtual stage that needs the tensor
   int micro;
   auto operator<=>(const Message&) const = default;
 };
 
-/// Returns the message that `action` of `rank` needs from another virtual stage; none at the ends of the model and for
-/// weight gradients.
+/// Returns the message that `action` of `rank` needs from another virtual stage; nullopt at the ends of the model and
+/// for weight gradients.
 std::optional<Message> needed(const StageMap& stages, int rank, const Action& action);
-/// Returns the message that the action makes for another virtual stage, if any.
+/// Returns the message that `action` of `rank` produces for another virtual stage; nullopt if there is none.
 std::optional<Message> made(const StageMap& stages, int rank, const Action& action);
 
-/// Return the ranks that make and need a message.
+/// Return the rank that sends a message, and the rank that receives it.
 int sender(const StageMap& stages, const Message& message);
 int receiver(const StageMap& stages, const Message& message);
 

@@ -1,4 +1,4 @@
-// Huang et al. 2019, "GPipe": all forwards, then all backwards. Keeps the activations of every micro-batch.
+// GPipe (Huang et al. 2019): all forwards, then all backwards. A rank keeps the activations of every micro-batch.
 #include "parallel/pp/program.h"
 
 namespace hexad::pp {

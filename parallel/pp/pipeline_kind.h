@@ -12,9 +12,10 @@
 
 namespace hexad::pp {
 
-/// Kind of pipeline schedule. gpipe: Huang et al. 2019. one_f_one_b: Narayanan et al. 2019. interleaved: Narayanan et
-/// al. 2021. zb_h1, zb_v: Qi et al. 2023, weight gradients fill the bubble; zb_v has two virtual stages per rank in a
-/// V. dualpipe_v: DeepSeek 2025, a V whose steady state pairs a forward with a backward.
+/// Kind of pipeline schedule.
+/// gpipe: Huang et al. 2019. one_f_one_b: Narayanan et al. 2019. interleaved: Narayanan et al. 2021.
+/// zb_h1, zb_v: Qi et al. 2023; weight gradients fill the bubble. zb_v has two virtual stages per rank, in a V.
+/// dualpipe_v: DeepSeek 2025; a V whose steady state merges a forward with a backward.
 enum class PipelineKind : uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_v, dualpipe_v };
 constexpr auto enum_names(PipelineKind) {
   return std::to_array<std::pair<PipelineKind, std::string_view>>({{PipelineKind::gpipe, "gpipe"},
@@ -26,13 +27,14 @@ constexpr auto enum_names(PipelineKind) {
 }
 constexpr std::string_view name_of(PipelineKind kind) { return base::enum_name(kind); }
 
-/// Placement of virtual stages. loop: chunk v of rank p is virtual stage v pp + p. vee: each rank has two chunks,
-/// virtual stages p and 2 pp - 1 - p. The first rank then holds both ends of the model and the last rank its middle.
+/// Assignment of virtual stages to ranks. loop: chunk v of rank p is virtual stage v pp + p. vee: each rank p has two
+/// chunks, virtual stages p and 2 pp - 1 - p. The first rank then has both ends of the model, and the last rank its
+/// middle.
 enum class Placing : uint8_t { loop, vee };
 
-/// Overlap of actions. none: a rank's actions run one after the other. micro_batches: a forward and the backward of an
-/// earlier micro-batch alternate, so that one computes while the other's rows are in flight to experts (DeepSeek-V3,
-/// section 3.2.1).
+/// Overlap of actions. none: the actions of a rank run one after the other. micro_batches: a forward alternates with
+/// the backward of an earlier micro-batch, so that one computes while rows of the other are in flight to experts
+/// (DeepSeek-V3, section 3.2.1).
 enum class Overlap : uint8_t { none, micro_batches };
 constexpr auto enum_names(Overlap) {
   return std::to_array<std::pair<Overlap, std::string_view>>(
@@ -45,7 +47,7 @@ struct PipelineConfig {
   std::vector<int64_t> split;
   Overlap overlap = Overlap::none;
 
-  /// Returns the number of virtual stages per rank.
+  /// Returns the number of virtual stages of a rank.
   int chunks_a_rank() const {
     switch (kind) {
       case PipelineKind::interleaved:
@@ -57,7 +59,8 @@ struct PipelineConfig {
         return 1;
     }
   }
-  /// True if the kind has pairs of a forward and a backward that a rank can merge without making other ranks wait.
+  /// True if a schedule of this kind has pairs of a forward and a backward that a rank can merge without delaying other
+  /// ranks.
   bool has_pairs() const { return kind == PipelineKind::one_f_one_b || kind == PipelineKind::dualpipe_v; }
   Placing placing() const {
     return kind == PipelineKind::zb_v || kind == PipelineKind::dualpipe_v ? Placing::vee : Placing::loop;

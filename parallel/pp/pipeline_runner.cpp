@@ -16,7 +16,7 @@ using device::Device;
 using device::Event;
 using device::Stream;
 
-// Returns the name of an action's span, without its micro-batch.
+// Returns the name of an action's span, without the number of the micro-batch.
 std::string_view span_name(Action::Kind kind) {
   switch (kind) {
     case Action::Kind::forward:
@@ -30,7 +30,7 @@ std::string_view span_name(Action::Kind kind) {
   return "";
 }
 
-// Returns the routes between neighbouring stages, in both directions.
+// Returns the routes between adjacent stages, in both directions.
 std::vector<comm::Route> routes(const StageMap& stages) {
   std::vector<comm::Route> all;
   for (int stage = 0; stage < stages.last(); ++stage) {
@@ -105,10 +105,10 @@ class Runner {
     if (const auto message = made(schedule_.stages, pp_.rank(), action)) give(*message, out);
   }
 
-  // Begins with the backward, as in DualPipe. The forward's rows then travel to the experts during the backward of the
-  // experts and their weight gradients, the longest computation between two yields. The forward's result is sent when
-  // the forward ends, the backward's result when both have ended. A peer that gets both receives them in this order.
-  // Neither is freed before the pair ends.
+  // Starts with the backward, as in DualPipe. The rows of the forward are then in flight to the experts during the
+  // longest computation between two yields: the backward of the experts and their weight gradients. The result of the
+  // forward is sent when the forward ends, and the result of the backward when both have ended. A peer that receives
+  // both receives them in this order. Neither is freed before the pair ends.
   void act_as_fibers(const Action& forward, Tensor x, const Action& backward, Tensor dy) {
     Tensor y, dx;
     fibers_->run([&] { dx = compute(backward, std::exchange(dy, {})); },
@@ -161,8 +161,8 @@ class Runner {
   Stream& stream_;
   device::SpanLog& spans_;
   Transfers transfers_;
-  std::map<Message, Arrival> here_;  // messages that have arrived, are expected, or were made on this rank
-  std::map<Message, Tensor> kept_;   // sent tensors whose memory may not be reused yet
+  std::map<Message, Arrival> here_;  // messages that have arrived, are expected, or were produced on this rank
+  std::map<Message, Tensor> kept_;   // tensors that have been sent but whose memory must not be reused yet
   std::vector<Event> sends_;
 };
 

@@ -1,4 +1,4 @@
-// Runs one rank's part of any schedule.
+// Runs one rank's actions of a schedule.
 #pragma once
 
 #include "framework/autograd/tape.h"
@@ -14,9 +14,9 @@ using base::Shape;
 using tensor::Tensor;
 
 /// Computation of a rank's chunks. All tensors between virtual stages are contiguous and have the shape and dtype of
-/// boundary(micro). They may be in flight to another rank when a call returns, so nothing may overwrite them. The
-/// stages may drop them. run() frees an input when its action ends. It frees a result that it sends when its action
-/// ends, or once the peer has posted the receive (transfers.h).
+/// boundary(micro). They may still be in flight to another rank when a call returns, so they must not be overwritten;
+/// the stages may drop their handles. run() frees an input when its action ends. It frees a result that it sends when
+/// its action ends, or after the peer has posted the receive (transfers.h).
 class StageWork {
  public:
   struct Boundary {
@@ -26,27 +26,29 @@ class StageWork {
 
   virtual ~StageWork() = default;
   virtual Boundary boundary(int micro) const = 0;
-  /// Returns the output of a chunk. `input` is undefined in the first virtual stage; the result is ignored in the last.
+  /// Returns the output of a chunk. `input` is undefined in the first virtual stage, and the result is ignored in the
+  /// last one.
   virtual Tensor forward(int chunk, int micro, const Tensor& input) = 0;
-  /// Returns the gradient of the forward's input. Unless `weights` is delayed, also computes the gradients of the
-  /// weights. `doutput` is undefined in the last virtual stage; the result is ignored in the first.
+  /// Returns the gradient of the forward's input. Also computes the gradients of the weights, unless `weights` says
+  /// that they are delayed. `doutput` is undefined in the last virtual stage, and the result is ignored in the first
+  /// one.
   virtual Tensor backward(int chunk, int micro, const Tensor& doutput, Replay::Weights weights) = 0;
-  /// Computes the gradients of the weights that a backward delayed.
+  /// Computes the gradients of the weights that an earlier backward has delayed.
   virtual void weights(int chunk, int micro) = 0;
 };
 
-/// Connects the ranks of neighbouring stages for messages in both directions. Otherwise the first run() does so.
+/// Connects the ranks of adjacent stages for messages in both directions. Without this call, the first run() does so.
 /// Collective. Throws Error(resource) like ProcessGroup::connect().
 void connect(const comm::ProcessGroup& pp, const StageMap& stages, device::Device device);
 
-/// Runs the actions of rank pp.rank(). All ranks of `pp` must have the same schedule. If check() rejects the schedule,
-/// every rank throws std::logic_error before anything is computed or sent. Receives are posted in the order in which
-/// the peer sends, one action ahead of need; sends do not block the rank. Between two chunks of one rank the tensor
-/// itself is passed on. Later work of the compute lane runs after everything that this rank sent has left. The calling
-/// thread waits for that only if host threads send.
+/// Runs the actions of rank pp.rank(). All ranks of `pp` must pass the same schedule. If check() rejects it, every rank
+/// throws std::logic_error before anything is computed or sent. Receives are posted in the order in which the peer
+/// sends, one action before they are needed. Sends do not block the rank. Between two chunks on the same rank, the
+/// tensor itself is passed on. Later work on the compute lane runs after everything that this rank sends has left; the
+/// calling thread waits for this only if host threads send.
 ///
-/// `fibers` (may be null): the two actions of a merged pair alternate. A pair begins when both inputs have arrived. All
-/// other actions, and without fibers all actions, run one after the other.
+/// If `fibers` is not null, the two actions of a merged pair alternate, and a pair begins when both inputs have
+/// arrived. All other actions, and without fibers all actions, run one after the other.
 void run(const Schedule& schedule, const comm::ProcessGroup& pp, StageWork& work, device::Device device,
          schedule::Fibers* fibers = nullptr);
 

@@ -30,7 +30,7 @@ double duration(const StageTimes& t, const Action& action) {
   base::fail_invariant(cat("[pp] action kind ", static_cast<int>(action.kind)));
 }
 
-// The schedule as jobs of the simulator: one queue per rank, and one per link that carries messages.
+// The schedule as jobs for the simulator, with one queue for each rank and one for each link that carries messages.
 class Jobs {
  public:
   Jobs(const Schedule& schedule, std::span<const StageTimes> times, const PriceOptions& options)
@@ -62,7 +62,7 @@ class Jobs {
   }
 
  private:
-  // Actions that begin together.
+  // Actions that begin together: one action, or a merged pair.
   struct Piece {
     int rank, job;
     std::span<const Action> actions;
@@ -83,8 +83,8 @@ class Jobs {
     }
   }
 
-  // Records the job that delivers an action's result to another stage: the action itself or, for another rank, its
-  // transfer.
+  // Records the job that delivers the result of an action to another stage. This is the job of the action itself or, if
+  // the stage is on another rank, its transfer.
   void send(int rank, int job, const Action& action) {
     const auto message = made(schedule_.stages, rank, action);
     if (!message) return;
@@ -104,7 +104,7 @@ class Jobs {
     const auto wait = [&](const auto& jobs, const auto& key) {
       const auto it = jobs.find(key);
       require(it != jobs.end(), "[pp] the schedule never ends: rank ", piece.rank, " waits at ", to_string(action));
-      after.push_back(it->second);  // may be the job's own result: then the job never begins
+      after.push_back(it->second);  // may be this job itself, which then never begins
     };
     if (const auto message = needed(schedule_.stages, piece.rank, action)) wait(arrivals_, *message);
     if (!action.is_forward()) wait(forwards_, std::pair(stage(piece.rank, action), action.micro));

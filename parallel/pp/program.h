@@ -1,4 +1,4 @@
-// Helpers to write the list of one rank, and the pipeline schedules, each in its own source file.
+// Construction of the action list of one rank, and the functions that make the lists of each kind of schedule.
 #pragma once
 
 #include <deque>
@@ -9,7 +9,8 @@
 
 namespace hexad::pp {
 
-/// Appends actions. The micro-batches of a chunk are in order, so the chunk identifies the micro-batch.
+/// List of actions that is built by appending. In each chunk, micro-batches are in order, so the chunk determines the
+/// micro-batch.
 class Program {
  public:
   void forward(int chunk = 0) { actions_.push_back({Kind::forward, chunk, forwards_[chunk]++}); }
@@ -24,12 +25,12 @@ class Program {
     actions_.push_back({Kind::backward_input, chunk, backwards_[chunk]++});
     left_.push_back(actions_.back());
   }
-  /// Append the oldest pending weight gradients, of all chunks or of `chunk`.
+  /// Append the oldest delayed weight gradients, of any chunk or of chunk `chunk`.
   void weights();
   void weights(int chunk);
   int weights_left() const { return static_cast<int>(left_.size()); }
 
-  /// Returns the list without the micro-batches from `micro_batches` on. The result is a legal schedule, too.
+  /// Returns the list without micro-batches `micro_batches` and later. The result is also a legal list.
   std::vector<Action> without_micro_batches_from(int micro_batches) const;
 
  private:
@@ -37,7 +38,7 @@ class Program {
   void weights(std::deque<Action>::iterator which);
 
   std::vector<Action> actions_;
-  std::map<int, int> forwards_, backwards_;  // by chunk: the next micro-batch
+  std::map<int, int> forwards_, backwards_;  // number of the next micro-batch in each chunk
   std::deque<Action> left_;
 };
 
@@ -46,7 +47,7 @@ void repeat(int times, F&& f) {
   for (int i = 0; i < times; ++i) f();
 }
 
-/// Numbers on which a rank's list depends.
+/// Position of a rank in the pipeline, and the sizes of the schedule, which together determine the rank's list.
 struct Position {
   int rank, ranks, chunks, micro_batches;
   int after() const { return ranks - 1 - rank; }  // number of ranks after this rank

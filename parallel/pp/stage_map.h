@@ -1,12 +1,12 @@
-// Virtual stages and the ranks that hold them. Only arithmetic.
+// Virtual stages, and the ranks to which they are assigned. Contains only arithmetic.
 #pragma once
 
 #include "parallel/pp/pipeline_kind.h"
 
 namespace hexad::pp {
 
-/// Map of virtual stages. A model is cut into ranks x chunks virtual stages, numbered in the order in which a
-/// micro-batch visits them.
+/// Map of virtual stages to ranks. A model is divided into ranks x chunks virtual stages, numbered in the order in
+/// which a micro-batch passes through them.
 struct StageMap {
   int ranks = 1;
   int chunks = 1;
@@ -19,7 +19,7 @@ struct StageMap {
 
   int stages() const { return ranks * chunks; }
   int last() const { return stages() - 1; }
-  /// Returns the virtual stage that is chunk `chunk` of `rank`.
+  /// Returns the virtual stage of chunk `chunk` on rank `rank`.
   int stage(int rank, int chunk) const {
     const bool back = placing == Placing::vee && chunk == 1;
     return back ? last() - rank : chunk * ranks + rank;
@@ -30,7 +30,7 @@ struct StageMap {
   }
 };
 
-/// Returns the stage map of `ranks` pipeline ranks.
+/// Returns the stage map for `ranks` pipeline ranks.
 inline StageMap stage_map(const PipelineConfig& config, int ranks) {
   return {ranks, config.chunks_a_rank(), config.placing()};
 }

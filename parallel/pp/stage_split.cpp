@@ -16,7 +16,7 @@ using base::fail;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// Costs of runs of layers as virtual stages.
+// Costs of virtual stages that consist of consecutive layers.
 class StageCosts {
  public:
   StageCosts(const ModelCosts& costs, int stages) : costs_(costs), stages_(stages), before_(costs.layers.size() + 1) {
@@ -32,11 +32,11 @@ class StageCosts {
  private:
   const ModelCosts& costs_;
   int stages_;
-  std::vector<double> before_;  // sum of the previous layers
+  std::vector<double> before_;  // sum of the costs of all layers before each layer
 };
 
-// Finds the split with the least total. A stage of cost c counts score(c), and `join` combines totals. best[s][l] is
-// the least total of the stages from s on, which hold the layers from l on.
+// Computes the totals of the cheapest splits. score(c) is the contribution of a stage of cost c, and `join` combines
+// contributions. best[s][l] is the lowest total for stages s and later if they have layers l and later.
 template <class Score, class Join>
 std::vector<std::vector<double>> best_totals(const StageCosts& cost, Score score, Join join) {
   const size_t stages = cost.stages(), layers = cost.layers();
@@ -60,7 +60,7 @@ std::string stages_text(const StageMap& stages) {
              " a rank = ", stages.stages(), stages.stages() == 1 ? " virtual stage" : " virtual stages");
 }
 
-// Throws unless `split` is a legal split of `layers` layers.
+// Throws Error(usage) unless `split` is a legal split of `layers` layers.
 void check_split(const StageMap& stages, const std::vector<int64_t>& split, int64_t layers) {
   if (static_cast<int>(split.size()) != stages.stages())
     fail(ExitCode::usage, "schedule.pipeline.split has ", split.size(), split.size() == 1 ? " number" : " numbers",

@@ -1,4 +1,4 @@
-// Assigns layers to virtual stages.
+// Assignment of layers to virtual stages.
 #pragma once
 
 #include <span>
@@ -8,23 +8,23 @@
 
 namespace hexad::pp {
 
-/// Costs of a micro-batch in each part of the model, in seconds, FLOPs or any other unit.
+/// Costs of a micro-batch in the parts of the model, in seconds, FLOPs or any other unit.
 struct ModelCosts {
   std::vector<double> layers;
-  double embedding = 0;  // work of the first virtual stage in addition to its layers
-  double head = 0;       // additional work of the last virtual stage: final norm, logits, loss
+  double embedding = 0;  // additional cost of the first virtual stage
+  double head = 0;       // additional cost of the last virtual stage: final norm, logits, loss
 };
 
-/// Returns the number of layers of each virtual stage, in the model's order, at least one each. Minimises the cost of
-/// the most expensive stage; embedding and head count in their stages. Of several such splits, returns the split with
-/// the least sum of squares, so that the other stages are even too. If several have the same sum, returns the split
-/// with the most layers in the first stages. Needs at least `stages` layers.
+/// Returns the number of layers of each virtual stage, in the order of the model, at least one each. Minimises the cost
+/// of the most expensive stage, including embedding and head. Among such splits, minimises the sum of squares, so that
+/// the other stages are balanced too. Among those, prefers more layers in the first stages. There must be at least
+/// `stages` layers.
 std::vector<int64_t> balanced_split(const ModelCosts& costs, int stages);
 
 class StageSplit {
  public:
-  /// Uses `split`, the layers of each virtual stage; if empty, balanced_split(costs). Throws Error(usage), with the
-  /// arithmetic and the legal values, if `split` does not fit the model and the map.
+  /// Uses `split`, the number of layers of each virtual stage, or balanced_split(costs) if it is empty. If `split` is
+  /// illegal for the model and the map, throws Error(usage) with the arithmetic and the legal values.
   StageSplit(const StageMap& stages, const std::vector<int64_t>& split, const ModelCosts& costs);
 
   struct Layers {
@@ -36,9 +36,9 @@ class StageSplit {
   bool has_embedding(int rank, int chunk) const { return stages_.stage(rank, chunk) == 0; }
   bool has_head(int rank, int chunk) const { return stages_.stage(rank, chunk) == stages_.last(); }
   const StageMap& stages() const { return stages_; }
-  /// Returns the number of layers by virtual stage.
+  /// Returns the number of layers of each virtual stage.
   const std::vector<int64_t>& counts() const { return counts_; }
-  /// Returns "[3, 2, 2, 1]".
+  /// Returns a text like "[3, 2, 2, 1]".
   std::string to_string() const;
 
  private:

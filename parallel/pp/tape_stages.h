@@ -1,4 +1,4 @@
-// Stages that are functions on a tape. Keeps a tape, and its replay, for every micro-batch in flight.
+// Stages that are functions on a tape. There is a tape, and its replay, for each micro-batch in flight.
 #pragma once
 
 #include <functional>
@@ -16,15 +16,15 @@ using autograd::Value;
 class TapeStages final : public StageWork {
  public:
   struct Output {
-    Value activation;                 // for the next virtual stage; ignored in the last
-    std::vector<Replay::Root> roots;  // losses of this stage, each with its gradient
+    Value activation;                 // passed to the next virtual stage; ignored in the last one
+    std::vector<Replay::Root> roots;  // losses of this stage, with their gradients
   };
   struct Functions {
     std::function<std::unique_ptr<Tape>()> tape;
     /// Runs the forward of a chunk. `input` has no data in the first virtual stage.
     std::function<Output(Tape&, int chunk, int micro, const Value& input)> forward;
-    /// Called after each tape's contribution to a parameter; may be empty. `last` is true if no chunk or micro-batch
-    /// contributes to it again in this step. Two chunks may use a tied weight.
+    /// Called when a tape has made its contribution to a parameter; may be empty. `last` is true if no other chunk or
+    /// micro-batch will contribute in this step. A tied weight may be used by two chunks.
     std::function<void(Parameter&, bool last)> contributed;
   };
 
@@ -36,8 +36,8 @@ class TapeStages final : public StageWork {
   void weights(int chunk, int micro) override;
 
  private:
-  // A micro-batch in a chunk, from its forward to its weight gradients. The output's data is not kept: the gradient has
-  // its shape.
+  // A micro-batch in a chunk, from its forward to its weight gradients. The data of the output are not kept, because
+  // its gradient has the same shape.
   struct InFlight {
     std::unique_ptr<Tape> tape;
     Value input;
@@ -45,7 +45,7 @@ class TapeStages final : public StageWork {
     std::vector<Replay::Root> roots;
     std::unique_ptr<Replay> replay;
   };
-  using Key = std::pair<int, int>;  // chunk, micro-batch
+  using Key = std::pair<int, int>;  // (chunk, micro-batch)
   void contributed(Parameter& p);
 
   const StageMap stages_;
@@ -53,7 +53,7 @@ class TapeStages final : public StageWork {
   std::function<Boundary(int)> boundary_;
   Functions functions_;
   std::map<Key, InFlight> in_flight_;
-  std::map<Parameter*, int> pending_uses_;  // tapes that have not contributed yet
+  std::map<Parameter*, int> pending_uses_;  // number of tapes that have not made their contribution yet
   int forwards_left_;
 };
 

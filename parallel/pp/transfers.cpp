@@ -11,12 +11,12 @@ namespace {
 using base::cat;
 using base::require;
 
-// Nodes, some of which wait for others.
+// A graph of nodes, each of which may wait for others.
 class Graph {
  public:
   explicit Graph(size_t nodes) : followers_(nodes), waits_(nodes) {}
   void add(int before, int after) { followers_[before].push_back(after), ++waits_[after]; }
-  // Returns the nodes that do not wait forever, each after those for which it waits.
+  // Returns all nodes that do not wait forever, each after the nodes for which it waits.
   std::vector<int> order() const {
     std::vector<int> waits = waits_, order;
     for (size_t node = 0; node < waits.size(); ++node)
@@ -32,24 +32,25 @@ class Graph {
   std::vector<int> waits_;  // number of nodes for which each node waits
 };
 
-// Actions of a rank that begin together: one, or a merged pair.
+// Actions of a rank that begin together: one action, or a merged pair.
 struct Piece {
   int rank;
-  int begin, end;          // actions
-  std::vector<int> needs;  // messages from other ranks
+  int begin, end;          // range of actions
+  std::vector<int> needs;  // numbers of the messages from other ranks
 };
 
 // A message between two ranks.
 struct Sent {
   Message message;
-  int by;           // piece that makes it
-  int done;         // number of the sender's actions that have ended when it is sent
-  int to;           // rank
-  int before = -1;  // message before it from the same rank to the same rank
-  int posted = -1;  // piece before which the receive is posted
+  int by;           // the piece that produces it
+  int done;         // number of the sender's actions that have ended when the message is sent
+  int to;           // rank that receives it
+  int before = -1;  // the previous message with the same sender and receiver
+  int posted = -1;  // the piece before which the receive is posted
 };
 
-// Pieces and messages of all ranks, and their dependencies on devices. Each rank's entries are adjacent and in order.
+// The pieces and messages of all ranks, and their dependencies on devices. The entries of each rank are adjacent and in
+// order.
 class Devices {
  public:
   Devices(const Schedule& schedule, bool merge) : schedule_(schedule) {
@@ -59,7 +60,7 @@ class Devices {
 
   Transfers free_at_once() const { return {.ranks = posted_, .at_once = true}; }
 
-  // A sent tensor is freed by the first piece that follows all actions of the receiver before its post.
+  // A sent tensor is freed by the first piece that comes after all those actions of the receiver that precede its post.
   Transfers free_once_posted() const {
     Transfers transfers{.ranks = posted_, .at_once = false};
     const std::vector<std::vector<int>> ended = actions_that_end_before(transfers);
@@ -73,7 +74,7 @@ class Devices {
     return transfers;
   }
 
-  // Returns, for each rank that waits forever, its first action that does so; empty if there is none.
+  // Returns, for each rank that waits forever, the first action at which it does so; empty if there is none.
   std::string waiting(const Transfers& transfers) const {
     std::vector<bool> ends(pieces_.size() + sent_.size());
     for (const int node : graph(transfers).order()) ends[node] = true;
@@ -95,7 +96,7 @@ class Devices {
   void add_rank(int rank, bool merge) {
     const std::vector<Action>& actions = schedule_.ranks[rank];
     const int count = static_cast<int>(actions.size());
-    std::map<int, int> last;  // message, by receiver
+    std::map<int, int> last;  // the last message to each receiver
     for (int begin = 0, end = 0; begin < count; begin = end) {
       end = begin + (merge && actions[begin].merged ? 2 : 1);
       for (int i = begin; i < end; ++i) {
@@ -112,8 +113,8 @@ class Devices {
     first_piece_.push_back(static_cast<int>(pieces_.size()));
   }
 
-  // Messages of a pair of ranks match only by order, so a receive is posted after the receives of all earlier messages
-  // of the peer.
+  // Messages between two ranks are matched only by their order. Therefore a receive is posted after the receives of all
+  // earlier messages of the same peer.
   void post_receives(int rank) {
     const std::vector<Action>& actions = schedule_.ranks[rank];
     const int count = static_cast<int>(actions.size());
@@ -138,7 +139,7 @@ class Devices {
     }
   }
 
-  // Returns by piece and rank how many actions of the rank end before the piece begins.
+  // Returns, for each piece and rank, the number of actions of the rank that have ended before the piece begins.
   std::vector<std::vector<int>> actions_that_end_before(const Transfers& transfers) const {
     std::vector<std::vector<int>> ended(pieces_.size(), std::vector<int>(schedule_.stages.ranks));
     for (const int p : graph(transfers).order()) {
@@ -182,7 +183,7 @@ class Devices {
 
   const Schedule& schedule_;
   std::vector<Piece> pieces_;
-  std::vector<int> first_piece_ = {0};  // by rank; the last entry is the number of pieces
+  std::vector<int> first_piece_ = {0};  // first piece of each rank; the last entry is the number of pieces
   std::vector<Sent> sent_;
   std::map<Message, int> number_;
   std::vector<std::vector<Transfers::Before>> posted_;

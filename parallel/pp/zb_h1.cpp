@@ -1,6 +1,7 @@
-// Qi et al. 2023, "Zero bubble pipeline parallelism", ZB-H1 (fig. 3): 1F1B whose backward is cut in two. Rank r
-// computes weight gradients r micro-batches late. So the first input gradients travel back without delay, and the
-// delayed weight gradients fill the end. Every rank keeps `ranks` micro-batches, the peak of 1F1B.
+// ZB-H1 (Qi et al. 2023, "Zero bubble pipeline parallelism", fig. 3): 1F1B in which backward is divided into input
+// gradients and weight gradients. Rank r delays weight gradients by r micro-batches. The first input gradients thus
+// return without delay, and the delayed weight gradients fill the idle time at the end. Every rank keeps the
+// activations of `ranks` micro-batches, the peak of 1F1B.
 #include <algorithm>
 
 #include "parallel/pp/program.h"

@@ -1,6 +1,7 @@
-// Qi et al. 2023, "Zero bubble pipeline parallelism", ZB-V (section 6): two chunks per rank in a V. A forward returns
-// to the rank where it began, so the first backward can start there immediately. If forward, input gradient and weight
-// gradient take equal time, no rank waits after it has begun. Keeps 2 `ranks` chunks, the memory of 1F1B.
+// ZB-V (Qi et al. 2023, "Zero bubble pipeline parallelism", section 6): two chunks per rank, in a V. A forward returns
+// to the rank where it began, which can start the first backward immediately. If forward, input gradient and weight
+// gradient take the same time, a rank that has begun never waits. A rank keeps the activations of 2 `ranks` chunks, the
+// memory of 1F1B.
 #include <algorithm>
 
 #include "parallel/pp/program.h"
@@ -11,17 +12,17 @@ std::vector<Action> zb_v(const Position& at) {
   const int micro_batches = std::max(at.micro_batches, 2 * at.ranks - 1);
   const auto way_back = [](Program& p) { p.forward(1), p.backward_input(1), p.weights(1); };
   Program p;
-  // Runs forwards down the V until the first micro-batch has returned to this rank.
+  // Forwards down the V, until the first micro-batch has returned to this rank.
   repeat(2 * at.after() + 1, [&] { p.forward(0); });
   repeat(at.rank, [&] { p.forward(1), p.forward(0); });
-  // Runs gradients of the second chunk while those of the first chunk are in flight.
+  // Gradients of the second chunk, while gradients for the first chunk are on their way to this rank.
   repeat(at.after() + 1, [&] { way_back(p); });
   for (int i = 0; i < micro_batches - at.ranks; ++i) {
     if (2 * at.ranks - 1 - at.rank + i < micro_batches) p.forward(0);
     p.backward_input(0), p.weights(0);
     way_back(p);
   }
-  // Runs input gradients first, because other ranks wait for them. Weight gradients fill the end.
+  // Input gradients first, because other ranks wait for them. Weight gradients fill the idle time at the end.
   repeat(at.rank, [&] { p.backward_input(0), p.backward_input(1); });
   repeat(at.after() + 1, [&] { p.backward_input(0), p.weights(0); });
   repeat(at.rank, [&] { p.weights(1); });

@@ -42,14 +42,14 @@ std::vector<Tensor> products(const Tensor& x, const Projections& projections, co
   return outs;
 }
 
-// Properties of x that backward needs although it does not keep x.
+// Properties of x that backward needs if x itself is not saved.
 struct Input {
   Shape all_rows;  // [R, D]
   Dtype dtype;
   Device device;
 };
 
-// Returns the sum over the projections, and over the ranks, of dy_i w_i. Skips outputs without a gradient.
+// Returns the sum over the ranks and projections of dy_i w_i. Skips outputs that have no gradient.
 Tensor input_gradient(Backward& b, const Input& x, const Projections& projections, const TensorParallel& tp) {
   const KernelTable& k = kernels::kernels(x.device);
   const auto addend = [&](const Tensor& out, int64_t begin, int64_t end) {
@@ -99,7 +99,8 @@ std::vector<Value> column_linear(Tape& tape, const Value& x, std::span<const Pro
   const Input input{{x.data.dim(0) * (tp.sequence ? tp.group->size() : 1), x.data.dim(1)}, x.data.dtype(), x.device()};
   return tape.record_many("column_linear", outs, {&x, 1}, save(x.data),
                           [ps, tp, input](Backward& b, const Tensor&, const Saved& s) {
-                            // Gathers all rows of x for the weight gradients, while the input gradient is computed.
+                            // Starts to gather all rows of x, for the weight gradients, while the input gradient is
+                            // computed.
                             if (tp.sequence) b.hand_to_weights(RowGather(s.get<1>()[0], *tp.group, b.stream));
                             if (b.wants(0)) b.accumulate(0, input_gradient(b, input, ps, tp));
                           },

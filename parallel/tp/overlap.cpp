@@ -11,8 +11,8 @@ using namespace base;
 
 namespace {
 
-// Number of pieces of an all-reduce: enough pieces to hide all but the last. Each piece should be so large that the
-// link's bandwidth matters more than its latency.
+// Number of pieces of an all-reduce. There are enough pieces to hide all but the last one, and each is large enough
+// that bandwidth matters more than latency.
 constexpr int64_t pieces = 4;
 
 int64_t rows_of_a_piece(int64_t rows, int64_t row_bytes) {
@@ -48,7 +48,8 @@ Tensor sum_of_own_rows(int64_t share, int64_t width, Dtype dtype, Device device,
     addends[f] = buffer();
     arrived[f] = group.receive(addends[f], from, stream);
   }
-  // Starts with the neighbour's part and ends with this rank's part: all parts but the first arrive during computation.
+  // Starts with the part of the next rank and ends with this rank's own part. All parts but one arrive during
+  // computation.
   for (int k = 1; k <= size; ++k) {
     const int owner = (me + k) % size;
     const Tensor part = buffer();
@@ -76,7 +77,7 @@ RowGather::RowGather(const Tensor& mine, const ProcessGroup& group, Stream& stre
     const int from = (first_ + k) % size;
     arrived_[from] = group.receive(part(from), from, stream);
   }
-  // Sends downwards, because each rank visits the rows of its upper neighbour next.
+  // Sends to lower ranks first, because every rank next uses the rows of the rank above it.
   for (int k = 1; k < size; ++k) left_.push_back(group.send(mine, (first_ + size - k) % size, stream));
   kernels::kernels(mine.device()).pointwise.copy(stream, part(first_), mine);
 }
@@ -95,7 +96,7 @@ void RowGather::for_each_part(Stream& stream,
 
 const Tensor& RowGather::all(Stream& stream) const {
   for (const Event& event : arrived_) stream.wait(event);
-  // The caller may be the last owner of its rows, and overwrite them. On the host, the sends are owners, too.
+  // The caller may be the last owner of `mine` and overwrite it. On the host, the sends own it too.
   if (stream.on_device())
     for (const Event& event : left_) stream.wait(event);
   return rows_;

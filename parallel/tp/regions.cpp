@@ -15,7 +15,7 @@ Tensor copy_of(const Tensor& x, Stream& stream) {
   return copy;
 }
 
-// Sums in place: `x` must be the caller's own.
+// Sums over the ranks in place. No other tensor may share the memory of `x`.
 void sum_over(const ProcessGroup& group, const Tensor& x, Stream& stream) {
   stream.wait(group.all_reduce(x, comm::Reduce::sum, stream));
 }
@@ -32,7 +32,7 @@ Tensor scattered(const ProcessGroup& group, std::string_view op, const Tensor& x
   return out;
 }
 
-// Copies the rows, so that keeping them does not keep the other ranks' rows alive.
+// Returns a copy of this rank's rows, so that saving them does not keep the rows of other ranks alive.
 Tensor own_rows(const ProcessGroup& group, const Tensor& x, Stream& stream) {
   const int64_t share = rows_per_rank("collect_rows", x.dim(0), group), begin = group.rank() * share;
   return copy_of(x.slice(0, begin, begin + share), stream);

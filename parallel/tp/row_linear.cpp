@@ -24,8 +24,8 @@ Value row_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, cons
   }
   return tape.record("row_linear", out, {x}, save(x.data),
                      [&k, &w, tp, shape = x.shape()](Backward& b, const Tensor& dout, const Saved&) {
-                       // Gathers all rows of the output's gradient. The input gradient uses them as they arrive, the
-                       // weight gradient later.
+                       // Starts to gather all rows of the output's gradient. The input gradient uses them as they
+                       // arrive, and the weight gradient uses them later.
                        const RowGather gather = tp.sequence ? RowGather(dout, *tp.group, b.stream) : RowGather();
                        if (tp.sequence) b.hand_to_weights(gather);
                        if (!b.wants(0)) return;

@@ -1,5 +1,5 @@
-// The embedding and the loss with the vocabulary split over tensor-parallel ranks. Rank r of n holds the rows [V r / n,
-// V (r + 1) / n) of a table, at least one. In a group of one they are the plain ops.
+// The embedding and the loss with a vocabulary that is divided among tensor-parallel ranks. Rank r of n has rows [V r /
+// n, V (r + 1) / n) of a table, at least one. In a group of one rank, these are the plain ops.
 #pragma once
 
 #include "parallel/tp/tensor_parallel.h"
@@ -12,19 +12,19 @@ using autograd::Tape;
 using autograd::Value;
 using tensor::Tensor;
 
-/// Returns the rows of table[V, D] for ids[T] (i32 in [0, V), the same on all ranks). The result is [T, D] on all
-/// ranks, or with sequence parallelism this rank's share of the rows.
+/// Returns rows ids[T] (i32 in [0, V), the same on all ranks) of table[V, D]. The result is [T, D] on all ranks or,
+/// with sequence parallelism, this rank's part of the rows.
 Value vocab_embedding(Tape& tape, Parameter& table, const Tensor& ids, const TensorParallel& tp);
 
-/// Returns linear_cross_entropy(x, w, targets, ...) with the rows of w[V, D] split over the ranks. x[T, D] and
+/// Returns linear_cross_entropy(x, w, targets, ...) for w[V, D] whose rows are divided among the ranks. x[T, D] and
 /// targets[T] are the same on all ranks. The loss, `row_losses` and the full gradient of x are bitwise identical on all
-/// ranks. For each chunk of rows a rank computes its own columns of logits. Three numbers per row are exchanged while
-/// the next chunk's logits are computed.
+/// ranks. For each chunk of rows, a rank computes its own columns of the logits. Three numbers per row are exchanged
+/// while the logits of the next chunk are computed.
 Value vocab_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets, const ProcessGroup& group,
                           const CrossEntropyOptions& options, Tensor* row_losses = nullptr);
 
-/// Rows of `table` that this rank holds. vocabulary_part() throws std::logic_error if the placement of `table` is not
-/// the split described above.
+/// The rows of `table` that this rank has. vocabulary_part() throws std::logic_error if the placement of `table`
+/// differs from the division described above.
 struct VocabularyPart {
   int64_t begin, end;
   bool holds(int64_t id) const { return begin <= id && id < end; }

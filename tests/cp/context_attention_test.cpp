@@ -293,12 +293,14 @@ TEST(ContextAttentionErrors, NameMismatchedArguments) {
             "[cp] 1 sequences of 8 tokens on 2 ranks are 4 rows each; q is [8, 2, 4], k [8, 2, 4]");
   EXPECT_EQ(message([](auto& c) { c.split.length = 6; }, {3, 2, 4}, {3, 2, 4}),
             "[cp] sequences of 6 tokens do not cut into 2 x 2 equal chunks; expected a multiple of 4");
-  EXPECT_EQ(message(nothing, {4, 3, 4}, {4, 1, 4}),
-            "[cp] 3 heads with 1 key heads do not spread over 2 ranks; expected a multiple of 2 heads, and key heads "
-            "that are a multiple or a divisor of 2");
-  EXPECT_EQ(message(nothing, {4, 6, 4}, {4, 3, 4}),
-            "[cp] 6 heads with 3 key heads do not spread over 2 ranks; expected a multiple of 2 heads, and key heads "
-            "that are a multiple or a divisor of 2");
+  EXPECT_EQ(
+      message(nothing, {4, 3, 4}, {4, 1, 4}),
+      "[cp] 3 heads with 1 key heads cannot be divided among 2 ranks; expected a multiple of 2 heads, and key heads "
+      "that are a multiple or a divisor of 2");
+  EXPECT_EQ(
+      message(nothing, {4, 6, 4}, {4, 3, 4}),
+      "[cp] 6 heads with 3 key heads cannot be divided among 2 ranks; expected a multiple of 2 heads, and key heads "
+      "that are a multiple or a divisor of 2");
 }
 
 TEST(ContextAttentionErrors, RefuseBoundsOfTheWrongLength) {

@@ -26,7 +26,7 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
     const Tensor in = x.data.slice(0, begin, end);
     Tensor logits = Tensor::empty({end - begin, vocab}, acc, x.device());
     k.matmul.forward(tape.stream, logits, in, weight, Write::replace);
-    // Products need both operands in the model's dtype.
+    // Matrix products need both operands in the model's dtype, so the gradient of the logits is written in that dtype.
     Tensor dlogits;
     if (train) dlogits = acc == x.data.dtype() ? logits : Tensor::empty(logits.shape(), x.data.dtype(), x.device());
     k.cross_entropy.forward(tape.stream, losses.slice(0, begin, end), dlogits, logits, targets.slice(0, begin, end),
@@ -42,7 +42,7 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
 
   return tape.record("linear_cross_entropy", total, {x}, save(dx),
                      [scale = options.gradient_scale](Backward& b, const Tensor& dout, const Saved& s) {
-                       if (dout.device().on_host()) {  // unchecked on a device, because a read would block the host
+                       if (dout.device().on_host()) {  // not checked on a device, because the read would block the host
                          const double given = dout.dtype() == Dtype::f64 ? *dout.data<double>() : *dout.data<float>();
                          require(dout.dtype() == Dtype::f64 ? given == scale : given == static_cast<float>(scale),
                                  "[cross_entropy] expected the gradient ", scale, " of the loss, got ", given);

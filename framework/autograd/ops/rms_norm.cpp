@@ -6,7 +6,7 @@ using namespace base;
 using namespace kernels;
 namespace {
 
-// The kernels of one use of a norm. Its ops save the normalised rows and their inverse root mean squares.
+// The kernels of one norm op. The op saves its input rows and their inverse root mean squares.
 struct RmsNorm {
   const KernelTable& k;
   Parameter& gain;
@@ -15,7 +15,7 @@ struct RmsNorm {
   struct Result {
     Tensor out, inverse_rms;
   };
-  // Normalises x or, if `sum` and `addend` are defined, sum = x + addend.
+  // Normalises x or, if `sum` and `addend` are defined, sum = x + addend. Writes the sum to `sum`.
   Result forward(Stream& s, const Tensor& sum, const Tensor& x, const Tensor& addend) const {
     const Tensor inverse_rms = Tensor::empty({x.numel() / x.dim(-1)}, accumulator_dtype(x.dtype()), x.device());
     const Tensor out = Tensor::like(x);
@@ -23,8 +23,8 @@ struct RmsNorm {
     return {out, inverse_rms};
   }
 
-  // Computes dx = dresidual + the gradient through the norm; both may be undefined. The same pass over the rows gives
-  // the gain's gradient, which stays in partial sums until the weight task runs.
+  // Writes dx = dresidual + the gradient that flows through the norm. dresidual may be undefined. The same pass over
+  // the rows computes partial sums of the gain's gradient, which are added up in the weight task.
   void backward(Backward& b, const Tensor& dx, const Tensor& dout, const Saved& saved, const Tensor& dresidual) const {
     const auto [in, inverse_rms] = saved.get<2>();
     const Tensor partials =
@@ -83,7 +83,7 @@ SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Paramet
         const Tensor& dsum = b.output_gradient(1);
         Tensor dx;
         if (b.wants(0) || b.wants(1)) {
-          // A tensor with another reader must not be changed.
+          // A tensor with another reader must not be modified.
           const bool in_place = dsum.defined() && (!dout.defined() || dsum.sole_owner());
           dx = in_place ? dsum : Tensor::like(dout);
         }

@@ -8,7 +8,7 @@ namespace hexad::autograd {
 using namespace kernels;
 namespace {
 
-// Returns the number of tokens of each scope. The host reads `segment`.
+// Returns the number of tokens in each scope. The host reads `segment`.
 std::vector<int64_t> count_tokens(const Tensor& segment, int64_t tokens, int64_t scopes) {
   std::vector<int64_t> counts(scopes, 0);
   if (!segment.defined()) {
@@ -30,14 +30,15 @@ int64_t count_valid(const Tensor& segment, int64_t tokens) {
   return std::count_if(s, s + segment.numel(), [](int32_t x) { return x >= 0; });
 }
 
-// Coefficients of scopes: `scale` for all of them, or [S] f64 if they differ (kernels::RouterLossKernels::balance).
+// Coefficient of each scope: `scale` for all scopes or, if they differ, of_scopes[S] in f64
+// (kernels::RouterLossKernels::balance).
 struct Coefficients {
   double scale = 1;
   Tensor of_scopes{};
 };
 
-// Returns E / (S n) for each scope of n tokens, which turns sums over tokens into means over tokens and scopes; 0 if
-// the scope has no token.
+// Returns E / (S n) for each scope of n tokens, or 0 if n is 0. The factor converts sums over tokens to means over
+// tokens and scopes.
 Coefficients coefficients(const std::vector<int64_t>& tokens_in_scope, int64_t experts, Device device) {
   const auto scopes = static_cast<int64_t>(tokens_in_scope.size());
   std::vector<double> values;

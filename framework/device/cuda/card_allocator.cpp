@@ -9,7 +9,7 @@ namespace hexad::device::cuda {
 namespace {
 
 constexpr int64_t alignment = 512;
-constexpr int64_t large = int64_t{1} << 20;  // minimum bytes of a block outside the segment of small blocks
+constexpr int64_t large = int64_t{1} << 20;  // smallest block, in bytes, outside the segment of small blocks
 constexpr int64_t least_whole = int64_t{4}
                                 << 20;  // minimum bytes of a whole block: at most a third of its pages is then unused
 constexpr int64_t large_page =
@@ -79,7 +79,7 @@ void* CardAllocator::allocate(int64_t bytes, Category category) {
   return taken->begin;
 }
 
-// Sets all bits of a block. A float with all bits set is NaN.
+// Sets all bits of a block, because a float with all bits set is NaN. Returns the mark after which the block is filled.
 Marks CardAllocator::poison(void* block, int64_t size, const Marks& former) {
   for (const auto& mark : former) cleaner_->wait(*mark);
   {
@@ -102,7 +102,7 @@ void CardAllocator::deallocate(void* block, int64_t bytes, Category category) {
     for (Segment* s : segments_)
       if (s->contains(block)) s->give(block, round_up(bytes, alignment), std::move(last));
   } catch (const base::Error&) {
-    // The card has failed, and its next use will report that. The lost block no longer matters.
+    // The card has failed, and its next use reports the error. The lost block no longer matters.
   }
 }
 

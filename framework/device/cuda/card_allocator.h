@@ -1,4 +1,4 @@
-// Allocator of the card's memory that reuses it without calling the driver.
+// Allocator that reuses the card's memory without calls of the driver.
 #pragma once
 
 #include <array>
@@ -9,18 +9,19 @@
 
 namespace hexad::device::cuda {
 
-/// Allocates blocks at multiples of 512 bytes, like the driver, in three segments: for small blocks, long-lived blocks
-/// (parameters, gradients, optimizer state), and short-lived blocks. After Blocks::make_whole(), each large parameter
-/// or gradient is a separate allocation of the driver (whole_blocks.h).
+/// Allocates blocks at multiples of 512 bytes, like the driver. There are three segments: for small blocks, for
+/// long-lived blocks (parameters, gradients, optimizer state), and for short-lived blocks. After Blocks::make_whole(),
+/// each large parameter or gradient is a separate allocation of the driver (whole_blocks.h).
 class CardAllocator final : public Allocator {
  public:
   struct Options {
     int ordinal = 0;
-    int64_t addresses = 0;  // bytes of address space for each segment, in whole pages; limits the size of a segment
-    int64_t limit = 0;      // bytes of pages; 0: none
+    int64_t addresses = 0;  // bytes of address space for each segment, a multiple of the page size; upper bound of a
+                            // segment's size
+    int64_t limit = 0;      // maximum bytes of mapped pages; 0: no limit
     bool poison = false;    // fills new blocks with NaN
   };
-  /// The host never accesses the blocks. `blocks` records the queues that use them.
+  /// `blocks` records the queues that use each block. The host must not access the blocks.
   CardAllocator(std::shared_ptr<Blocks> blocks, const Options& options);
 
   void* allocate(int64_t bytes, Category category) override;
@@ -38,7 +39,7 @@ class CardAllocator final : public Allocator {
   const Options options_;
   const Driver driver_;
   const std::shared_ptr<Blocks> blocks_;
-  std::shared_ptr<Queue> cleaner_;  // writes the NaNs
+  std::shared_ptr<Queue> cleaner_;  // queue that writes the NaNs
   Segment small_, long_lived_, short_lived_;
   const std::array<Segment*, 3> segments_{&small_, &long_lived_, &short_lived_};
   WholeBlocks whole_;

@@ -14,8 +14,8 @@ namespace {
 // Returns CUDA's version number as text: 13000 is "13.0".
 std::string version(int number) { return base::cat(number / 1000, ".", number % 1000 / 10); }
 
-// Requests more connections to the card. Streams that share a connection wait for each other, and the default of 8 is
-// less than the number of lanes and traffic classes. CUDA reads the variable at its first call.
+// Requests 32 connections to the card. Streams that share a connection wait for each other, and the default of 8 is
+// less than the number of lanes and traffic classes. CUDA reads the environment variable at its first call.
 void request_connections() {
   static const int done = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   static_cast<void>(done);
@@ -41,7 +41,7 @@ int count_devices() {
   return devices;
 }
 
-// Assigns the cards of one node to its ranks in turn.
+// Assigns the cards of a node to its ranks in turn. HEXAD_LOCAL_RANK overrides the rank's index `place`.
 int choose_device(int devices, int place) {
   const char* text = std::getenv("HEXAD_LOCAL_RANK");
   if (!text) return place % devices;
@@ -52,7 +52,7 @@ int choose_device(int devices, int place) {
   return static_cast<int>(rank % devices);
 }
 
-// HEXAD_CUDA_ARCH is "90a" for kernels of this generation only, or "90" for this and later generations.
+// HEXAD_CUDA_ARCH is "90a" for kernels of this generation only, or "90" for kernels of this generation and later ones.
 void require_generation(const cudaDeviceProp& card) {
   const std::string built = HEXAD_CUDA_ARCH;
   const int needed = std::atoi(built.c_str()), has = 10 * card.major + card.minor;

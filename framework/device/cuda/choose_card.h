@@ -1,4 +1,4 @@
-// Choice of the card of a rank.
+// Choice of a rank's card.
 #pragma once
 
 #include <memory>
@@ -8,12 +8,12 @@
 
 namespace hexad::device::cuda {
 
-/// Opens a card of the node. Ranks get the cards in turn: by HEXAD_LOCAL_RANK if it is set, otherwise by `place`, the
-/// rank's index on its node. Throws Error(resource) if there is no driver, no card, or a card of another generation
-/// than this program was built for.
+/// Opens the card of the calling rank and makes it current. The ranks of a node get its cards in turn: by
+/// HEXAD_LOCAL_RANK if it is set, otherwise by `place`, the rank's index on its node. Throws Error(resource) if there
+/// is no driver, no card, or only a card of a generation for which this program was not built.
 std::shared_ptr<Card> choose_card(int place);
 
-/// Throws Error(resource): "device: cuda was requested, but `reason`; use device: cpu".
+/// Throws Error(resource) with the message "device: cuda was requested, but `reason`; use device: cpu".
 [[noreturn]] void refuse_card(const std::string& reason);
 
 }  // namespace hexad::device::cuda

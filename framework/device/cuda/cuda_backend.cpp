@@ -20,19 +20,19 @@ namespace {
 
 using cuda::check;
 
-// A segment grows only where contiguous addresses are free, so it needs more addresses than the card has memory.
+// Returns the bytes of addresses to reserve for a segment. They exceed the card's memory, because a segment can grow
+// only where contiguous addresses are free.
 int64_t addresses_of(const cudaDeviceProp& card) {
   constexpr int64_t step = int64_t{1} << 30;
   return 4 * (static_cast<int64_t>(card.totalGlobalMem) / step + 1) * step;
 }
 
-// Traffic has priority over copies and computation if the card has room for only one of them, because other ranks wait
-// for it.
+// Gives communication priority over copies and computation, because other ranks wait for it.
 int priority_of(Lane lane) { return lane == Lane::inter || lane == Lane::intra ? -2 : 0; }
 
 constexpr int64_t most_staged = int64_t{64} << 20;
 
-// Returns the bytes of staging buffers to allocate at the start, which leave most of the limit for other uses.
+// Returns the bytes of staging buffers to allocate at the start: at most an eighth of the limit.
 int64_t stocked(int64_t pinned_limit) {
   constexpr int64_t all = int64_t{40} << 20;
   return pinned_limit ? std::min(all, pinned_limit / 8) : all;
@@ -67,16 +67,16 @@ class CudaBackend final : public Backend {
   std::shared_ptr<Allocator> make_offload_allocator() override {
     return std::make_shared<cuda::PinnedAllocator>(blocks_, pinned_);
   }
-  // Ignores the second argument: every lane is a separate queue.
+  // Ignores the second argument, because every lane is a separate queue.
   std::unique_ptr<Stream> make_lane(Lane lane, bool) override {
     return std::make_unique<cuda::CudaStream>(card_, blocks_, priority_of(lane));
   }
 
-  // A copy from or to ordinary host memory is complete when the call returns. For pageable memory CUDA waits until the
-  // queue is empty. Copies of at most most_staged bytes from pageable memory therefore go through a staging buffer, so
-  // that the host runs ahead.
-  // The card reads memory from host_buffer() when the stream reaches the copy. Write to this memory again only after
-  // that copy, or release the buffer and take another.
+  // A copy from or to ordinary (pageable) host memory is complete when the call returns. For such memory, CUDA waits
+  // until the queue is empty. Therefore a copy of at most most_staged bytes from pageable memory goes through a staging
+  // buffer, and the host need not wait.
+  // The card reads a host_buffer() when the stream reaches the copy. Write to the buffer again only after that copy, or
+  // release it and take another.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes <= 0 || to == from) return;
     cuda::ensure_card(card_->ordinal());

@@ -7,7 +7,7 @@
 
 namespace hexad::device::cuda {
 
-/// Throws Error(resource) with `what` and CUDA's name and text of the error, unless `result` is success.
+/// Throws Error(resource) with `what`, CUDA's name of the error and its text, unless `result` is cudaSuccess.
 void check(cudaError_t result, std::string_view what);
 
 }  // namespace hexad::device::cuda

@@ -28,7 +28,7 @@ std::unique_ptr<CudaStream> CudaStream::beside(int priority) const {
 }
 
 void CudaStream::run(std::function<void()>) {
-  base::fail_invariant("[cuda] a stream of the card takes kernels and copies, not host work");
+  base::fail_invariant("[cuda] a stream of the card accepts kernels and copies, not host work");
 }
 
 CudaStream& cuda_stream(Stream& stream) {

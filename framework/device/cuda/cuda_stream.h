@@ -1,4 +1,4 @@
-// A queue of the card as a Stream, and data that the kernels of one context share.
+// A queue of the card as a Stream, and objects that the kernels of one context share.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,19 +14,19 @@
 
 namespace hexad::device::cuda {
 
-/// The card of a context, and data that kernel families keep between calls: library handles, plans, workspaces. It
-/// holds one object per type, made at first use and destroyed with the context. Only the context's issuing thread may
-/// use it.
+/// The card of a context, and objects that kernels reuse between calls: library handles, plans, workspaces. There is
+/// one object per type. It is made at first use and destroyed with the context. Only the thread that issues the
+/// context's work may use this class.
 class Card {
  public:
   explicit Card(int ordinal);
   int ordinal() const { return ordinal_; }
   const cudaDeviceProp& properties() const { return properties_; }
   int multiprocessors() const { return properties_.multiProcessorCount; }
-  /// Number of multiprocessors that products leave to communication.
+  /// Number of multiprocessors that products must not use, because they are reserved for communication.
   int reserved() const { return reserved_; }
-  /// Sets reserved() to `multiprocessors`, rounded up to an even number because products use pairs. Throws Error(usage)
-  /// unless at least two multiprocessors are left to products.
+  /// Sets reserved() to `multiprocessors`, rounded up to an even number because products use multiprocessors in pairs.
+  /// Throws Error(usage) unless at least two multiprocessors remain for products.
   void reserve(int multiprocessors);
 
   /// Returns the shared object of type T, which must be default-constructible.
@@ -54,16 +54,17 @@ class CudaStream final : public Stream {
   Event record_timed() override { return Event::at(queue_->record_timed()); }
   bool on_device() const override { return true; }
 
-  /// Returns the handle for launches. Before a launch, call touch() for all memory that it reads or writes. Launch only
-  /// during the lifetime of the handle.
+  /// Returns a handle that permits launches during its lifetime. Before each launch, call touch() for all memory that
+  /// the launch reads or writes.
   Queue::Handle handle() const { return queue_->handle(); }
-  /// Announces a launch in this stream that uses the block around `place`. Ignores null and memory outside all blocks.
+  /// Announces a launch in this stream that uses the block containing the address `place`. Ignores null and addresses
+  /// outside all blocks.
   void touch(const void* place) { blocks_->touch(place, queue_); }
   Card& card() const { return *card_; }
   const std::shared_ptr<Queue>& queue() const { return queue_; }
   const std::shared_ptr<Blocks>& blocks() const { return blocks_; }
-  /// Returns another queue of the same context. `priority` is CUDA's: lower numbers first. If the card lacks this
-  /// priority, the nearest existing one is used.
+  /// Returns a new queue of the same context. `priority` is CUDA's: queues with lower numbers go first. If the card
+  /// does not support this priority, the nearest supported one is used.
   std::unique_ptr<CudaStream> beside(int priority) const;
 
  private:

@@ -15,7 +15,7 @@ void Blocks::add(void* begin, int64_t bytes, Marks former, bool whole) {
 }
 
 Marks Blocks::remove(void* begin) {
-  Block block;  // destroys its companions after releasing the lock
+  Block block;  // declared before the lock, so that the block's companions are destroyed after the lock is released
   Marks last;
   {
     std::lock_guard lock(mutex_);
@@ -30,7 +30,7 @@ Marks Blocks::remove(void* begin) {
   return block.users.empty() ? block.former : last;
 }
 
-// Returns the block that contains `place`, or the end.
+// Returns the block that contains the address `place`, or end() if there is none.
 Blocks::ByBegin::iterator Blocks::around(const void* place) {
   const auto address = reinterpret_cast<uintptr_t>(place);
   auto it = blocks_.upper_bound(address);
@@ -63,14 +63,14 @@ void Blocks::accompany(void* begin, std::shared_ptr<const void> companion) {
   blocks_.at(reinterpret_cast<uintptr_t>(begin)).companions.push_back(std::move(companion));
 }
 
-// Returns the block's record of a queue, or null.
+// Returns the record of `queue` as a user of the block, or null.
 Blocks::User* Blocks::user_of(Block& block, const std::shared_ptr<Queue>& queue) {
   const auto it = std::ranges::find(block.users, queue, &User::queue);
   return it == block.users.end() ? nullptr : &*it;
 }
 
-// Makes `queue` wait for the former users. Each queue waits separately, so that a later queue need not wait for this
-// one.
+// Records `queue` as a user and makes it wait for the former users of the memory. Every queue waits for them itself, so
+// that no queue has to wait for another user of this block.
 void Blocks::touch_locked(Block& block, const std::shared_ptr<Queue>& queue) {
   if (User* const user = user_of(block, queue)) {
     user->end.reset();

@@ -1,4 +1,4 @@
-// Record of the queues that have work on each block of memory.
+// Record of the queues that use each block of memory.
 #pragma once
 
 #include <atomic>
@@ -12,42 +12,43 @@
 
 namespace hexad::device::cuda {
 
-/// Points in queues that must be passed before the next user accesses the memory.
+/// Points in queues that must be passed before the next user of the memory may access it.
 using Marks = std::vector<std::shared_ptr<const DeviceMark>>;
 
-/// Allows reuse of freed memory in the order of issue, without waiting on the host. The first work of each queue on a
-/// block waits, in this queue, for earlier work of other queues on the same memory. Therefore every launch must
+/// Allows freed memory to be reused in the order of issue, without a wait on the host. Before the first work of a queue
+/// on a block, the queue waits for earlier work of other queues on the same memory. Therefore every launch must
 /// announce the memory that it uses. Thread-safe.
 class Blocks {
  public:
-  /// Adds a new block. Its memory may be used once the queues have passed `former`. `whole`: the block is one separate
-  /// allocation of the card's memory (whole_blocks.h).
+  /// Adds a new block. Queues wait for `former` before they use its memory. `whole` means that the block is a separate
+  /// allocation of the driver (whole_blocks.h).
   void add(void* begin, int64_t bytes, Marks former, bool whole = false);
-  /// Removes a block. Returns a mark for each queue that used it: the end of the use, or the current end of the queue
-  /// if end_use() was not called. If no queue used the block, returns the marks passed to add(). If the block had
-  /// companions, the host waits for the returned marks.
+  /// Removes a block. Returns one mark for each queue that used the block: the mark set by end_use(), or otherwise the
+  /// queue's current end. If no queue used it, returns the marks passed to add(). If the block has companions, blocks
+  /// the host until the returned marks have been passed.
   Marks remove(void* begin);
-  /// Announces a launch in `queue` that uses the block around `place`. Does nothing if `place` is in no block.
+  /// Announces a launch in `queue` that uses the block containing the address `place`. Does nothing if no block
+  /// contains it.
   void touch(const void* place, const std::shared_ptr<Queue>& queue);
-  /// Ends the use of the block around `place` by `queue` at the queue's current end, until the queue touches it again.
-  /// The next user of the memory then does not wait for later work of `queue`, even if the block is freed after that
-  /// work. Does nothing if `place` is in no block.
+  /// Declares that the work of `queue` so far is its last use of the block containing the address `place`, until the
+  /// next touch(). The next user of the memory then need not wait for later work of `queue`, even if the block is freed
+  /// after that work was issued. Does nothing if no block contains `place`.
   void end_use(const void* place, const std::shared_ptr<Queue>& queue);
 
-  /// Makes later large long-lived blocks whole, because a library registers them.
+  /// Makes all later large long-lived blocks whole, because a library registers them.
   void make_whole() { make_whole_ = true; }
   bool makes_whole() const { return make_whole_; }
   struct Extent {
     void* begin;
     int64_t bytes;
   };
-  /// Returns the block around `place` if it is whole.
+  /// Returns the extent of the block that contains the address `place` if this block is whole; nullopt otherwise.
   std::optional<Extent> whole(const void* place);
-  /// Keeps `companion` alive as long as the block that begins at `begin`.
+  /// Keeps the object `companion` alive until the block that begins at `begin` is removed.
   void accompany(void* begin, std::shared_ptr<const void> companion);
 
-  /// Marks, during its lifetime, new blocks as used by `queue`: temporary blocks that a kernel's launch allocates. Only
-  /// one Launch may exist at a time.
+  /// During its lifetime, records `queue` as a user of every new block: the temporary blocks of a kernel's launch. At
+  /// most one Launch may exist at a time.
   class Launch {
    public:
     Launch(Blocks& blocks, const std::shared_ptr<Queue>& queue);
@@ -63,7 +64,7 @@ class Blocks {
  private:
   struct User {
     std::shared_ptr<Queue> queue;
-    std::shared_ptr<const DeviceMark> end{};  // null: the queue's end when the block is freed
+    std::shared_ptr<const DeviceMark> end{};  // end of the use; null: the queue's end when the block is freed
   };
   struct Block {
     int64_t bytes;

@@ -12,7 +12,8 @@ namespace {
 
 template <class F>
 void load(F& function, const char* name) {
-  constexpr unsigned version = 12000;  // the driver's interface; every driver that runs this program has this version
+  constexpr unsigned version = 12000;  // version of the driver's interface; every driver that can run this program
+                                       // supports it
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result{};
   check(cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result),

@@ -1,5 +1,5 @@
-// The driver's virtual memory, without linking the driver: a program built with CUDA also starts on machines without a
-// driver.
+// Access to the driver's virtual memory without linking the driver, so that a program built with CUDA also starts on
+// machines without a driver.
 #pragma once
 
 #include <cuda.h>
@@ -8,25 +8,26 @@
 
 namespace hexad::device::cuda {
 
-/// Functions of libcuda, obtained through the runtime. Other processes can open the pages if the card allows it, as
-/// buffers registered with NCCL require. Throws Error(resource) naming the function that the driver lacks, or if the
-/// card or its driver has no virtual memory management.
+/// Functions of libcuda, obtained through the CUDA runtime. If the card allows it, other processes can open the pages,
+/// as NCCL's registered buffers require. The constructor throws Error(resource) if the driver lacks a function, which
+/// it names, or if the card or its driver has no virtual memory management.
 class Driver {
  public:
   explicit Driver(int ordinal);
 
-  /// Returns the granularity of pages: sizes are multiples of it.
+  /// Returns the page size in bytes. Sizes and addresses of mappings are multiples of it.
   int64_t page() const { return page_; }
-  /// Reserves a range of addresses without memory.
+  /// Reserves `bytes` bytes of addresses, without memory.
   CUdeviceptr reserve(int64_t bytes) const;
   void give_back_addresses(CUdeviceptr begin, int64_t bytes) const noexcept;
 
   using Page = CUmemGenericAllocationHandle;
-  /// Maps memory of the card at `where`, for kernels and copies. Returns false if the card has no more memory.
+  /// Maps new memory of the card at `where`, accessible to kernels and copies. Returns false if the card has no more
+  /// memory.
   bool map(CUdeviceptr where, int64_t bytes, Page& page) const;
-  /// Unmaps memory that is no longer in use.
+  /// Unmaps and frees memory that no queue uses any more.
   void unmap(CUdeviceptr where, int64_t bytes, Page page) const;
-  /// Like unmap(), for the end of a program: ignores errors.
+  /// Like unmap(), but ignores errors, because the process may be ending.
   void drop(CUdeviceptr where, int64_t bytes, Page page) const noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// Page-locked host memory for offloaded data.
+// Allocator of page-locked host memory for offloaded data.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@
 
 namespace hexad::device::cuda {
 
-/// Keeps freed blocks and reuses them. Sizes are rounded up by at most an eighth, so that requests of varying sizes
-/// (routed rows) can reuse freed blocks. At the limit, frees cached blocks or, if memory must be kept
-/// (RawMemory::is_kept), reuses larger cached blocks. The memory is host memory, but copies of its contents may be in
-/// flight. Therefore only copies of the card access it.
+/// Keeps freed blocks and reuses them. Sizes are rounded up by at most an eighth, so that a freed block can serve
+/// requests of slightly different sizes (routed rows). At the limit, frees the unused blocks or, if memory must not be
+/// freed yet (RawMemory::is_kept), uses a larger unused block. Only copies of the card may access the memory, because
+/// earlier copies may still be in flight.
 class PinnedAllocator final : public Allocator {
  public:
   PinnedAllocator(std::shared_ptr<Blocks> blocks, std::shared_ptr<PinnedMemory> memory)
@@ -28,7 +28,7 @@ class PinnedAllocator final : public Allocator {
     std::byte* begin;
     Marks last;
   };
-  /// Takes the smallest free block of `size` to `most` bytes.
+  /// Removes the smallest free block of `size` to `most` bytes from the cache and returns it; nullopt if there is none.
   std::optional<Free> from_cache(int64_t size, int64_t most);
   void trim();
 

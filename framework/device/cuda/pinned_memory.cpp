@@ -22,12 +22,13 @@ std::byte* PinnedMemory::allocate(int64_t bytes) {
     std::lock_guard lock(mutex_);
     held_ -= bytes;
   }
-  static_cast<void>(cudaGetLastError());  // clears the error, which the caller or the next line handles
+  // Clears the error: the caller handles an allocation failure, and the next line any other error.
+  static_cast<void>(cudaGetLastError());
   if (result != cudaErrorMemoryAllocation) check(result, "page-locking host memory");
   return nullptr;
 }
 
-// Ignores errors: the process may be ending, and CUDA may be gone already.
+// Ignores errors, because the process may be ending and CUDA may be shut down already.
 void PinnedMemory::free(std::byte* block, int64_t bytes) noexcept {
   const OnCard on(ordinal_);
   static_cast<void>(cudaFreeHost(block));
@@ -41,7 +42,7 @@ int64_t PinnedMemory::held() const {
 }
 
 std::string PinnedMemory::unavailable_reason() const {
-  if (limit_ == 0) return base::cat("the system gives no more than ", held(), " bytes");
+  if (limit_ == 0) return base::cat("the system allows at most ", held(), " bytes");
   return base::cat("memory.pinned_bytes allows ", limit_, " bytes, of which ", held(), " are taken",
                    is_kept() ? " and cannot be freed while cards wait for each other" : "");
 }

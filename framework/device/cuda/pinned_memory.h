@@ -1,4 +1,4 @@
-// Host memory that the card reads and writes without the host's help.
+// Host memory that the card reads and writes directly.
 #pragma once
 
 #include <atomic>
@@ -8,16 +8,17 @@
 
 namespace hexad::device::cuda {
 
-/// Page-locked memory of one rank. It has a limit, because other programs cannot use this memory. Thread-safe.
+/// Page-locked host memory of one rank. It has a limit, because the operating system cannot give page-locked memory to
+/// other programs. Thread-safe.
 class PinnedMemory final : public RawMemory {
  public:
-  /// `limit` in bytes; 0: none.
+  /// `limit` is in bytes; 0 means no limit.
   PinnedMemory(int ordinal, int64_t limit) : ordinal_(ordinal), limit_(limit) {}
 
   std::byte* allocate(int64_t bytes) override;
   void free(std::byte* block, int64_t bytes) noexcept override;
   bool is_kept() const override { return kept_; }
-  /// Makes is_kept() true from now on.
+  /// Makes is_kept() return true from now on.
   void keep() { kept_ = true; }
   int64_t held() const;
   std::string_view name() const override { return "page-locked host memory"; }

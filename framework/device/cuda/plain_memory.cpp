@@ -12,19 +12,20 @@ std::byte* PlainMemory::allocate(int64_t bytes) {
   void* block = nullptr;
   const cudaError_t result = cudaMalloc(&block, bytes);
   if (result == cudaSuccess) return static_cast<std::byte*>(block);
-  static_cast<void>(cudaGetLastError());  // clears the error, which the caller or the next line handles
+  // Clears the error: the caller handles an allocation failure, and the next line any other error.
+  static_cast<void>(cudaGetLastError());
   if (result != cudaErrorMemoryAllocation) check(result, "taking memory of the card");
   return nullptr;
 }
 
-// Ignores errors: the process may be ending, and CUDA may be gone already.
+// Ignores errors, because the process may be ending and CUDA may be shut down already.
 void PlainMemory::free(std::byte* block, int64_t) noexcept {
   ensure_card(ordinal_);
   static_cast<void>(cudaFree(block));
 }
 
 std::string PlainMemory::unavailable_reason() const {
-  return "the card has no more; set memory.limit_bytes so that room is left for the buffers of collectives";
+  return "the card has no more; set memory.limit_bytes so that memory remains for the buffers of collectives";
 }
 
 }  // namespace hexad::device::cuda

@@ -1,11 +1,11 @@
-// Memory of the card from cudaMalloc.
+// Memory of the card that cudaMalloc allocates.
 #pragma once
 
 #include "framework/device/cuda/raw_memory.h"
 
 namespace hexad::device::cuda {
 
-/// Memory for libraries that share memory with other processes but cannot share mapped pages.
+/// Source of card memory for libraries that share memory with other processes but cannot share mapped pages.
 class PlainMemory final : public RawMemory {
  public:
   explicit PlainMemory(int ordinal) : ordinal_(ordinal) {}

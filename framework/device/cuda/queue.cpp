@@ -7,7 +7,7 @@
 
 namespace hexad::device::cuda {
 
-/// A reference event with a known host time. The card measures the times of other events relative to it.
+/// A reference event whose host time is known. CUDA measures the times of other events relative to this event.
 class Queue::Clock {
  public:
   explicit Clock(cudaStream_t queue) {
@@ -25,7 +25,8 @@ class Queue::Clock {
     check(cudaEventElapsedTime(&milliseconds, event_, event), "reading an event's time");
     return passed_at_ + 1e-3 * static_cast<double>(milliseconds);
   }
-  /// True if the clock needs renewal: CUDA's times are floats, whose resolution is a microsecond up to 16 s.
+  /// True if a new clock is needed: CUDA returns times as floats, whose resolution is 1 microsecond or better only up
+  /// to 16 s.
   bool is_old() const { return now() - passed_at_ > 16; }
 
  private:
@@ -34,10 +35,10 @@ class Queue::Clock {
   double passed_at_ = 0;
 };
 
-/// A mark that owns its event. When the mark is destroyed, the queue reuses the event.
+/// A mark that owns its event. The destructor returns the event to the queue's pool.
 class Queue::Mark final : public DeviceMark {
  public:
-  /// `clock` is null for marks without time.
+  /// `clock` is null for marks that record no time.
   Mark(std::shared_ptr<Queue> queue, cudaEvent_t event, Unused& unused, std::shared_ptr<const Clock> clock)
       : queue_(std::move(queue)), event_(event), unused_(unused), clock_(std::move(clock)) {}
   ~Mark() override {
@@ -51,7 +52,7 @@ class Queue::Mark final : public DeviceMark {
     ensure_card(queue_->ordinal());
     const cudaError_t state = cudaEventQuery(event_);
     if (state == cudaErrorNotReady) {
-      static_cast<void>(cudaGetLastError());  // not an error, only "not passed yet"
+      static_cast<void>(cudaGetLastError());  // "not ready" is a state, not an error
       return false;
     }
     check(state, "querying an event");
@@ -83,7 +84,7 @@ Queue::Queue(int ordinal, int priority) : ordinal_(ordinal) {
   check(cudaStreamCreateWithPriority(&handle_, cudaStreamNonBlocking, priority), "making a stream");
 }
 
-// Ignores errors: the process may be ending, and CUDA may be gone already.
+// Ignores errors, because the process may be ending and CUDA may be shut down already.
 Queue::~Queue() {
   ensure_card(ordinal_);
   for (const Unused* unused : {&plain_, &timed_})
@@ -120,8 +121,8 @@ std::shared_ptr<const DeviceMark> Queue::record_timed() {
   return record_locked(timed_, cudaEventDefault, clock_);
 }
 
-// Records an event of the pool `unused`. The mutex is held, so that no handle is made between the event and the
-// caller's look at handles_.
+// Records an event of the pool `unused`. The caller holds the mutex, so that no Handle can be created between the
+// recording of the event and the caller's check of handles_.
 std::shared_ptr<const Queue::Mark> Queue::record_locked(Unused& unused, unsigned flags,
                                                         std::shared_ptr<const Clock> clock) {
   ensure_card(ordinal_);

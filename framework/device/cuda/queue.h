@@ -1,4 +1,4 @@
-// A queue of the card.
+// An in-order queue of work for the card.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,42 +12,43 @@
 namespace hexad::device::cuda {
 
 /// A CUDA stream that does not wait for the default stream, with the events recorded in it. Owned by shared_ptr:
-/// streams, allocators and marks hold it. Thread-safe: any thread may free memory, and so record a mark. A thread that
-/// has no current card gets the queue's card.
+/// streams, allocators and marks hold it. Thread-safe, because any thread may free memory, which records a mark. If the
+/// calling thread has no current card, the queue's card becomes current.
 class Queue : public std::enable_shared_from_this<Queue> {
  public:
-  /// `priority` is CUDA's: lower numbers first. If the card lacks this priority, the nearest existing one is used.
-  /// Makes the card current in the calling thread.
+  /// `priority` is CUDA's: queues with lower numbers go first. If the card does not support this priority, the nearest
+  /// supported one is used. Makes the card current in the calling thread.
   Queue(int ordinal, int priority);
   ~Queue();
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
-  /// Permission to append launches, copies and collectives during the lifetime of this object. The queue must outlive
-  /// it. A mark that is recorded meanwhile is never reused as the end of the queue, because later launches may follow
-  /// it.
+  /// Permits the holder to append launches, copies and collectives during the lifetime of this object. The queue must
+  /// outlive it. If a Handle exists when record() makes a mark, a later record() does not return the same mark, because
+  /// work may have been appended after it.
   class Handle {
    public:
     explicit Handle(Queue& queue);
     ~Handle();
     Handle(const Handle&) = delete;
     Handle& operator=(const Handle&) = delete;
-    /// Returns the CUDA stream. Use it during the lifetime of this object only.
+    /// Returns the CUDA stream, which may be used only during the lifetime of this object.
     cudaStream_t get() const& { return queue_.handle_; }
-    cudaStream_t get() const&& = delete;  // the stream of a temporary could be stored and used too late
+    /// Deleted, because the stream of a temporary Handle could be used after the Handle is destroyed.
+    cudaStream_t get() const&& = delete;
 
    private:
     Queue& queue_;
   };
   Handle handle() { return Handle(*this); }
   int ordinal() const { return ordinal_; }
-  /// Returns a mark at the current end of the queue. Repeated calls return the same mark while no Handle exists and
-  /// nothing is appended.
+  /// Returns a mark at the current end of the queue. While no Handle exists and nothing is appended, repeated calls
+  /// return the same mark.
   std::shared_ptr<const DeviceMark> record();
   /// Like record(), but the mark also records the time at which the queue passed it.
   std::shared_ptr<const DeviceMark> record_timed();
-  /// Makes this queue wait for a mark of another queue; a mark of this queue needs no wait. For any other event, blocks
-  /// the host.
+  /// Makes later work of this queue wait for `event`. For a mark of another queue, the host does not wait. A mark of
+  /// this queue needs no wait. Any other event blocks the host until it is done.
   void wait(const Event& event);
   void wait(const DeviceMark& mark);
   /// Blocks the host until the queue is empty.
@@ -56,7 +57,8 @@ class Queue : public std::enable_shared_from_this<Queue> {
  private:
   class Mark;
   class Clock;
-  /// Pool of unused events of one kind: creating an event costs several times as much as recording it.
+  /// Pool of unused events of one kind. Events are reused, because creating an event costs several times as much as
+  /// recording one.
   using Unused = std::vector<cudaEvent_t>;
   std::shared_ptr<const Mark> record_locked(Unused& unused, unsigned flags, std::shared_ptr<const Clock> clock);
 
@@ -65,8 +67,8 @@ class Queue : public std::enable_shared_from_this<Queue> {
   std::mutex mutex_;  // guards the members below
   Unused plain_, timed_;
   std::shared_ptr<const Clock> clock_;
-  std::weak_ptr<const Mark> end_;  // the last plain mark; empty if work may have been appended after it
-  int handles_ = 0;                // number of handles that exist
+  std::weak_ptr<const Mark> end_;  // last mark of record(); empty if work may have been appended after it
+  int handles_ = 0;                // number of existing handles
 };
 
 }  // namespace hexad::device::cuda

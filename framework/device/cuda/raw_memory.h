@@ -1,4 +1,4 @@
-// Source of memory that is slow to allocate, for allocators that keep and reuse it.
+// Interface of memory whose allocation is slow. Allocators keep such memory and reuse it.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,14 @@ namespace hexad::device::cuda {
 class RawMemory {
  public:
   virtual ~RawMemory() = default;
-  /// Returns null if no memory is left.
+  /// Returns null if the source has no memory left or its limit is reached.
   virtual std::byte* allocate(int64_t bytes) = 0;
   virtual void free(std::byte* block, int64_t bytes) noexcept = 0;
-  /// True if memory must not be freed before the end of the context. A full pool then reuses its blocks, or fails.
+  /// True if memory must not be freed before the end of the context. An allocator at its limit then reuses its blocks
+  /// or fails.
   virtual bool is_kept() const { return false; }
-  /// Texts for messages: "page-locked host memory", and "memory.pinned_bytes allows 1024 bytes, of which 512 are
-  /// taken".
+  /// Texts for messages: name() is, for example, "page-locked host memory", and unavailable_reason()
+  /// "memory.pinned_bytes allows 1024 bytes, of which 512 are taken".
   virtual std::string_view name() const = 0;
   virtual std::string unavailable_reason() const = 0;
 };

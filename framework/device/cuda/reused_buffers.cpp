@@ -9,9 +9,9 @@
 namespace hexad::device::cuda {
 namespace {
 
-constexpr int64_t least = 4096;  // bytes of the smallest buffer
+constexpr int64_t least = 4096;  // size of the smallest buffer in bytes
 
-// Returns the size of a buffer for `bytes` bytes: a power of two.
+// Returns the size of the buffer for a request of `bytes` bytes: a power of two.
 int64_t size_for(int64_t bytes) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(bytes, least))));
 }
@@ -31,11 +31,12 @@ ReusedBuffers::~ReusedBuffers() {
     for (const auto& [size, buffers] : free_)
       for (const Free& buffer : buffers) wait(buffer.last), memory_->free(buffer.block, size);
   } catch (const base::Error&) {
-    // The card has failed. The end of the process frees the rest.
+    // The card has failed. The memory is freed when the process ends.
   }
 }
 
-// Returns a buffer of this or a somewhat larger size that no copy uses any more, if there is one.
+// Returns a cached buffer of `size` to most_waste * size bytes that no copy uses any more; an empty one if there is
+// none.
 ReusedBuffers::Taken ReusedBuffers::from_cache(int64_t size) {
   constexpr int64_t most_waste = 8;
   for (auto it = free_.lower_bound(size); it != free_.end() && it->first <= most_waste * size; ++it) {
@@ -51,8 +52,8 @@ ReusedBuffers::Taken ReusedBuffers::from_cache(int64_t size) {
 
 ReusedBuffers::Taken ReusedBuffers::fresh(int64_t size) { return {memory_->allocate(size), size}; }
 
-// Finds room when the limit is reached: waits for the copies of a released buffer that is large enough, or frees
-// released buffers after their copies.
+// Obtains a buffer when the limit is reached. Waits for the copies of a released buffer that is large enough, or frees
+// released buffers after their copies have finished.
 ReusedBuffers::Taken ReusedBuffers::after_others(int64_t size) {
   const auto release = [](std::vector<Free>& buffers) {
     const Free buffer = std::move(buffers.back());
@@ -87,7 +88,8 @@ std::shared_ptr<std::byte> ReusedBuffers::take(int64_t bytes) {
   return {taken.block, [self = shared_from_this(), size = taken.size](std::byte* b) { self->give_back(b, size); }};
 }
 
-// The number of buffers falls with their size, so that the sizes from 512 KiB on take equal shares.
+// The number of buffers falls as their size grows, so that every size from 512 KiB on occupies the same number of
+// bytes.
 void ReusedBuffers::stock(int64_t bytes) {
   constexpr int64_t largest = int64_t{4} << 20, share = int64_t{8} << 20;
   constexpr int64_t fewest = 2, most = 16;
@@ -106,7 +108,7 @@ void ReusedBuffers::give_back(std::byte* block, int64_t size) noexcept {
     std::lock_guard lock(mutex_);
     free_[size].push_back({block, std::move(last)});
   } catch (const base::Error&) {
-    // The card has failed, and its next use will report that. The lost block no longer matters.
+    // The card has failed, and its next use reports the error. The lost block no longer matters.
   }
 }
 

@@ -1,4 +1,4 @@
-// Buffers for copies that run without the host.
+// Staging buffers for copies that the card performs asynchronously.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace hexad::device::cuda {
 
-/// Pool of reused buffers. Owned by shared_ptr, because its buffers hold it. Thread-safe.
+/// Pool of reused buffers. Owned by shared_ptr, because its buffers refer to it. Thread-safe.
 class ReusedBuffers : public std::enable_shared_from_this<ReusedBuffers> {
  public:
   ReusedBuffers(std::shared_ptr<Blocks> blocks, std::shared_ptr<RawMemory> memory)
@@ -21,11 +21,11 @@ class ReusedBuffers : public std::enable_shared_from_this<ReusedBuffers> {
   ReusedBuffers(const ReusedBuffers&) = delete;
   ReusedBuffers& operator=(const ReusedBuffers&) = delete;
 
-  /// Returns at least `bytes` bytes. A released buffer is reused when the copies that use it are done. Throws
-  /// Error(resource) if no memory is left.
+  /// Returns a buffer of at least `bytes` bytes. A released buffer is reused once the copies that use it are done.
+  /// Throws Error(resource) if no memory is left.
   std::shared_ptr<std::byte> take(int64_t bytes);
-  /// Allocates free buffers of all usual sizes, at most `bytes` bytes together. Most later buffers then need no
-  /// allocation, which may wait for the card.
+  /// Allocates free buffers of all usual sizes in advance, at most `bytes` bytes in total. Most later calls of take()
+  /// then need no allocation, which might wait for the card.
   void stock(int64_t bytes);
 
  private:
@@ -45,7 +45,7 @@ class ReusedBuffers : public std::enable_shared_from_this<ReusedBuffers> {
   const std::shared_ptr<Blocks> blocks_;
   const std::shared_ptr<RawMemory> memory_;
   std::mutex mutex_;
-  std::map<int64_t, std::vector<Free>> free_;  // by size
+  std::map<int64_t, std::vector<Free>> free_;  // unused buffers by size
 };
 
 }  // namespace hexad::device::cuda

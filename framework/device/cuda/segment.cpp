@@ -15,7 +15,7 @@ Segment::~Segment() {
     for (const auto& [begin, piece] : pieces_)
       for (const auto& mark : piece.last) mark->wait();
   } catch (const base::Error&) {
-    // The card has failed and no longer uses any memory.
+    // The card has failed and accesses no memory any more.
   }
   for (size_t p = 0; p < pages_.size(); ++p)
     if (pages_[p]) driver_.drop(base_ + p * static_cast<size_t>(page_), page_, *pages_[p]);
@@ -29,8 +29,8 @@ std::optional<Segment::Taken> Segment::take(int64_t bytes) {
   return Taken{reinterpret_cast<void*>(base_ + static_cast<CUdeviceptr>(*begin)), cut_pieces(*begin, bytes)};
 }
 
-// Removes [begin, begin + bytes) from the free pieces and keeps their parts outside this range. Returns the marks of
-// the removed pieces.
+// Removes [begin, begin + bytes) from the free pieces. Parts of pieces outside this range remain. Returns the marks of
+// all pieces that overlap the range.
 Marks Segment::cut_pieces(int64_t begin, int64_t bytes) {
   const int64_t end = begin + bytes;
   Marks marks;
@@ -55,7 +55,7 @@ int64_t Segment::missing_in(int64_t begin, int64_t bytes) const {
   return missing;
 }
 
-// Returns the gap, between two blocks or after the last one, that needs the fewest new pages.
+// Returns the gap, between two blocks or after the last block, that needs the fewest new pages.
 Segment::Gap Segment::best_gap(int64_t bytes) const {
   Gap best{-1, 0};
   int64_t begin = 0;

@@ -1,4 +1,4 @@
-// A range of the card's addresses, with pages mapped at the parts that are or were in use.
+// A range of card addresses, of which the used parts are mapped to pages.
 #pragma once
 
 #include <map>
@@ -11,44 +11,46 @@
 
 namespace hexad::device::cuda {
 
-/// Allocates adjacent blocks. Free neighbours are merged, and a block comes from the smallest free range that is large
-/// enough. If there is none, the segment grows by pages, at its end or in a gap. Free pages anywhere can be returned to
-/// the driver. Therefore blocks of changing sizes, such as those of routed rows, do not use up the card. Not
-/// thread-safe.
+/// Allocates adjacent blocks. Free neighbours are merged, and a block is placed in the smallest free range that is
+/// large enough. If there is none, new pages are mapped at the end of the segment or in a gap. Free pages anywhere in
+/// the segment can be returned to the driver. Therefore blocks of changing sizes, such as routed rows, do not exhaust
+/// the card. Not thread-safe.
 class Segment {
  public:
-  /// `addresses` and `page` are in bytes. `addresses` is a multiple of `page`, and `page` of the driver's page.
+  /// `addresses`, the size of the range, and `page` are in bytes. `addresses` is a multiple of `page`, and `page` is a
+  /// multiple of the driver's page size.
   Segment(const Driver& driver, int64_t addresses, int64_t page);
-  /// Waits for the last users of the freed memory. All blocks must have been freed.
+  /// Waits for the last users of the freed memory. All blocks must have been freed before.
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
   struct Taken {
     void* begin;
-    Marks former;  // marks to wait for before use
+    Marks former;  // marks that must be passed before the block is used
   };
-  /// Takes a block from mapped free memory. Returns nullopt if no free range is large enough.
+  /// Allocates a block in mapped free memory. Returns nullopt if no free range is large enough.
   std::optional<Taken> take(int64_t bytes);
-  /// Returns the bytes of pages to add so that take(bytes) succeeds.
+  /// Returns the bytes of pages that must be added before take(bytes) can succeed.
   int64_t missing(int64_t bytes) const;
-  /// Adds pages of `bytes` bytes. Returns false if the card has too few; the pages found are added nevertheless.
+  /// Adds pages of `bytes` bytes in total. Returns false if the card's memory does not suffice; the pages mapped until
+  /// then remain.
   bool grow(int64_t bytes);
-  /// Frees a block. Its memory may be reused once the queues have passed `last`.
+  /// Frees a block. The next user of its memory waits for the marks `last`.
   void give(void* begin, int64_t bytes, Marks last);
   bool contains(const void* place) const;
-  /// Waits until whole free pages are no longer in use, and returns them to the driver.
+  /// Waits until no queue uses the entirely free pages any more, and returns these pages to the driver.
   void give_back_pages();
   /// Returns the bytes of mapped pages.
   int64_t held() const { return held_; }
 
  private:
-  struct Piece {  // a range of free memory, as it was freed
+  struct Piece {  // a range of free memory as it was freed, with the marks of its last users
     int64_t size;
     Marks last;
   };
   struct Gap {
-    int64_t begin, missing;  // start of the growth, and bytes to add
+    int64_t begin, missing;  // start of the new block, and bytes of pages to add for it
   };
   Gap best_gap(int64_t bytes) const;
   int64_t missing_in(int64_t begin, int64_t bytes) const;
@@ -60,7 +62,7 @@ class Segment {
   std::vector<std::optional<Driver::Page>> pages_;
   std::map<int64_t, int64_t> used_;  // begin -> size; all are offsets from base_
   FreeRanges free_;
-  std::map<int64_t, Piece> pieces_;  // free ranges that had a user
+  std::map<int64_t, Piece> pieces_;  // free ranges whose last users are known, by their begin
   int64_t held_ = 0;
 };
 

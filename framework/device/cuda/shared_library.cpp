@@ -11,7 +11,7 @@
 namespace hexad::device::cuda {
 namespace {
 
-// Adds the file `name` of each folder in `folders`, which has the form "A:B".
+// Adds the path of the file `name` in each of `folders`, a list of the form "A:B".
 void add_files(std::vector<std::string>& files, const std::string& folders, const std::string& name) {
   std::istringstream in(folders);
   for (std::string folder; std::getline(in, folder, ':');) files.push_back(base::cat(folder, "/", name));
@@ -38,7 +38,7 @@ SharedLibrary::SharedLibrary(const std::string& name) : name_(name) {
     handle_ = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle_) return;
     reason += (reason.empty() ? "" : "; ") + std::string(::dlerror());
-    // Tries the next file only if this one does not exist, so that a damaged library is reported.
+    // The next file is tried only if this file does not exist. A damaged library is thus reported.
     if (!reason.ends_with("No such file or directory")) break;
   }
   refuse(base::cat(name, " cannot be loaded (", reason, ")"));

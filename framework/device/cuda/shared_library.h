@@ -8,14 +8,14 @@ namespace hexad::device::cuda {
 /// A shared library that is loaded once and never closed.
 class SharedLibrary {
  public:
-  /// Loads the library file `name`, such as "libcublasLt.so.13". If HEXAD_CUDA_LIBRARIES (A:B) is set, searches its
-  /// folders; otherwise asks the loader, then searches the folders of the build. Throws Error(resource) naming the
-  /// library and the reason.
+  /// Loads the library file `name`, such as "libcublasLt.so.13". If HEXAD_CUDA_LIBRARIES ("A:B") is set, searches only
+  /// its folders. Otherwise first asks the system's loader, then searches the folders known when the program was built.
+  /// Throws Error(resource) with the library and the reason if loading fails.
   explicit SharedLibrary(const std::string& name);
   SharedLibrary(const SharedLibrary&) = delete;
   SharedLibrary& operator=(const SharedLibrary&) = delete;
 
-  /// Returns the function of this name, of type F. Throws Error(resource) if the library does not have it.
+  /// Returns the function `name` of type F. Throws Error(resource) if the library does not have this function.
   template <class F>
   F* function(const char* name) const {
     return reinterpret_cast<F*>(address(name));

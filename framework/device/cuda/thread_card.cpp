@@ -8,7 +8,7 @@ namespace hexad::device::cuda {
 namespace {
 
 constexpr int none = -1;
-thread_local int current = none;  // CUDA itself does not tell whether a thread has chosen a card
+thread_local int current = none;  // recorded here, because CUDA cannot report whether a thread has chosen a card
 
 void choose(int ordinal) noexcept {
   if (cudaSetDevice(ordinal) == cudaSuccess) current = ordinal;

@@ -1,4 +1,4 @@
-// Blocks that are each one separate allocation of the card's memory.
+// Blocks of which each is a separate allocation of the driver.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,9 @@
 
 namespace hexad::device::cuda {
 
-/// Memory for libraries that register blocks and share them with other cards. These libraries accept neither a part of
-/// an allocation nor several allocations. The driver makes and frees every block, in whole pages. Not thread-safe.
+/// Memory for libraries that register blocks to share them with other cards. Such a library accepts neither a part of
+/// an allocation nor several allocations. The driver allocates and frees every block, in multiples of its page size.
+/// Not thread-safe.
 class WholeBlocks {
  public:
   explicit WholeBlocks(const Driver& driver) : driver_(driver) {}
@@ -17,13 +18,13 @@ class WholeBlocks {
   WholeBlocks(const WholeBlocks&) = delete;
   WholeBlocks& operator=(const WholeBlocks&) = delete;
 
-  /// Returns the bytes that a block of `bytes` takes.
+  /// Returns the bytes of pages that a block of `bytes` bytes occupies.
   int64_t size_of(int64_t bytes) const { return (bytes + driver_.page() - 1) / driver_.page() * driver_.page(); }
-  /// Returns null if the card has no more memory.
+  /// Allocates a block of size_of(bytes). Returns null if the card has no more memory.
   void* take(int64_t bytes);
-  /// Frees a block that is no longer in use.
+  /// Frees a block that no queue uses any more.
   void give(void* block);
-  /// Returns the bytes of all blocks.
+  /// Returns the total bytes of all blocks.
   int64_t held() const { return held_; }
 
  private:

@@ -1,4 +1,4 @@
-// The emulated device: CPU kernels on threads that behave like a card's queues.
+// The emulated device: CPU kernels on threads that behave like the queues of a card.
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace emulated;
 
-// Reserves addresses, not memory: pages are allocated at first use.
+// Bytes of the address range. Pages are allocated only at their first use.
 constexpr int64_t range = int64_t{1} << 38;
 
 std::optional<uint64_t> jitter_from_environment() {
@@ -24,7 +24,7 @@ std::optional<uint64_t> jitter_from_environment() {
   const uint64_t seed = std::strtoull(text, &end, 10);
   if (end == text || *end != '\0')
     base::fail(base::ExitCode::usage, "HEXAD_EMULATED_JITTER is '", text, "', expected a seed, a number from 0");
-  // Ranks that are threads of one process get different delays.
+  // makes the delays of ranks that are threads of one process differ
   static std::atomic<uint64_t> contexts{0};
   return seed + (contexts++ << 32);
 }
@@ -43,13 +43,13 @@ class EmulatedBackend final : public Backend {
     return std::make_shared<EmulatedAllocator>(heap_, options_.memory_limit);
   }
   std::shared_ptr<Allocator> make_offload_allocator() override { return std::make_shared<EmulatedAllocator>(heap_); }
-  // Ignores the second argument: every lane is a separate queue.
+  // Ignores the second argument, because every lane is a separate queue.
   std::unique_ptr<Stream> make_lane(Lane lane, bool) override {
     return std::make_unique<EmulatedStream>(heap_, std::make_shared<Queue>(std::string(name_of(lane)), jitter_));
   }
 
-  // Emulates CUDA's copies of pageable host memory. A copy from it reads the memory before the call returns. A copy to
-  // it is complete when the call returns. Only copies from or to host_buffer() happen later.
+  // Emulates CUDA's copies of pageable host memory. A copy from such memory has read it when the call returns, and a
+  // copy to such memory is complete when the call returns. Only copies from or to a host_buffer() are asynchronous.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes <= 0 || to == from) return;
     EmulatedStream& queue = emulated_stream(stream);

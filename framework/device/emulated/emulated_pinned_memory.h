@@ -1,4 +1,4 @@
-// Host memory that the emulated device copies without the host's help.
+// Host memory that the emulated device copies asynchronously.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace hexad::device::emulated {
 
-/// Records the pinned buffers that were handed out, and keeps them alive while copies are in flight. Owned by
-/// shared_ptr, which the buffers hold. Thread-safe.
+/// Records the pinned buffers in use and keeps them alive while copies are in flight. Owned by shared_ptr, because the
+/// buffers refer to it. Thread-safe.
 class PinnedMemory : public std::enable_shared_from_this<PinnedMemory> {
  public:
-  /// `limit` in bytes; 0: none. take() throws Error(resource) if it would exceed the limit.
+  /// `limit` is in bytes; 0 means no limit. If it would be exceeded, take() throws Error(resource).
   explicit PinnedMemory(int64_t limit = 0) : limit_(limit) {}
   std::shared_ptr<std::byte> take(int64_t bytes);
-  /// Returns the buffer that contains `place`; null for other memory.
+  /// Returns the buffer that contains the address `place`; null if there is none.
   std::shared_ptr<std::byte> holder_of(const void* place) const;
 
  private:
@@ -27,7 +27,7 @@ class PinnedMemory : public std::enable_shared_from_this<PinnedMemory> {
   const int64_t limit_;
   mutable std::mutex mutex_;
   int64_t held_ = 0;
-  std::map<const std::byte*, Buffer> buffers_;  // by their first byte
+  std::map<const std::byte*, Buffer> buffers_;  // by the address of their first byte
 };
 
 }  // namespace hexad::device::emulated

@@ -33,7 +33,7 @@ class Queue::Mark final : public DeviceMark {
  private:
   const Queue* queue_;
   std::atomic<bool> passed_ = false;
-  std::exception_ptr error_;  // written before passed_, like passed_at_
+  std::exception_ptr error_;  // written before passed_ is set, as is passed_at_
   double passed_at_ = 0;
 };
 
@@ -75,7 +75,7 @@ std::shared_ptr<const DeviceMark> Queue::record() {
   const auto mark = std::make_shared<Mark>(*this);
   {
     std::unique_lock lock(mutex_);
-    if (work_.empty() && !running_) {  // the queue is empty, so the mark is passed already
+    if (work_.empty() && !running_) {  // an empty queue has passed the mark already
       const std::exception_ptr error = error_;
       lock.unlock();
       mark->pass(error);
@@ -94,7 +94,7 @@ std::shared_ptr<const DeviceMark> Queue::record() {
 void Queue::wait(const Event& event) {
   const auto mark = std::dynamic_pointer_cast<const Mark>(event.launched());
   if (!mark) return event.wait();
-  // Captures only the mark. An event may own memory, and this thread must not free it.
+  // Captures only the mark, because an event may own memory that this thread must not free.
   if (!mark->is_of(*this) && !mark->passed_well()) push([mark] { mark->wait(); });
 }
 
@@ -134,7 +134,7 @@ void Queue::loop() {
 }
 
 void EmulatedStream::run(std::function<void()>) {
-  base::fail_invariant("[emulated device] host work was given to the device's queue");
+  base::fail_invariant("[emulated device] host work was appended to the device's queue");
 }
 
 void EmulatedStream::launch(std::span<void* const> blocks, std::function<void()> work) {

@@ -1,4 +1,4 @@
-// A queue of the emulated device: a thread that runs launched work with a delay.
+// A queue of the emulated device: a thread that runs launched work after a delay.
 #pragma once
 
 #include <condition_variable>
@@ -18,23 +18,24 @@ namespace hexad::device::emulated {
 
 class Heap;
 
-/// A queue of launched work, owned by shared_ptr. Any thread may launch. After work has failed, later launches throw
-/// its error, and waiters for later marks receive it.
+/// A queue of launched work, owned by shared_ptr. Any thread may launch. Once work has failed, later launches throw its
+/// error, and so do waits for later marks.
 class Queue : public std::enable_shared_from_this<Queue> {
  public:
-  /// Delays the start of launched work at random if a seed is given.
+  /// If a seed is given, every launched operation starts after a random delay.
   Queue(const std::string& name, std::optional<uint64_t> jitter_seed);
-  /// Runs the remaining work first. Must not be called on the queue's own thread.
+  /// Runs the remaining work before it returns. Must not be called on the queue's own thread.
   ~Queue();
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
-  /// Appends work and returns without waiting. Everything that `work` refers to must stay alive until the queue has run
-  /// it. Announce the memory that it uses with Heap::touch(). Throws the error of an earlier launch.
+  /// Appends work and returns without waiting. All objects to which `work` refers must live until the queue has run it.
+  /// The memory that `work` uses must be announced with Heap::touch(). Throws the error of an earlier launch that
+  /// failed.
   void launch(std::function<void()> work);
   /// Returns a mark at the current end of the queue.
   std::shared_ptr<const DeviceMark> record();
-  /// Makes this queue wait for a mark of another queue. For a host event, blocks the caller.
+  /// Makes this queue wait for a mark of another queue. A host event blocks the caller instead.
   void wait(const Event& event);
 
  private:
@@ -42,7 +43,8 @@ class Queue : public std::enable_shared_from_this<Queue> {
 
   struct Work {
     std::function<void()> run;
-    std::optional<uint64_t> launch;  // number of a launch, which may be delayed; empty for marks and waits
+    std::optional<uint64_t> launch;  // number of the launch, from which its delay is computed; empty for marks and
+                                     // waits, which are not delayed
   };
   void push(std::function<void()> work, bool launch = false);
   void loop();
@@ -53,7 +55,7 @@ class Queue : public std::enable_shared_from_this<Queue> {
   std::condition_variable changed_;
   std::deque<Work> work_;
   bool stopping_ = false, running_ = false;
-  std::exception_ptr error_;  // error of the first failed work; guarded by the mutex
+  std::exception_ptr error_;  // error of the first work that failed; guarded by the mutex
   uint64_t launched_ = 0;
   std::thread thread_;
 };
@@ -68,7 +70,7 @@ class EmulatedStream final : public Stream {
   Event record() override { return Event::at(queue_->record()); }
   bool on_device() const override { return true; }
 
-  /// Runs `work` on the device. `blocks` are the heap's blocks that it uses; null entries are ignored.
+  /// Runs `work` on the device. `blocks` are addresses in the blocks of the heap that the work uses; nulls are ignored.
   void launch(std::span<void* const> blocks, std::function<void()> work);
   const Heap& heap() const { return *heap_; }
 

@@ -9,9 +9,9 @@
 namespace hexad::device::emulated {
 namespace {
 
-constexpr int64_t alignment = 512;  // the alignment on a card
+constexpr int64_t alignment = 512;  // bytes, as on a card
 
-// Returns the size rounded up to eighths of a power of two, as in the CPU's allocator.
+// Returns `bytes` rounded up to eighths of a power of two, as in the CPU's allocator.
 int64_t rounded(int64_t bytes) {
   if (bytes <= alignment) return alignment;
   const int64_t eighth = (int64_t{1} << (std::bit_width(static_cast<uint64_t>(bytes - 1)) - 1)) >> 3;
@@ -19,7 +19,7 @@ int64_t rounded(int64_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-// Waits for the mark and ignores errors of the work; its waiters receive these.
+// Waits for the mark. Ignores errors of the work, because the waiters for that work receive them.
 void wait_quietly(const DeviceMark& mark) {
   try {
     mark.wait();
@@ -59,7 +59,7 @@ void Heap::free(void* block) {
   for (const auto& queue : freed.queues)
     if (auto use = queue->record(); !use->passed()) uses.push_back(std::move(use));
   if (uses.empty()) {
-    lock.unlock();  // no other thread can reach the block
+    lock.unlock();  // unlocked while filling; no other thread can reach the block
     std::memset(memory_.device(block), nan_byte, freed.size);
     lock.lock();
     return cached_[freed.size].emplace_back(offset, freed.clean), void();

@@ -1,4 +1,4 @@
-// Record of the operations that a rank issues on a meta device, from which a step can be priced.
+// Log of the operations that a rank issues on a meta device. The time of a step can be estimated from it.
 #pragma once
 
 #include <array>
@@ -20,13 +20,13 @@ namespace hexad::device {
 
 class SpanLog;
 
-/// Matrix product of `rows` rows, divided evenly among `groups` weights of outputs x inputs.
+/// Matrix product of `rows` rows, divided evenly among `groups` weights of shape outputs x inputs.
 struct ProductWork {
   base::Dtype dtype;  // dtype of the operands
   base::GemmPass pass;
   int64_t rows, inputs, outputs, groups = 1;
-  // Bytes in addition to operands and result in `dtype`: for a wider result, and for reading a result to which the
-  // product is added.
+  // Bytes that are moved in addition to the operands and a result in `dtype`: for a wider result, and for reading the
+  // result to which the product is added.
   int64_t extra_bytes = 0;
 
   double flops() const {
@@ -34,7 +34,8 @@ struct ProductWork {
   }
 };
 
-/// Attention over `keys` positions, with heads of `head_size` elements. `flops` counts all products of the call.
+/// Attention over `keys` positions, with heads of `head_size` elements. `flops` is the number of floating-point
+/// operations in all products of the call.
 struct AttentionWork {
   base::Dtype dtype;
   bool backward;
@@ -47,8 +48,8 @@ struct MemoryWork {
   int64_t bytes;  // bytes read and written
 };
 
-/// Copy. device: within the memory of the device, which may be the host. to_host, from_host: between a device and its
-/// host. offload, restore: into offload memory, and back.
+/// Copy of `bytes` bytes. device: within device memory, which is host memory on a CPU. to_host, from_host: between a
+/// device and its host. offload, restore: to offload memory, and back.
 struct CopyWork {
   enum class Kind : uint8_t { device, to_host, from_host, offload, restore };
   int64_t bytes;
@@ -59,19 +60,20 @@ struct CopyWork {
 struct CommunicationWork {
   int group;               // index in IssueLog::groups()
   int64_t sent, received;  // bytes sent to and received from other ranks
-  int peer = -1;           // the other rank of a message, as its number in the group; -1 for a collective
+  int peer = -1;           // number of the message's other rank in the group; -1 for a collective
 };
 
 using Work = std::variant<ProductWork, AttentionWork, MemoryWork, CopyWork, CommunicationWork>;
 
-/// Operation that a rank issued. Operations of one lane run in the order of the log; communication runs beside the
-/// lanes.
+/// Operation that a rank issued. The operations of one lane run in the order of the log, except communication, which
+/// runs concurrently with all lanes.
 struct Issue {
   std::string_view family, name;  // "swiglu", "backward"; "comm", "all_to_all"; "copy", "offload"
-  Lane lane;                      // lane of the stream on which the operation was issued
+  Lane lane;                      // lane of the stream to which the operation was issued
   Work work;
-  int32_t span;  // innermost span of the rank at the time of issue; -1: none
-  // Operations that must end first. Earlier operations of the same lane are listed only for communication.
+  int32_t span;  // index of the rank's innermost open span at the time of issue; -1: none
+  // Operations that must end before this one starts. Earlier operations of the same lane are listed only for
+  // communication.
   std::vector<int32_t> after;
 
   bool communicates() const { return std::holds_alternative<CommunicationWork>(work); }
@@ -79,7 +81,7 @@ struct Issue {
 
 /// Group of ranks that communicate with each other.
 struct IssuedGroup {
-  std::string name;        // "ep"
+  std::string name;        // name of the group, such as "ep"
   int traffic;             // comm::TrafficClass
   std::vector<int> ranks;  // world ranks of the members, in the group's order
   int rank;                // index of this rank in `ranks`
@@ -87,7 +89,8 @@ struct IssuedGroup {
 
 class IssueLog;
 
-/// Mark at an operation of the log. Nothing runs, so wait() returns immediately; the log records the wait.
+/// Mark after an operation of the log. wait() returns immediately, because nothing runs; the log records that the host
+/// waits.
 class IssueMark final : public DeviceMark {
  public:
   IssueMark(IssueLog& log, int32_t issue) : log_(log), issue_(issue) {}
@@ -101,11 +104,11 @@ class IssueMark final : public DeviceMark {
   const int32_t issue_;
 };
 
-/// Log of the operations that a rank issues. For one thread.
+/// Log of the operations that a rank issues. Not thread-safe.
 class IssueLog {
  public:
-  /// Executor of kernels. computes: the issuing thread, as on a CPU, which does nothing else meanwhile. launches:
-  /// queues of a device.
+  /// Where kernels run. computes: on the issuing thread, as on a CPU; the thread does nothing else meanwhile. launches:
+  /// in queues of a device.
   enum class Host : uint8_t { computes, launches };
 
   explicit IssueLog(Host host) : host_(host) {}
@@ -124,12 +127,12 @@ class IssueLog {
   void wait(Lane lane, int32_t issue);
   /// Makes all later operations wait for `issue`, because the issuing thread waits for it.
   void wait_on_host(int32_t issue);
-  /// Returns the number of the lane's last operation other than communication; -1: none.
+  /// Returns the number of the lane's last operation that is not communication; -1: none.
   int32_t last(Lane lane) const { return lanes_[base::ordinal(queue(lane))].last; }
-  /// Returns a mark for which other lanes can wait: the end of operation `issue`. The log must outlive the mark.
+  /// Returns a mark after operation `issue`, for which other lanes can wait. The log must outlive the mark.
   std::shared_ptr<const DeviceMark> mark(int32_t issue) { return std::make_shared<IssueMark>(*this, issue); }
 
-  /// Pauses the log during its lifetime, for work that a real device would not do. `log` may be null.
+  /// Pauses the log during its lifetime, for work that a real device would not perform. `log` may be null.
   class Pause {
    public:
     explicit Pause(IssueLog* log) : log_(log), before_(log && std::exchange(log->paused_, true)) {}
@@ -150,8 +153,8 @@ class IssueLog {
  private:
   struct Queue {
     int32_t last = -1;
-    std::vector<int32_t> waits;  // operations for which the queue's next operation waits
-    size_t host_waits = 0;       // number of entries of host_waits_ for which the queue already waits
+    std::vector<int32_t> waits;  // operations that the queue's next operation must wait for
+    size_t host_waits = 0;       // the queue already waits for the first host_waits entries of host_waits_
   };
   // On a host that computes, all lanes are one queue: the issuing thread.
   Lane queue(Lane lane) const { return host_ == Host::computes ? Lane::compute : lane; }

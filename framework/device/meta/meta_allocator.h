@@ -1,4 +1,4 @@
-// Allocator that only counts bytes.
+// Allocator that counts bytes without allocating memory.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 
 namespace hexad::device {
 
-/// Counts bytes by category like a real allocator. MemoryStats::held is the share of memory.limit_bytes that the blocks
-/// in use need, each rounded up like a block of the caching allocator (block_size()). Unused blocks do not count,
-/// because the caching allocator frees them all before it refuses a block.
+/// Counts bytes by category like a real allocator. MemoryStats::held is the memory that the blocks in use would need
+/// under memory.limit_bytes: each block is rounded up as in the caching allocator (block_size()). Freed blocks do not
+/// count, because the caching allocator frees its cache before it refuses a request.
 class MetaAllocator final : public Allocator {
  public:
   explicit MetaAllocator(std::shared_ptr<MetaMemory> memory) : memory_(std::move(memory)) {}

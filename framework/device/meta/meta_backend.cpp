@@ -1,4 +1,4 @@
-// A device without memory: streams run host work directly, and copies carry only known values.
+// A device without memory: streams run host work immediately, and copies transfer only known values.
 #include <cstring>
 
 #include "framework/base/error.h"
@@ -39,7 +39,7 @@ class MetaBackend final : public Backend {
     return std::make_unique<MetaStream>(lane, run_->issues());
   }
 
-  // Copies unknown bytes to the host as zeros.
+  // A copy of unknown bytes to the host writes zeros.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes == 0) return;
     if (IssueLog* log = run_->issues()) {

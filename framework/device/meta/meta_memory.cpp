@@ -11,7 +11,7 @@ namespace {
 
 std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
-// Returns the first range that does not end before `at`.
+// Returns the first range whose end is at or after `at`.
 template <class Ranges>
 auto first_from(Ranges& ranges, int64_t at) {
   const auto after = ranges.upper_bound(at);

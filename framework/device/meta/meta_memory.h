@@ -1,4 +1,4 @@
-// Addresses of a meta device, which have no memory, and the few values that are known nevertheless.
+// Addresses of a meta device, which refer to no memory, and the values that are known nevertheless.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace hexad::device {
 
-/// Gives every block unique addresses that are never reused, so that addresses identify blocks. Nothing may be read or
-/// written there. Some bytes have known values: bytes from the host, copies of these, and results that the kernels of
-/// routing compute from them. For one thread.
+/// Assigns unique addresses to blocks. Addresses are never reused, so that they identify blocks. The addresses must not
+/// be accessed. Some bytes have known values: bytes from the host, copies of these, and the results that routing
+/// kernels compute from them. Not thread-safe.
 class MetaMemory {
  public:
   enum class Place : uint8_t { device, offloaded };
@@ -20,21 +20,21 @@ class MetaMemory {
   void* reserve(int64_t bytes, Place place = Place::device);
   void release(void* block);
   bool contains(const void* address) const;
-  /// True if the block around `address` represents offload memory.
+  /// True if the block that contains `address` stands for offload memory.
   bool is_offloaded(const void* address) { return around(address, 0)->second.place == Place::offloaded; }
 
-  /// Returns the values of the `bytes` bytes at `address`; null unless all are known.
+  /// Returns the values of the `bytes` bytes at `address`; null unless all of them are known.
   std::byte* known(const void* address, int64_t bytes);
-  /// Like known(), but marks all bytes as known. The caller must write the bytes that were unknown.
+  /// Like known(), but first marks all these bytes as known. The caller must write those that were unknown.
   std::byte* remember(const void* address, int64_t bytes);
   void forget(const void* address, int64_t bytes);
 
  private:
   using Bytes = std::unique_ptr<std::byte[]>;
-  using Ranges = std::map<int64_t, int64_t>;  // begin -> end; ranges do not touch each other
+  using Ranges = std::map<int64_t, int64_t>;  // begin -> end; no two ranges touch
   struct Block {
     int64_t bytes;
-    Bytes values;  // valid in the known ranges
+    Bytes values;  // valid only in the known ranges
     Ranges known;
     Place place = Place::device;
   };
@@ -45,7 +45,7 @@ class MetaMemory {
   static constexpr std::uintptr_t first = std::uintptr_t{1} << 56;  // above all addresses of a process
   std::uintptr_t next_ = first;
   Blocks blocks_;
-  std::map<int64_t, std::vector<Bytes>> spare_;  // by size: value buffers of released blocks, for reuse
+  std::map<int64_t, std::vector<Bytes>> spare_;  // value buffers of released blocks, for reuse, by size
 };
 
 }  // namespace hexad::device

@@ -1,4 +1,4 @@
-// Inputs and counters of a run on a meta device.
+// Parameters and counters of a run on a meta device.
 #pragma once
 
 #include <cstdint>
@@ -13,37 +13,37 @@
 
 namespace hexad::device {
 
-/// State shared by the code that starts the run and the rank's context. For one thread.
+/// State that the rank's context shares with the code that starts the run. Not thread-safe.
 class MetaRun {
  public:
-  /// Constraints on the experts of each token: top_k different ones of `experts`. The experts form `groups` equal
-  /// groups, and a token may use at most top_groups of these.
+  /// Constraints on the experts that a token is routed to: top_k different ones among `experts`. The experts form
+  /// `groups` equal groups, and a token uses experts of at most top_groups groups.
   struct Choice {
     int64_t top_k, experts, groups = 1, top_groups = 1;
-    bool given = false;  // the recipe fixes the choices, and `ids` contains them already
-    int64_t layer = -1;  // number among the layers with experts; -1: not known
+    bool given = false;  // true: the recipe fixes the routing, and `ids` already contains it
+    int64_t layer = -1;  // index among the layers with experts; -1: unknown
     bool operator==(const Choice&) const = default;
   };
-  /// Writes the experts that `ids.size() / top_k` tokens choose, token after token.
+  /// Function that writes the experts of `ids.size() / top_k` tokens, token after token.
   using Choose = std::function<void(std::span<int32_t> ids, const Choice& choice)>;
 
-  /// `stands_for` is the device to imitate: queries about a device's preferences (rows at a time, asynchronous
-  /// launches) get the answers of this device.
+  /// `stands_for` is the kind of device to imitate. Queries about the properties of the device (asynchronous launches,
+  /// for example) return the answers of that kind.
   explicit MetaRun(DeviceKind stands_for, Choose routing = {}) : choose(std::move(routing)), stands_for_(stands_for) {}
 
-  /// Starts to record the operations that the run issues. Call it before the contexts and groups of the run are made.
+  /// Starts to log the operations that the run issues. Call it before the contexts and groups of the run are created.
   void record_issues() {
     log_.emplace(stands_for_ == DeviceKind::cpu ? IssueLog::Host::computes : IssueLog::Host::launches);
   }
-  /// Returns the record; null if the run keeps none.
+  /// Returns the log; null if record_issues() was not called.
   IssueLog* issues() { return log_ ? &*log_ : nullptr; }
 
   DeviceKind stands_for() const { return stands_for_; }
   const std::shared_ptr<MetaMemory>& memory() const { return memory_; }
 
-  /// Routing model, which replaces the choices of routers. Empty if the run must not depend on routing.
+  /// Model of routing, which replaces the choices of the routers. Empty if the run must not depend on routing.
   const Choose choose;
-  /// Floating-point operations of products and of attention, forward and backward.
+  /// Floating-point operations of products and of attention, in forward and backward.
   double product_flops = 0, attention_flops = 0;
 
  private:

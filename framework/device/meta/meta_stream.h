@@ -8,7 +8,7 @@ namespace hexad::device {
 
 class IssueLog;
 
-/// Runs host work immediately. If the run has a log, the order of the lane's operations is recorded there.
+/// Runs host work immediately. If the run has a log, records the order of the lane's operations in it.
 class MetaStream final : public Stream {
  public:
   /// `log` may be null.
@@ -24,7 +24,7 @@ class MetaStream final : public Stream {
   IssueLog* const log_;
 };
 
-/// Returns the lane of a stream of a meta device; Lane::compute for any other stream.
+/// Returns the lane of a stream of a meta device; Lane::compute for the stream of another device.
 Lane lane_of(const Stream& stream);
 
 }  // namespace hexad::device

@@ -1,4 +1,4 @@
-// Blockwise attention on the CPU (Dao et al. 2022). Shapes and errors are those of AttentionKernels.
+// Blockwise attention on the CPU (Dao et al. 2022). AttentionKernels describes shapes and errors.
 #pragma once
 
 #include "framework/kernels/kernel_table.h"
@@ -10,7 +10,7 @@ void attention_forward(Stream&, const Tensor& out, const Tensor& log_sum_exp, co
 void attention_backward(Stream&, const AttentionGradients& gradients, const Tensor& dout, const AttentionSaved& saved,
                         const AttentionShape& shape);
 
-/// Implements AttentionKernels::merge in attention_merge.cpp: elementwise, without tiles.
+/// Implements AttentionKernels::merge, elementwise, in attention_merge.cpp.
 void attention_merge(Stream&, const Tensor& sum, const Tensor& sum_log_sum_exp, const Tensor& block,
                      const Tensor& block_log_sum_exp);
 

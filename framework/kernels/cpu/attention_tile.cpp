@@ -3,26 +3,27 @@
 #include "framework/kernels/cpu/products/micro.h"
 #include "framework/kernels/cpu/simd/math.h"
 
-// Every product is multiply() of micro.h: strips of mr queries (or keys) times panels of nr columns. Scores,
-// probabilities and their gradients are strips of mr rows, `span` apart, one key block wide. The queries' panels hold
-// scale * q.
+// Every product uses multiply() of micro.h: a strip of mr queries (or keys) times panels of nr columns. Scores,
+// probabilities and their gradients are strips of mr rows with a distance of `span` elements. A strip is as wide as a
+// key block. The packed queries are multiplied by the scale.
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
-/// Distance between rows of a strip: a key block and one more panel, because the last panel may extend beyond the
-/// block.
+/// Distance between the rows of a strip, in elements: a key block and one more panel, because the last panel may extend
+/// beyond the block.
 constexpr int64_t span = attention_keys + 32;
 static_assert(attention_queries % mr == 0 && nr<float> <= 32 && mr <= 32);
 
 int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
 int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-/// Range [begin, end) of keys that at least one query sees.
+/// Range [begin, end) of the keys that at least one of several queries sees.
 struct Range {
   int64_t begin, end;
 };
 
-/// Running sums or maxima of 64 bytes on every instruction set, so that the order of a reduction is the same.
+/// Partial sums or maxima that fill 64 bytes on every instruction set, so that the order of a reduction does not depend
+/// on the instruction set.
 template <class T>
 struct Lanes {
   static constexpr int parts = 64 / vector_bytes, count = parts * lanes<T>;
@@ -83,7 +84,7 @@ T dot(const In* a, const In* b, int64_t n) {
 float log_of(float x) { return __builtin_logf(x); }
 double log_of(double x) { return __builtin_log(x); }
 
-/// Computes to = from * factor, rounded to the stored type.
+/// Computes to = from * factor, rounded to the type of `to`.
 template <class In, class T = Wide<In>>
 void store_scaled(In* to, const T* from, T factor, int64_t n) {
   int64_t i = 0;
@@ -91,7 +92,7 @@ void store_scaled(In* to, const T* from, T factor, int64_t n) {
   for (; i < n; ++i) narrow_one(to + i, from[i] * factor);
 }
 
-/// Allocates blocks from the task's scratch memory, one after the other. Every block is aligned to 64.
+/// Allocates consecutive blocks from the task's scratch memory. Every block is aligned to 64 bytes.
 class Arena {
  public:
   explicit Arena(void* memory) : next_(static_cast<char*>(memory)) {}
@@ -113,7 +114,7 @@ struct Attention {
 
   const AttentionProblem& p;
   const AttentionTask& task;
-  int64_t size = p.size, padded = round_up(size, width);  // `size`: of a head; `padded`: the same in whole panels
+  int64_t size = p.size, padded = round_up(size, width);  // elements of a head, and this number rounded up to panels
   int64_t depths = (size + attention_keys - 1) / attention_keys;
 
   In* row(const HeadRows& h, int64_t token, int64_t head) const {
@@ -131,7 +132,7 @@ struct Attention {
     if (p.causal) r.end = min(r.end, i + p.query_offset + 1);
     return r.begin < r.end ? r : Range{0, 0};
   }
-  /// Returns the range of keys that queries [begin, end) see together.
+  /// Returns the smallest range that contains all keys seen by queries [begin, end).
   Range seen(int64_t begin, int64_t end) const {
     Range all{p.keys, 0};
     for (int64_t i = begin; i < end; ++i) {
@@ -142,17 +143,18 @@ struct Attention {
     return all.begin < all.end ? all : Range{0, 0};
   }
 
-  /// Packs rows [begin, end) of one head as panels of their transpose: [keys / nr][C][nr]. The last panel is filled
+  /// Packs rows [begin, end) of one head as panels of their transpose: [keys / nr][C][nr]. The last panel is padded
   /// with zeros.
   void pack_transposed_rows(T* to, const HeadRows& h, int64_t begin, int64_t end, int64_t head) const {
     for (int64_t j = begin; j < end; j += width, to += padded * width)
       pack_transposed<T>(to, row(h, key_token(j), head), h.token, min(width, end - j), size);
   }
-  /// Packs rows of `count` tokens as panels [C / nr][count][nr].
+  /// Packs the rows of `count` tokens from `token` on as panels [C / nr][count][nr].
   void pack_plain_rows(T* to, const HeadRows& h, int64_t token, int64_t count, int64_t head) const {
     pack_panels<width, lanes<T>>(to, count * width, row(h, token, head), h.token, size, count);
   }
-  /// Packs queries [i, i + rows), times factor, as a strip for the left side of a product: [C / 256][mr][span].
+  /// Packs queries [i, i + rows), multiplied by `factor`, as a strip for the left side of a product: [C /
+  /// 256][mr][span].
   void pack_strip(T* to, const HeadRows& h, int64_t i, int64_t rows, int64_t head, T factor) const {
     for (int64_t c = 0; c < size; c += attention_keys, to += mr * span) {
       pack_along<span, T>(to, row(h, query_token(i), head) + c, h.token, rows, min(attention_keys, size - c));
@@ -162,8 +164,9 @@ struct Attention {
     }
   }
 
-  /// Computes the columns `keys` of strip[mr, keys of the block] = left times rows of a transposed pack. `origin` is
-  /// the first key of the pack, `block` that of the block. Panels extend up to nr - 1 keys beyond both ends of `keys`.
+  /// Computes columns `keys` of strip[mr, keys of the block] = `left` times the transposed pack. `origin` is the first
+  /// key of the pack and `block` the first key of the block. Panels extend up to nr - 1 keys beyond both ends of
+  /// `keys`.
   void scores(T* strip, const T* left, int64_t rows, const T* panels, int64_t origin, int64_t block, Range keys) const {
     for (int64_t j = origin + (keys.begin - origin) / width * width; j < keys.end; j += width) {
       const T* panel = panels + (j - origin) * padded;
@@ -177,7 +180,7 @@ struct Attention {
 
   void forward(Arena arena) const {
     const Range all = seen(task.first_query, task.end_query);
-    // Panels start at a multiple of 256 keys, so that no panel crosses the end of a block.
+    // Packs start at a multiple of 256 keys, so that no panel extends across the end of a block.
     const int64_t origin = all.begin / attention_keys * attention_keys, count = all.end - origin;
     T* keys = arena.take<T>(round_up(count, width) * padded);
     T* values = arena.take<T>(count * padded);
@@ -194,7 +197,7 @@ struct Attention {
         forward_strip(i, min(mr, task.end_query - i), head, keys, values, origin, count, strip, left, sums);
   }
 
-  /// Computes the softmax over key blocks with a running maximum (Milakov & Gimelshein 2018).
+  /// Computes the attention of `rows` queries with a running maximum over the key blocks (Milakov & Gimelshein 2018).
   void forward_strip(int64_t i, int64_t rows, int64_t head, const T* keys, const T* values, int64_t origin,
                      int64_t count, T* strip, T* left, T* sums) const {
     constexpr T lowest = -__builtin_huge_valf();
@@ -238,14 +241,14 @@ struct Attention {
     }
   }
 
-  /// Memory of backward: blocks filled once per key head, and blocks that are reused.
+  /// Scratch memory of backward: blocks that are filled once per key head, and blocks that are reused.
   struct Backward {
     Range all;
     int64_t origin, count;  // first key of the packs, and number of keys
     T *keys, *values;       // transposed panels
     T* plain_keys;          // [C / nr][count][nr]
-    T *dk, *dv;             // [count, padded] and one more strip
-    T *queries, *douts;     // [C / nr][queries of a block][nr], of one head; queries times scale
+    T *dk, *dv;             // [count, padded], with memory for one more strip
+    T *queries, *douts;     // one head's queries, times the scale, and douts: [C / nr][queries of a block][nr]
     T *p, *ds;              // [queries of a block][span]
     T *left, *dout_left;    // strips
     T* dq;                  // [queries of a block][padded]
@@ -280,7 +283,7 @@ struct Attention {
         backward_block(b, i, min(attention_queries, p.queries - i), head);
     for (int64_t j = 0; j < p.keys; ++j) {
       const bool packed = b.origin <= j && j < b.all.end;
-      const int64_t from = packed ? (j - b.origin) * padded : 0;  // no query sees the other keys
+      const int64_t from = packed ? (j - b.origin) * padded : 0;  // 0 if no query sees these keys
       store_scaled<In>(row(p.dk, key_token(j), task.key_head), b.dk + from, T(packed), size);
       store_scaled<In>(row(p.dv, key_token(j), task.key_head), b.dv + from, T(packed), size);
     }
@@ -297,7 +300,7 @@ struct Attention {
     for (int64_t block = all.begin / attention_keys * attention_keys; block < all.end; block += attention_keys) {
       const Range here{max(all.begin, block), min(all.end, block + attention_keys)};
       for (int64_t r = 0; r < rows; r += mr) backward_strip(b, i + r, r, min(mr, rows - r), head, block, here);
-      // Keys beyond the range are multiplied by zeros in p and ds, up to the end of the last strip.
+      // Up to the end of the last strip, keys beyond the range are multiplied by the zeros in p and ds.
       for (int64_t j = here.begin; j < here.end; j += mr) {
         for (int64_t c = 0; c < size; c += width) {
           const int64_t at = (j - b.origin) * padded + c;
@@ -311,8 +314,8 @@ struct Attention {
       store_scaled<In>(row(p.dq, query_token(i + r), head), b.dq + r * padded, static_cast<T>(p.scale), size);
   }
 
-  /// Computes p, ds and dq of queries [i, i + rows) for the keys of one block. The queries are rows `at` and following
-  /// of their block.
+  /// Computes p, ds and dq of queries [i, i + rows) for the keys of one block. These queries are the rows from `at` on
+  /// in their own block.
   void backward_strip(const Backward& b, int64_t i, int64_t at, int64_t rows, int64_t head, int64_t block,
                       Range here) const {
     pack_strip(b.left, p.q, i, rows, head, static_cast<T>(p.scale));

@@ -1,7 +1,8 @@
-// Attention of one sequence's queries to one key/value head, on one thread; compiled for each instruction set.
+// Attention of one sequence's queries to one key/value head, on one thread. Compiled for each instruction set.
 //
-// Keys are taken in blocks of 256 counted from the sequence's start, queries (in backward) in blocks of 42. A query's
-// output and gradient depend only on the keys that it sees. Both instruction sets give bitwise identical results.
+// Keys are processed in blocks of 256, counted from the start of the sequence, and in backward queries in blocks of 42.
+// A query's output and gradient depend only on the keys that the query sees. Both instruction sets give bitwise
+// identical results.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace hexad::kernels::cpu {
 
-/// Rows of heads [tokens, heads, C]: element (t, h, c) is at data + t * token + h * head + c (in elements).
+/// Rows of heads [tokens, heads, C]. Element (t, h, c) is at data + t * token + h * head + c; strides are in elements.
 struct HeadRows {
   void* data;
   int64_t token, head;
@@ -18,7 +19,7 @@ struct HeadRows {
 
 struct AttentionProblem {
   base::Dtype dtype;
-  int64_t queries, keys, heads, key_heads, size;  // numbers per sequence; `size` is C
+  int64_t queries, keys, heads, key_heads, size;  // queries and keys are counted per sequence; size is C
   double scale;
   bool causal;
   int64_t query_offset;
@@ -27,14 +28,15 @@ struct AttentionProblem {
   const int32_t *first, *last;              // [B, S] or null
 };
 
-/// A piece of the work. A backward task takes all queries, because the gradients of keys and values sum over them.
+/// A part of the work of one call. A backward task processes all queries, because the gradients of keys and values are
+/// sums over queries.
 struct AttentionTask {
   int64_t sequence, key_head, first_query, end_query;
 };
 
-/// Number of queries per block and of keys per block.
+/// Numbers of queries and of keys in a block.
 inline constexpr int64_t attention_queries = 42, attention_keys = 256;
-/// Returns the bytes of scratch memory of one task, aligned to 64.
+/// Returns the bytes of scratch memory of one task. The memory must be aligned to 64 bytes.
 int64_t attention_scratch(const AttentionProblem& problem, bool backward);
 
 namespace v3 {

@@ -26,18 +26,18 @@ void drop_in(const std::vector<int64_t>& rows, const Tensor& ids, const Tensor& 
     for (int32_t* slot = id + row * top_k; slot < id + (row + 1) * top_k; ++slot) {
       if (*slot < 0 || *slot >= experts) continue;
       any = true;
-      // NaN is not ordered, so it is sorted last.
+      // A NaN is replaced by -inf, because NaN has no order. It is thus sorted last.
       const auto s = static_cast<double>(score[row * experts + *slot]);
       queues[*slot].push_back({slot, std::isnan(s) ? -std::numeric_limits<double>::infinity() : s});
     }
     valid += any;
   }
   const double mean = static_cast<double>(top_k * valid) / static_cast<double>(experts);
-  // The comparison precedes the cast, because a huge factor fits no integer.
+  // Compares before the cast, because the result of a huge factor exceeds every integer type.
   const auto most = static_cast<size_t>(std::min(static_cast<double>(valid), std::ceil(c.factor * mean)));
   for (auto& q : queues) {
     if (q.size() <= most) continue;
-    // The queue is in token order, so a stable sort keeps earlier tokens first among equal scores.
+    // The queue is in token order. Among equal scores, a stable sort therefore keeps earlier tokens first.
     if (c.rule == DropRule::probability)
       std::stable_sort(q.begin(), q.end(), [](const Slot& a, const Slot& b) { return a.score > b.score; });
     for (size_t i = most; i < q.size(); ++i) *q[i].id = -1;

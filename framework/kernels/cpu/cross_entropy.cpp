@@ -5,8 +5,8 @@
 namespace hexad::kernels::cpu {
 namespace {
 
-// Computes a row of the gradient in the accumulator type: in place if the gradient has this type, otherwise in separate
-// memory.
+// Computes the rows of the gradient in the accumulator type: in place if the gradient has this type, otherwise in
+// separate memory.
 template <class A, class D>
 void rows(const Rows<A>& X, const Tensor& dlogits, const int32_t* target, A* loss, A scale) {
   const auto& loops = choose<A>(v3::activation_loops, v4::activation_loops);
@@ -54,7 +54,7 @@ void forward(Stream& stream, const Tensor& losses, const Tensor& dlogits, const 
   });
 }
 
-// Logits of this number of rows stay in the last-level cache between their product and its gradients.
+// Number of rows whose logits stay in the last-level cache between their product and the products of its gradients.
 int64_t chunk_rows(int64_t, int64_t) { return base::block_sizes().logit_rows; }
 
 }  // namespace

@@ -21,7 +21,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& table, const Tenso
   });
 }
 
-// Every table row belongs to one thread, which adds its tokens in order.
+// Each row of the table is updated by one thread, which adds the gradients of the row's tokens in order.
 void backward(Stream& stream, const Tensor& dtable, const Tensor& dout, const Tensor& ids) {
   stream.run([=] {
     with_dtype<float, bf16, double>("embedding", dout.dtype(), [&]<class T>() {

@@ -1,4 +1,4 @@
-// A tensor of any rank as rows: all leading dimensions are flattened, and the last one is contiguous.
+// A tensor of any rank as rows: the leading dimensions are flattened, and the last dimension is contiguous.
 #pragma once
 
 #include "framework/tensor/tensor.h"
@@ -9,8 +9,8 @@ using base::require;
 using base::Shape;
 using tensor::Tensor;
 
-/// Rows of a tensor: rows()[r] points to `width` contiguous elements. Leading dimensions may have any strides ("strided
-/// rows").
+/// Rows of a tensor. rows[r] points to `width` contiguous elements. The leading dimensions may have any strides
+/// ("strided rows").
 template <class T>
 class Rows {
  public:
@@ -22,7 +22,7 @@ class Rows {
       if (t.dim(d) == 1) continue;
       const size_t last = levels_ - 1;
       if (levels_ > 0 && t.strides()[d] == size_[last] * stride_[last]) {
-        size_[last] *= t.dim(d);  // continues the next inner dimension
+        size_[last] *= t.dim(d);  // dimension d continues the next inner one
       } else {
         size_[levels_] = t.dim(d);
         stride_[levels_++] = t.strides()[d];
@@ -47,16 +47,16 @@ class Rows {
  private:
   T* data_;
   int64_t width_, count_ = 1;
-  int levels_ = 0;  // leading dimensions that cannot be merged, innermost first
+  int levels_ = 0;  // number of leading dimensions that cannot be merged, stored innermost first
   std::array<int64_t, Shape::max_rank> size_{}, stride_{};
 };
 
-/// Throws unless `t` has the shape.
+/// Throws std::logic_error unless `t` has shape `shape`.
 inline void require_shape(std::string_view op, std::string_view name, const Tensor& t, const Shape& shape) {
   require(t.shape() == shape, "[", op, "] ", name, " has shape ", t.shape(), "; expected ", shape);
 }
 
-/// Throws unless `t` has `count` elements, all contiguous.
+/// Throws std::logic_error unless `t` is contiguous and has `count` elements.
 inline void require_flat(std::string_view op, std::string_view name, const Tensor& t, int64_t count) {
   require(t.numel() == count && t.contiguous(), "[", op, "] ", name, " has shape ", t.shape(), " and strides ",
           t.strides(), "; expected ", count, " contiguous elements");

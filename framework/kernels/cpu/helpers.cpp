@@ -11,8 +11,8 @@
 namespace hexad::kernels::cpu {
 namespace {
 
-// Roughly the time to put a thread to sleep and wake it. A thread that spins this long before it sleeps wastes at most
-// half of its time.
+// Approximate time to put a thread to sleep and to wake it. A thread that spins this long before it sleeps wastes at
+// most half of its time.
 constexpr std::chrono::microseconds spin_limit{50};
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Helper threads that compute for one thread.
+// Helper threads of one thread's kernels.
 #pragma once
 
 #include <semaphore.h>
@@ -12,8 +12,8 @@
 
 namespace hexad::kernels::cpu {
 
-/// A count that one thread increments and other threads decrement. std::counting_semaphore is not used: before it
-/// sleeps, it yields the core to any other runnable thread for as long as that thread runs.
+/// Counting semaphore for one incrementing thread. Replaces std::counting_semaphore, whose waiting thread first yields
+/// its core to other runnable threads, for as long as these run.
 class Semaphore {
  public:
   Semaphore() { sem_init(&semaphore_, 0, 0); }
@@ -23,7 +23,7 @@ class Semaphore {
 
   void give() { sem_post(&semaphore_); }
   bool try_take() { return sem_trywait(&semaphore_) == 0; }
-  /// Spins for as long as `spin` allows, then sleeps.
+  /// Waits until the count is positive and decrements it. Spins as long as `spin` allows, then sleeps.
   void take(base::BriefSpin& spin) {
     if (spin.until([this] { return try_take(); })) return;
     while (sem_wait(&semaphore_) != 0) {  // interrupted by a signal handler
@@ -34,8 +34,8 @@ class Semaphore {
   sem_t semaphore_;
 };
 
-/// Threads that take pieces of work from their owner thread, and sleep while there are none. They are created at first
-/// use.
+/// Threads that compute pieces of the work of their owner thread and sleep when there is no work. They are created at
+/// first use.
 class Helpers {
  public:
   struct Work {
@@ -49,14 +49,14 @@ class Helpers {
   Helpers(const Helpers&) = delete;
   Helpers& operator=(const Helpers&) = delete;
 
-  /// Calls `work` for each piece. This thread takes the first piece, and then all pieces that no helper has begun, so a
-  /// helper without a core delays no other thread. Returns when all pieces have been computed.
+  /// Calls `work` for each piece and returns when all pieces have been computed. The calling thread computes the first
+  /// piece, then every piece that no helper has begun. Therefore a helper that gets no core does not delay the call.
   void run(const Work& work);
 
  private:
   struct Helper {
     Semaphore given, done;
-    bool begun = false;  // used only by the owner
+    bool begun = false;  // accessed only by the owner
     std::thread thread;
   };
 
@@ -64,7 +64,7 @@ class Helpers {
   void help(Helper& self, int64_t piece);
 
   std::vector<std::unique_ptr<Helper>> helpers_;
-  Work work_{};  // call is null: exit
+  Work work_{};  // if `call` is null, the threads exit
   base::BriefSpin spin_;
 };
 

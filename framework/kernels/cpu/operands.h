@@ -1,4 +1,4 @@
-// Small helpers for operands, used by several families.
+// Functions for checking and reading operands, which several kernel families use.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace hexad::kernels::cpu {
 using base::bf16;
 using base::with_dtype;
 
-/// Returns a gain or bias of any floating dtype in the accumulator type, converted once for all rows. Empty if
-/// undefined.
+/// Returns the elements of a gain or bias of any floating dtype, converted once to the accumulator type. Empty if `t`
+/// is undefined.
 template <class A>
 std::vector<A> accumulators(const Tensor& t) {
   std::vector<A> values;
@@ -31,8 +31,8 @@ std::vector<A> accumulators(const Tensor& t) {
   return values;
 }
 
-/// Returns the indices of a contiguous tensor, each checked to be in [lowest, limit). lowest is -1 if "none" is
-/// allowed.
+/// Returns the indices in a contiguous tensor after checking that each is in [lowest, limit). `lowest` is -1 if an
+/// index may mean "none".
 template <class I>
 const I* checked_indices(std::string_view op, std::string_view name, const Tensor& t, int64_t lowest, int64_t limit) {
   require_flat(op, name, t, t.numel());
@@ -43,8 +43,8 @@ const I* checked_indices(std::string_view op, std::string_view name, const Tenso
   return p;
 }
 
-/// Returns the indices of rows that threads write concurrently, each checked to be in [lowest, limit). Only -1 may
-/// occur twice.
+/// Returns row indices to which threads write concurrently, after checking that each is in [lowest, limit). Only -1 may
+/// occur more than once.
 inline const int64_t* distinct_indices(std::string_view op, std::string_view name, const Tensor& t, int64_t lowest,
                                        int64_t limit) {
   const int64_t* p = checked_indices<int64_t>(op, name, t, lowest, limit);
@@ -55,13 +55,13 @@ inline const int64_t* distinct_indices(std::string_view op, std::string_view nam
   return p;
 }
 
-/// Calls f(begin, end) on pieces of [0, n), for elementwise loops.
+/// Calls f(begin, end) on pieces of [0, n), in parallel, for elementwise loops.
 template <class F>
 void parallel_elements(int64_t n, const F& f) {
   parallel_for(n, 16384, f);
 }
 
-/// Returns the sum of f(begin, end) over blocks of [0, n), in order. The result depends only on n.
+/// Returns the sum of f(begin, end) over blocks of [0, n), added in order. The result does not depend on the threads.
 template <class F>
 double sum_of_blocks(int64_t n, const F& f) {
   const int64_t block = base::block_sizes().total_elements;
@@ -74,8 +74,8 @@ double sum_of_blocks(int64_t n, const F& f) {
   return total;
 }
 
-/// Calls f(column, count) on chunks of [0, width), for sums over `rows` rows. A column's sum never depends on the
-/// threads.
+/// Calls f(column, count) on chunks of [0, width), in parallel, for sums over `rows` rows. The sum of a column never
+/// depends on the threads.
 template <class F>
 void parallel_columns(int64_t rows, int64_t width, const F& f) {
   parallel_for((width + column_chunk - 1) / column_chunk, row_grain(rows * column_chunk),
@@ -85,7 +85,7 @@ void parallel_columns(int64_t rows, int64_t width, const F& f) {
                });
 }
 
-/// Calls f(expert, begin, end) for the rows of each expert.
+/// Calls f(expert, begin, end) with the range of rows of each expert.
 template <class F>
 void for_each_group(const std::vector<int64_t>& offsets, const F& f) {
   for (size_t e = 0; e + 1 < offsets.size(); ++e) f(static_cast<int64_t>(e), offsets[e], offsets[e + 1]);

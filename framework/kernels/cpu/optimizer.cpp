@@ -21,14 +21,14 @@ AdamwConstants<A> constants_of(const AdamwStep& s, double weight_decay, double f
           .eps = static_cast<A>(s.eps)};
 }
 
-/// Returns the factor that multiplies gradients. If it is negative, the step is skipped.
+/// Returns the factor by which gradients are multiplied; 1 if it is undefined. If it is negative, the step is skipped.
 double value_of(std::string_view op, const Tensor& factor) {
   if (!factor.defined()) return 1;
   require_flat(op, "factor", factor, 1);
   return *factor.data<double>();
 }
 
-/// Calls f(main, weights, gradient). weights is null if the weights are main itself.
+/// Calls f(main, weights, gradient) with typed pointers. `weights` is null if the main weights are the only copy.
 template <class F>
 void with_operands(std::string_view op, const Tensor& main, const Tensor& weights, const Tensor& gradient, const F& f) {
   require_flat(op, "main", main, main.numel());
@@ -44,7 +44,8 @@ void with_operands(std::string_view op, const Tensor& main, const Tensor& weight
   });
 }
 
-/// Updates a slice with moments in bf16. Each call of the loop has elements that are neighbours in the whole parameter.
+/// Updates a slice whose moments are bf16. Each call of the loop gets elements that are adjacent in the whole
+/// parameter.
 template <class T, class G>
 void update_bf16_moments(const AdamwSlice& s, float* p, T* w, const G* g, const AdamwConstants<float>& constants) {
   const auto loop = choose<T>(v3::optimizer_loops, v4::optimizer_loops).template with_bf16_moments<G>();

@@ -9,11 +9,11 @@ namespace hexad::kernels::cpu {
 
 namespace {
 
-// The default is one and not the number of cores: a rank has several threads, including threads of lanes, and only one
-// of them may use the cores.
+// The default is 1, not the number of cores. A rank has several threads, including the threads of lanes, and only one
+// of them may use all cores.
 thread_local int threads_of_kernels = 1;
 
-// Makes loops inside a loop run on this thread only.
+// During its lifetime, loops that are called inside a loop run on this thread only.
 class Alone {
  public:
   ~Alone() { threads_of_kernels = before_; }

@@ -22,7 +22,7 @@ void fill(Stream& stream, const Tensor& out, double value) {
   });
 }
 
-// Calls `loop` on whole tensors if both are contiguous, else row by row.
+// Calls `loop` on the whole tensors if both are contiguous, otherwise on each row.
 template <class T, class X, class Loop>
 void by_rows(const Tensor& out, const Tensor& x, const Loop& loop) {
   if (out.contiguous() && x.contiguous())
@@ -126,7 +126,7 @@ void sum(Stream& stream, const Tensor& out, const Tensor& x, Write write) {
     require_flat("sum", "x", x, x.numel());
     double total = 0;
     with_dtype<float, bf16, double>("sum", x.dtype(), [&]<class T>() {
-      // Uses a plain loop, because the tensors summed here (losses, statistics) are short.
+      // A plain loop suffices, because the tensors summed here (losses, statistics) are short.
       total = sum_of_blocks(x.numel(), [in = x.data<T>()](int64_t begin, int64_t end) {
         double part = 0;
         for (int64_t i = begin; i < end; ++i) part += static_cast<double>(in[i]);
@@ -140,7 +140,7 @@ void sum(Stream& stream, const Tensor& out, const Tensor& x, Write write) {
   });
 }
 
-// Works on blocks whose sums stay in the first-level cache, so that every addend is read once and the result is written
+// Works on blocks whose sums stay in the first-level cache. Every addend is thus read once and the result is written
 // once.
 template <class T>
 void sum_blocks(T* out, const std::vector<const T*>& addends, int64_t first, int64_t end) {

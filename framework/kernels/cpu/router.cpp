@@ -8,7 +8,7 @@
 namespace hexad::kernels::cpu {
 namespace {
 
-constexpr double tiny = 1e-20;  // avoids 0/0 if every chosen score has underflowed (as DeepSeek-V3 does)
+constexpr double tiny = 1e-20;  // prevents 0/0 if the scores of all chosen experts have underflowed (as in DeepSeek-V3)
 
 void check(const RouterRule& rule, int64_t experts) {
   require(rule.top_k >= 1 && rule.groups >= 1 && experts % rule.groups == 0 && rule.top_groups >= 1 &&
@@ -17,8 +17,8 @@ void check(const RouterRule& rule, int64_t experts) {
           rule.groups, " groups");
 }
 
-/// The best of the candidates offered so far, in falling order. Candidates are offered in rising index. Therefore the
-/// lower index wins a tie, and NaN is last.
+/// The best candidates offered so far, in descending order of their scores. Candidates are offered in ascending order
+/// of their index. Therefore the lower index wins a tie, and NaN comes last.
 template <class A>
 class Best {
  public:
@@ -42,14 +42,14 @@ class Best {
   size_t size_ = 0;
 };
 
-/// Chooses the experts of the tokens, one token at a time. Holds the scratch memory.
+/// Chooses the experts of tokens, one token at a time. Owns the scratch memory for this.
 template <class A>
 class Chooser {
  public:
   Chooser(const RouterRule& rule, int64_t experts)
       : rule_(rule), group_size_(experts / rule.groups), experts_(rule.top_k), groups_(rule.top_groups) {}
 
-  /// Writes ids[0, K) from the selection scores of E experts.
+  /// Writes the chosen experts ids[0, K), given the selection scores of E experts.
   void choose(int32_t* ids, const A* selection) {
     experts_.clear();
     if (rule_.groups == rule_.top_groups) {
@@ -65,8 +65,8 @@ class Chooser {
     for (int64_t e = begin; e < end; ++e) experts_.offer(selection[e], static_cast<int32_t>(e));
   }
 
-  // Returns the best groups, by the sum of their two best selection scores, in rising order (so that ties stay in
-  // order).
+  // Returns the groups with the largest sums of their two best selection scores. The result is in ascending order, so
+  // that ties are still decided by index.
   std::vector<int32_t> open_groups(const A* selection) {
     constexpr A lowest = -std::numeric_limits<A>::infinity();
     groups_.clear();
@@ -90,7 +90,7 @@ class Chooser {
   Best<A> experts_, groups_;
 };
 
-// Computes scores[rows, E] from logits, which are copied first.
+// Copies logits[rows, E] to `scores` and converts them to scores in place.
 template <class A>
 void score(A* scores, const A* logits, int64_t rows, int64_t experts, RouterScore kind) {
   const auto& loops = cpu::choose<A>(v3::activation_loops, v4::activation_loops);
@@ -160,9 +160,10 @@ void weigh(Stream& stream, const Tensor& weights, const Tensor& ids, const Tenso
   });
 }
 
-// Computes the gradient of the logits in two steps. First ds = dscores, plus at the chosen experts scale (dw - <dw, s>
-// / sum) / sum (normalised) or scale dw. Then through the scores: softmax dx = s (ds - <s, ds>), sigmoid dx = s (1 - s)
-// ds. dx[E] holds ds in between.
+// Computes the gradient of the logits in two steps. dx[E] holds ds between the steps.
+// Step 1: ds = dscores. At the chosen experts, adds scale (dw - <dw, s> / sum) / sum if weights are normalised,
+// otherwise scale dw.
+// Step 2: dx = s (ds - <s, ds>) for softmax, s (1 - s) ds for sigmoid.
 template <class A>
 void backward_token(A* dx, const A* dw, const A* dscores, const A* s, const int32_t* ids, int64_t experts,
                     const RouterRule& rule) {

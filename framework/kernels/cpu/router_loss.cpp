@@ -1,5 +1,5 @@
-// [T, E] is small compared with the products, so these are plain loops in double. All threads compute addends; one
-// thread sums them in the order of the tokens.
+// [T, E] is small compared with the operands of products, so plain loops in double suffice. All threads compute
+// addends; one thread sums them in the order of the tokens.
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -10,7 +10,7 @@
 namespace hexad::kernels::cpu {
 namespace {
 
-/// Scope of each token of [0, tokens). All tokens are in scope 0 if `segment` is undefined.
+/// Scopes of tokens [0, tokens). If `segment` is undefined, all tokens are in scope 0.
 class Scopes {
  public:
   Scopes(std::string_view op, const Tensor& segment, int64_t tokens, int64_t scopes) {
@@ -24,7 +24,7 @@ class Scopes {
   const int32_t* scope_ = nullptr;
 };
 
-/// Returns the sum of f(token) over [0, tokens), in order.
+/// Returns the sum of f(token) over [0, tokens), added in order.
 template <class F>
 double sum_over_tokens(int64_t tokens, int64_t experts, const F& f) {
   std::vector<double> addends(tokens);
@@ -34,7 +34,7 @@ double sum_over_tokens(int64_t tokens, int64_t experts, const F& f) {
   return std::accumulate(addends.begin(), addends.end(), 0.0);
 }
 
-// Any number of scopes, for kernels that only treat tokens without a scope differently.
+// Upper bound of scopes for kernels that only distinguish tokens without a scope.
 constexpr int64_t any = std::numeric_limits<int32_t>::max();
 
 void count(Stream& stream, const Tensor& counts, const Tensor& totals, const Tensor& ids, const Tensor& segment) {
@@ -79,7 +79,7 @@ void fractions(Stream& stream, const Tensor& fractions, const Tensor& counts) {
   });
 }
 
-/// Checked operands of `balance` and its gradient.
+/// Operands of `balance` and of its gradient, checked.
 template <class A>
 struct Balance {
   int64_t tokens, experts;
@@ -100,7 +100,7 @@ struct Balance {
 
   double coefficient(int64_t t) const { return coefficients ? scale * coefficients[scope[t]] : scale; }
 
-  /// Sums for a token in a scope: of its scores, and of its scores times the scope's fractions.
+  /// Sums over the experts of one token in a scope: of its scores, and of its scores times the scope's fractions.
   struct Sums {
     double total, weighted;
   };
@@ -125,7 +125,7 @@ void store_loss(const RouterLoss& out, A loss, const LossFactors& factors) {
   *out.total.data<double>() += static_cast<double>(value);
 }
 
-/// Returns the gradient of the loss.
+/// Returns the gradient of the loss from `dweighted`, the gradient of the weighted loss.
 template <class A>
 double loss_gradient(const Tensor& dweighted, const LossFactors& factors) {
   require_flat("router loss", "dweighted", dweighted, 1);

@@ -1,4 +1,4 @@
-// Offsets of the groups' rows, kept for a launch.
+// Offsets of groups of rows, kept until a launch has run.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace hexad::kernels::cpu {
 
 using base::require;
 
-/// Offsets of `groups` groups among `rows` rows. If the host has them, they are copied and checked at the launch.
+/// Offsets of `groups` groups in `rows` rows. If the host has the offsets, they are copied and checked at the launch.
 /// Otherwise they are read from the tensor when the work runs.
 class Groups {
  public:
@@ -40,10 +40,10 @@ class Groups {
     require(static_cast<int64_t>(offsets.size()) == groups_ + 1, "[", op_, "] ", offsets.size(), " offsets for ",
             groups_, " experts; expected ", groups_ + 1);
     require(std::is_sorted(offsets.begin(), offsets.end()) && offsets.front() >= 0 && offsets.back() <= rows_, "[", op_,
-            "] offsets are not rising within 0 .. ", rows_);
+            "] offsets do not ascend within 0 .. ", rows_);
   }
 
-  std::string_view op_;  // string literal with the op's name
+  std::string_view op_;  // string literal
   int64_t groups_, rows_, most_;
   std::vector<int64_t> host_;
   Tensor device_;

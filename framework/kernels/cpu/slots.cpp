@@ -18,7 +18,7 @@ void mask(Stream& stream, const Tensor& ids, const Tensor& valid) {
   });
 }
 
-// Counting sort: the counts of the previous experts give an expert's first row; its other rows follow in order.
+// Counting sort. The counts of the previous experts determine an expert's first row; its other rows follow in order.
 void sort(Stream& stream, const Tensor& tokens, const Tensor& rows, const Tensor& offsets, const Tensor& ids) {
   stream.run([=] {
     const int64_t slots = ids.numel(), top_k = ids.dim(1), experts = offsets.numel() - 1;

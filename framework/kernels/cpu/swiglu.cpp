@@ -7,7 +7,7 @@ namespace hexad::kernels::cpu {
 using namespace base;
 namespace {
 
-/// Returns one number per row; null if undefined.
+/// Returns the elements of `t`, one per row; null if `t` is undefined.
 template <class T>
 accumulator_t<T>* row_scalars(std::string_view name, const Tensor& t, int64_t rows) {
   if (!t.defined()) return nullptr;

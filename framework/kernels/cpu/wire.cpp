@@ -23,8 +23,8 @@ const WireLoops<T>& loops() {
   return choose<T>(v3::wire_loops, v4::wire_loops);
 }
 
-/// Returns the scale of a row whose largest magnitude has these bits. It is never a subnormal float: rounding of the
-/// subnormal could make the quotient overflow the format.
+/// Returns the scale of a row whose largest magnitude has the bits `largest_bits`. The scale is never a subnormal
+/// float, because the rounding of a subnormal could make the quotient overflow the format.
 float scale_of(uint32_t largest_bits) {
   const float largest = std::bit_cast<float>(largest_bits);
   if (!std::isfinite(largest)) return std::numeric_limits<float>::quiet_NaN();
@@ -49,7 +49,7 @@ void decode_row(T* out, const uint8_t* row, int64_t width, const WireLayout& lay
   loops<T>().decode(out, row, scale, width);
 }
 
-/// Returns the elements of an operand; null if it is undefined.
+/// Returns the elements of `t`, which has `rows` rows; null if it is undefined.
 template <class A>
 A* row_weights_of(std::string_view op, std::string_view name, const Tensor& t, int64_t rows) {
   if (!t.defined()) return nullptr;

@@ -1,5 +1,5 @@
-// Answers to the host's questions about CUDA kernels, by plain arithmetic. Programs without CUDA also use them to
-// estimate a run on CUDA (framework/kernels/meta).
+// Properties of CUDA kernels, computed by plain arithmetic. Programs without CUDA also use them to estimate a run on
+// CUDA (framework/kernels/meta).
 #pragma once
 
 #include <algorithm>
@@ -7,16 +7,16 @@
 
 namespace hexad::kernels::cuda {
 
-/// Returns the number of rows per chunk: rows whose f32 logits take about 512 MiB, at least 4096. Chunks are large
-/// because each one rewrites the head's weight gradient.
+/// Returns the number of rows per chunk: as many as have f32 logits of about 512 MiB, but at least 4096 unless there
+/// are fewer rows. Chunks are large because every chunk reads and writes the weight gradient of the head.
 inline int64_t chunk_rows(int64_t rows, int64_t vocabulary) {
   constexpr int64_t fewest = 4096, logits = 512 * 1024 * 1024 / 4;
   return std::max<int64_t>(1, std::min(rows, std::max(fewest, logits / std::max<int64_t>(1, vocabulary))));
 }
 
-/// Returns the number of partial sums of a norm's gain gradient.
+/// Returns the number of partial sums of the gradient of a norm's gain.
 inline int64_t partials(int64_t rows) {
-  // Minimum rows of a partial sum; maximum number of sums, two blocks per multiprocessor of an H100.
+  // Minimum number of rows in a partial sum, and maximum number of sums: two blocks for each multiprocessor of an H100.
   constexpr int64_t fewest_rows = 16, most = 264;
   return std::clamp<int64_t>(rows / fewest_rows, 1, most);
 }

@@ -12,8 +12,8 @@ namespace {
 
 constexpr int threads = 256, at_once = 4;
 
-/// Division of rows among a block's threads. `lanes` threads are side by side in a row, with one vector each. The next
-/// threads take the next rows. `across` such blocks cover a row.
+/// Division of rows among the threads of a block. `lanes` adjacent threads process one row, with one vector each; the
+/// next threads process the next row. `across` such blocks cover the width of a row.
 struct Sharing {
   int lanes;
   int64_t across;
@@ -23,20 +23,20 @@ struct Sharing {
     return {lanes, (vectors + lanes - 1) / lanes};
   }
   __host__ __device__ int rows() const { return threads / lanes; }
-  /// Return this thread's row within the block, and its vector in that row.
+  /// Return the row of this thread within the block, and the index of its vector in that row.
   __device__ int row() const { return static_cast<int>(threadIdx.x) / lanes; }
   __device__ int64_t vector() const { return blockIdx.x % across * lanes + static_cast<int>(threadIdx.x) % lanes; }
   __device__ int64_t block() const { return blockIdx.x / across; }
 };
 
-/// Rows of groups: given by offsets on the device, or, if `offsets` is null, all groups of one size.
+/// Rows of groups, given by offsets on the device or, if `offsets` is null, all of `size` rows.
 struct Ranges {
   const int64_t* offsets;
   int64_t groups, size;
 
   __device__ int64_t begin(int64_t e) const { return offsets ? offsets[e] : e * size; }
   __device__ int64_t end(int64_t e) const { return begin(e + 1); }
-  /// Returns the group of a row before the end of the last group.
+  /// Returns the group that contains `row`, a row before the end of the last group.
   __device__ int64_t group_of(int64_t row) const {
     int64_t low = 0, high = groups - 1;
     while (low < high) {
@@ -51,7 +51,7 @@ struct Ranges {
   }
 };
 
-/// Adds bias[group of t] to row t of x. Rows without a group do not change.
+/// Adds bias[group of t] to row t of x. Rows that belong to no group do not change.
 template <class D, class B, int N>
 __global__ void __launch_bounds__(threads)
     add_bias(Rows<D> x, const B* bias, Ranges ranges, Sharing sharing, int64_t rows_per_block) {
@@ -85,8 +85,8 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// Computes out[group * splits + split, :] = or += the column sums of the split-th part of a group's rows. The order of
-/// a sum depends only on the number of rows.
+/// Writes or adds to out[group * splits + split, :] the column sums of part `split` of the group's rows. The order of
+/// addition depends only on the number of rows.
 template <class D, int N>
 __global__ void __launch_bounds__(threads)
     column_sums(sum_t<D>* out, Rows<D> x, Ranges ranges, int64_t splits, Sharing sharing, bool add) {
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
       for (int u = 0; u < at_once; ++u)
 #pragma unroll
-        for (int i = 0; i < N; ++i) sums[i] += to<A>(elements(loaded[u]).at[i]);  // rows past the end are zeros
+        for (int i = 0; i < N; ++i) sums[i] += to<A>(elements(loaded[u]).at[i]);  // rows beyond the end are zeros
     }
   }
 #pragma unroll
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(threads)
   for (int i = 0; i < N; ++i) result[i] = add ? result[i] + scratch[i][threadIdx.x] : scratch[i][threadIdx.x];
 }
 
-/// Calls go.operator()<D, N>() with the widest vectors that the rows and `bias` (may be null) allow.
+/// Calls go.operator()<D, N>() with the largest vector size N that the rows and `bias` (may be null) allow.
 template <class D, class Go>
 void with_vectors(const Rows<D>& x, const void* bias, const Go& go) {
   if (x.aligned(wide<D>) && reinterpret_cast<uintptr_t>(bias) % 16 == 0) {
@@ -168,10 +168,11 @@ void sum_columns(std::string_view op, Stream& stream, sum_t<D>* out, const Rows<
   });
 }
 
-/// Adds the column sums of each group's rows to dbias[groups, N], in two steps if a group has many rows.
+/// Adds the column sums of each group's rows to dbias[groups, N]. If a group has many rows, this takes two steps.
 void add_column_sums(std::string_view op, Stream& stream, const Tensor& dbias, const Tensor& dy, const Ranges& ranges) {
   constexpr int64_t rows_per_split = 256, wanted_blocks = 1024;
-  constexpr int warp = 32, few = 8;  // possible numbers of lanes; `few` is for few rows and makes more blocks
+  constexpr int warp = 32, few = 8;  // possible values of lanes; `few` gives more blocks and is used if there are few
+                                     // rows
   require_flat(op, "dbias", dbias, ranges.groups * dy.dim(-1));
   with_dtype<float, bf16, double>(op, dy.dtype(), [&]<class T>() {
     using A = accumulator_t<T>;

@@ -1,6 +1,6 @@
-// Drops slots over capacity. One block per expert and scope finds the score of the last slot that is kept, digit by
-// digit from the highest. It drops the slots with lower scores and, among slots with exactly that score, the slots of
-// the last tokens.
+// Drops the slots that exceed the capacity. One block per expert and scope finds the score of the last slot that is
+// kept, digit by digit from the highest. It drops all slots with lower scores and, among the slots with exactly that
+// score, those of the last tokens.
 #include <limits>
 
 #include "framework/kernels/cuda/order.cuh"
@@ -12,13 +12,13 @@ namespace hexad::kernels::cuda {
 using namespace base;
 namespace {
 
-constexpr int threads = 1024;  // one block each, and there may be few experts
+constexpr int threads = 1024;  // blocks are as large as possible, because there may be few experts
 constexpr int digit_bits = 8, digits = 1 << digit_bits;
 static_assert(digits <= threads, "a thread clears a counter");
 
 struct Operands {
   int32_t* ids;
-  const int64_t* rows;  // null: token t is row t
+  const int64_t* rows;  // null: token t is in row t
   int64_t tokens, scope_tokens;
   int top_k, experts;
   double factor;
@@ -26,8 +26,8 @@ struct Operands {
 
   __device__ int64_t row(int64_t token) const { return rows ? rows[token] : token; }
   __device__ bool is_expert(int32_t id) const { return id >= 0 && id < experts; }
-  /// Returns the index of the slot in which row `row` names `expert`; -1: none. Other blocks may drop slots of the row
-  /// concurrently, but only slots of other experts.
+  /// Returns the index of the slot in which row `row` selects `expert`; -1 if there is none. Other blocks may drop
+  /// slots of the row concurrently, but only slots of other experts.
   __device__ int64_t slot(int64_t row, int expert) const {
     for (int64_t i = row * top_k; i < (row + 1) * top_k; ++i)
       if (ids[i] == expert) return i;
@@ -35,7 +35,7 @@ struct Operands {
   }
 };
 
-/// Computes valid[scope], the number of tokens with any slot, with one block per scope.
+/// Computes valid[scope], the number of tokens with at least one slot. One block computes one scope.
 __global__ void __launch_bounds__(threads) valid_kernel(int32_t* valid, Operands o) {
   const int64_t begin = int64_t{blockIdx.x} * o.scope_tokens, end = min(begin + o.scope_tokens, o.tokens);
   unsigned mine = 0;
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(threads) valid_kernel(int32_t* valid, Operands
   if (threadIdx.x == 0) valid[blockIdx.x] = static_cast<int32_t>(scan.all);
 }
 
-/// Returns a slot's score as a number to compare. NaN counts as -infinity.
+/// Returns the score of a slot as an integer with the same order. NaN counts as -infinity.
 template <class A>
 __device__ Order<A> rank_of(const A* scores, int64_t row, int expert, const Operands& o) {
   if (!o.by_score) return 0;
@@ -72,7 +72,8 @@ __global__ void __launch_bounds__(threads) drop_kernel(const A* scores, const in
   const auto most = static_cast<unsigned>(min(n, ceil(o.factor * mean)));
   if (slots <= most) return;
 
-  // The last slot kept is the `left`-th highest among the slots whose leading digits equal those of `last`.
+  // Invariant: the last slot kept is the `left`-th highest among the slots whose known leading digits equal those of
+  // `last`.
   Order<A> last = 0, known = 0;
   unsigned left = most;
   for (int shift = 8 * sizeof(A) - digit_bits; o.by_score && most > 0 && shift >= 0; shift -= digit_bits) {

@@ -11,7 +11,7 @@ namespace hexad::kernels::cuda {
 using namespace base;
 namespace {
 
-/// Operands of a launch. D: dtype of dlogits, which is null if not needed.
+/// Operands of a launch. D is the dtype of dlogits; dlogits is null if no gradient is needed.
 template <class A, class D>
 struct Operands {
   A* losses;
@@ -22,18 +22,19 @@ struct Operands {
   A scale;
 };
 
-/// Returns the logit of the target. A target out of range makes the loss NaN, so that the step is skipped.
+/// Returns the logit of the target. If the target is out of range, returns NaN, so that the loss is NaN and the step is
+/// skipped.
 template <class A, class D>
 __device__ __forceinline__ A logit_of(const Operands<A, D>& o, int64_t row, int32_t target) {
   return target < o.vocabulary ? o.logits[row * o.vocabulary + target] : std::numeric_limits<A>::quiet_NaN();
 }
 
-// Vectors of a row per thread, and maximum number of threads: together 32768 words.
+// Number of vectors of a row per thread, and maximum number of threads. Together they hold 32768 elements.
 constexpr int held = 8, most_threads = 1024;
-constexpr int row_elements = 4;  // f32 in 16 bytes
+constexpr int row_elements = 4;  // f32 elements in 16 bytes
 
-/// Computes rows that fit into a block's registers; blocks iterate over rows. The next row is copied to shared memory
-/// during work on the current row. A thread reads there only elements that it copied itself.
+/// Computes rows that fit into the registers of a block. Each block iterates over rows. While it computes a row, the
+/// next row is copied to shared memory, where each thread reads only elements that it copied itself.
 template <class D>
 __global__ void __launch_bounds__(most_threads) losses_of_rows(Operands<float, D> o) {
   constexpr int N = row_elements;
@@ -54,7 +55,8 @@ __global__ void __launch_bounds__(most_threads) losses_of_rows(Operands<float, D
   fetch(blockIdx.x);
   for (int64_t row = blockIdx.x; row < o.rows; row += gridDim.x) {
     const int32_t target = o.targets[row];
-    const float at_target = target >= 0 && thread == 0 ? logit_of(o, row, target) : 0.0f;  // dlogits may be logits
+    // Read before the gradient is written, because dlogits may be logits.
+    const float at_target = target >= 0 && thread == 0 ? logit_of(o, row, target) : 0.0f;
     __pipeline_wait_prior(0);
     constexpr float lowest = std::numeric_limits<float>::lowest();
     Vector<float, N> x[held];
@@ -99,7 +101,7 @@ __global__ void __launch_bounds__(most_threads) losses_of_rows(Operands<float, D
   }
 }
 
-/// Maximum of the values that a thread has seen, and the sum of exponentials relative to it.
+/// The maximum of the values that a thread has read, and the sum of their exponentials relative to this maximum.
 template <class A>
 struct Running {
   A largest = std::numeric_limits<A>::lowest(), sum = 0;
@@ -118,8 +120,8 @@ struct Running {
 
 constexpr int any_threads = 512;
 
-/// Computes rows of any vocabulary and alignment, by vectors of N. One block per row reads it once for the sum and once
-/// for the gradient.
+/// Computes rows of any length and alignment in vectors of N elements. One block per row reads the row twice: for the
+/// sum and for the gradient.
 template <class A, class D, int N>
 __global__ void __launch_bounds__(any_threads) losses_any(Operands<A, D> o) {
   constexpr int at_once = 4;
@@ -139,7 +141,8 @@ __global__ void __launch_bounds__(any_threads) losses_any(Operands<A, D> o) {
       for (int u = 0; u < at_once; ++u)
         if (top + u * any_threads * N < o.vocabulary) mine.take(x[u]);
     }
-    const A at_target = threadIdx.x == 0 ? logit_of(o, row, target) : A(0);  // dlogits may be logits
+    // Read before the gradient is written, because dlogits may be logits.
+    const A at_target = threadIdx.x == 0 ? logit_of(o, row, target) : A(0);
     largest = block_max(mine.largest, scratch);
     sum = block_sum(mine.sum * exp(mine.largest - largest), scratch);
     if (threadIdx.x == 0) o.losses[row] = log(sum) - (at_target - largest);

@@ -32,7 +32,7 @@ struct ExactGradient {
   }
 };
 
-// Uses (1 + tanh(u)) / 2 = sigmoid(2u), which needs no tanh and has no cancellation.
+// Uses (1 + tanh(u)) / 2 = sigmoid(2 u), which needs no tanh and avoids cancellation.
 template <class D>
 struct TanhValue {
   __device__ sum_t<D> operator()(D x) const {
@@ -45,8 +45,7 @@ template <class D>
 struct TanhGradient {
   __device__ sum_t<D> operator()(D dout, D x) const {
     const auto v = to<sum_t<D>>(x), u = twice_sqrt_2_pi<D> * (v + cubic<D> * v * v * v);
-    // Computes the smaller of sigmoid(u) and 1 - sigmoid(u). Computed as one minus the larger, the smaller would lose
-    // precision.
+    // Computes the smaller of sigmoid(u) and 1 - sigmoid(u) directly. As one minus the larger, it would lose precision.
     const auto smaller = sigmoid<D>(-fabs(u)), larger = 1 - smaller;
     const auto s = u < 0 ? smaller : larger;
     const auto slope = s + v * smaller * larger * twice_sqrt_2_pi<D> * (1 + 3 * cubic<D> * v * v);

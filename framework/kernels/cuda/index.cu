@@ -22,11 +22,11 @@ struct Within {
 };
 
 struct ShiftParts {
-  const int64_t* parts;  // ends of the parts, then the numbers to add
+  const int64_t* parts;  // ends of the parts, followed by the numbers to add
   int64_t count;
   __device__ int64_t operator()(int64_t x) const {
     if (x < 0) return x;
-    int64_t first = 0, last = count - 1;  // the part is in [first, last]
+    int64_t first = 0, last = count - 1;  // range of indices in which the part is
     while (first < last) {
       const int64_t middle = (first + last) / 2;
       if (x < parts[middle])

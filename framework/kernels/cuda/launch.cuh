@@ -1,4 +1,4 @@
-// Basis of every CUDA family: element types, rows, vectors of 16 bytes, sums over warps and blocks, launches.
+// Common parts of all CUDA kernels: element types, rows, vectors of 16 bytes, sums over warps and blocks, launches.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -28,7 +28,7 @@ using tensor::device_data;
 using device::cuda::check;
 using device::cuda::cuda_stream;
 
-/// Device type of a host element type: CUDA's own type for bf16, otherwise the same type.
+/// Device type that corresponds to the host's element type T: CUDA's own type for bf16, otherwise T.
 template <class T>
 struct DeviceType {
   using type = T;
@@ -39,17 +39,17 @@ struct DeviceType<bf16> {
 };
 template <class T>
 using device_t = typename DeviceType<T>::type;
-/// Type of sums over a device type: double for double, else float.
+/// Type in which elements of a device type are summed: double for double, otherwise float.
 template <class D>
 using sum_t = std::conditional_t<std::is_same_v<D, double>, double, float>;
 
-/// Returns the first element of a tensor, as a device type. T is the host's type.
+/// Returns the address of a tensor's first element as a pointer to the device type of T; null if undefined.
 template <class T>
 device_t<T>* pointer(const Tensor& t) {
   return t.defined() ? reinterpret_cast<device_t<T>*>(device_data<T>(t)) : nullptr;
 }
 
-/// Converts, rounding to nearest even like the CPU.
+/// Converts x to the type To. Rounds to nearest even, like the CPU.
 template <class To, class From>
 __device__ __forceinline__ To to(From x) {
   if constexpr (std::is_same_v<To, From>) {
@@ -67,25 +67,25 @@ __device__ __forceinline__ To to(From x) {
   }
 }
 
-/// N elements that are read or written together.
+/// N elements that are loaded or stored by one instruction.
 template <class D, int N>
 struct alignas(sizeof(D) * N) Vector {
   D at[N];
 };
-/// Number of elements in 16 bytes.
+/// Number of elements of type D in 16 bytes.
 template <class D>
 inline constexpr int wide = 16 / static_cast<int>(sizeof(D));
 
-/// A tensor as rows of contiguous elements; leading dimensions may have any strides. Passed to kernels by value.
+/// A tensor as rows of contiguous elements. The leading dimensions may have any strides. Passed to kernels by value.
 template <class D>
 struct Rows {
   static constexpr int max_levels = 3;
   D* data = nullptr;
   int64_t count = 1, width = 1;
-  int levels = 0;  // leading dimensions that cannot be merged, innermost first
+  int levels = 0;  // number of leading dimensions that cannot be merged, stored innermost first
   int64_t size[max_levels]{}, stride[max_levels]{};
 
-  /// Returns the first element of row r.
+  /// Returns the address of row r.
   __host__ __device__ D* operator[](int64_t r) const {
     if (levels <= 1) return data + r * stride[0];
     int64_t offset = 0;
@@ -95,7 +95,7 @@ struct Rows {
     }
     return data + offset + r * stride[levels - 1];
   }
-  /// True if every row, and its end, is on a multiple of `elements` elements.
+  /// True if every row begins and ends at a multiple of `elements` elements.
   bool aligned(int elements) const {
     bool ok = multiples_of(elements, sizeof(D), data, {width});
     for (int l = 0; l < levels; ++l) ok = ok && (size[l] == 1 || stride[l] % elements == 0);
@@ -103,7 +103,7 @@ struct Rows {
   }
 };
 
-/// Returns the rows of a tensor. Throws std::logic_error with the name `op` if the tensor cannot be viewed as rows.
+/// Returns the rows of a tensor. Throws std::logic_error that names `op` if the tensor cannot be viewed as rows.
 template <class T>
 Rows<device_t<T>> rows_of(std::string_view op, const Tensor& t) {
   Rows<device_t<T>> rows;
@@ -127,23 +127,23 @@ Rows<device_t<T>> rows_of(std::string_view op, const Tensor& t) {
   return rows;
 }
 
-/// Throws unless `t` has the shape.
+/// Throws std::logic_error unless `t` has shape `shape`.
 inline void require_shape(std::string_view op, std::string_view name, const Tensor& t, const Shape& shape) {
   require(t.shape() == shape, "[", op, "] ", name, " has shape ", t.shape(), "; expected ", shape);
 }
 
-/// Throws unless `t` has `count` elements, all contiguous.
+/// Throws std::logic_error unless `t` is contiguous and has `count` elements.
 inline void require_flat(std::string_view op, std::string_view name, const Tensor& t, int64_t count) {
   require(t.numel() == count && t.contiguous(), "[", op, "] ", name, " has shape ", t.shape(), " and strides ",
           t.strides(), "; expected ", count, " contiguous elements");
 }
 
-/// Types that can be passed to a kernel by a copy of the bytes. Containers and views of the host's memory cannot.
+/// Types that can be passed to a kernel as a copy of their bytes, which excludes containers and views of host memory.
 template <class T>
 concept KernelParameter = std::is_trivially_copyable_v<T> && !std::is_reference_v<T> && !std::ranges::range<T>;
 
-/// Starts `kernel`, unless the number of blocks is zero, and checks that it started. Each block has `shared` bytes of
-/// dynamic shared memory; no launch of this kernel has more than `most_shared`.
+/// Launches `kernel`, unless the number of blocks is zero, and checks that the launch succeeded. Each block gets
+/// `shared` bytes of dynamic shared memory. No launch of this kernel may request more than `most_shared` bytes.
 template <size_t most_shared, KernelParameter... Parameters, class... Arguments>
 void launch_shared(std::string_view op, void (*kernel)(Parameters...), Blocks blocks, int threads, size_t shared,
                    Stream& stream, Arguments&&... arguments) {
@@ -155,7 +155,7 @@ void launch_shared(std::string_view op, void (*kernel)(Parameters...), Blocks bl
           most_threads_of_block, " are possible");
   require(shared <= most_shared, "[", op, "] needs ", shared, " bytes of shared memory; expected at most ",
           most_shared);
-  // Always sets the maximum, because other host threads may set it for other sizes.
+  // Set at every launch, because other host threads may set a maximum for the same kernel.
   if (most_shared > usual_shared_memory) check(allow_shared(kernel, most_shared), op);
   const auto queue = cuda_stream(stream).handle();
   start_kernel(op, kernel, dim3(static_cast<unsigned>(blocks.x), static_cast<unsigned>(blocks.y)),
@@ -163,21 +163,21 @@ void launch_shared(std::string_view op, void (*kernel)(Parameters...), Blocks bl
   check(cudaGetLastError(), op);
 }
 
-/// Starts `kernel` without dynamic shared memory.
+/// Launches `kernel` without dynamic shared memory.
 template <KernelParameter... Parameters, class... Arguments>
 void launch(std::string_view op, void (*kernel)(Parameters...), Blocks blocks, int threads, Stream& stream,
             Arguments&&... arguments) {
   launch_shared<0>(op, kernel, blocks, threads, 0, stream, std::forward<Arguments>(arguments)...);
 }
 
-/// Returns the number of blocks for a loop over n items with a stride of the whole grid: enough to fill the card, but
-/// not more than the work needs.
+/// Returns the number of blocks for a loop over n items whose stride is the whole grid: enough blocks to fill the card,
+/// but no more than there is work for.
 inline int64_t blocks_for(Stream& stream, int64_t n, int64_t per_block, int blocks_per_multiprocessor = 8) {
   return blocks_of_loop(n, per_block,
                         int64_t{cuda_stream(stream).card().multiprocessors()} * blocks_per_multiprocessor);
 }
 
-/// Returns the sum on all lanes of the warp, in an order that is always the same.
+/// Returns the sum over the lanes of the warp, on every lane. The order of addition is fixed.
 template <class A>
 __device__ __forceinline__ A warp_sum(A x) {
 #pragma unroll
@@ -194,8 +194,8 @@ __device__ __forceinline__ A warp_max(A x) {
   return x;
 }
 
-/// Returns the sum over all threads of the block (a multiple of a warp, at most 1024) on each thread. `scratch`: 32
-/// elements of shared memory, free again for the next call.
+/// Returns the sum over all threads of the block, on every thread. The number of threads must be a multiple of 32 and
+/// at most 1024. `scratch` is 32 elements of shared memory, which the next call may use again.
 template <class A>
 __device__ __forceinline__ A block_sum(A x, A* scratch) {
   x = warp_sum(x);
@@ -209,8 +209,8 @@ __device__ __forceinline__ A block_sum(A x, A* scratch) {
   return x;
 }
 
-/// Returns the maximum over all threads of the block. Like block_sum, it synchronises the block. Ignores NaN, so
-/// callers must detect NaN by a sum.
+/// Returns the maximum over all threads of the block, on every thread. Synchronises the block like block_sum(). NaN is
+/// ignored; callers must detect it by a sum.
 template <class A>
 __device__ __forceinline__ A block_max(A x, A* scratch) {
   x = warp_max(x);

@@ -1,4 +1,5 @@
-// Size of a launch on a card, and width of its threads' reads: pure functions, for any number of elements.
+// Sizes of launches on a card, and widths of the reads of their threads. All functions are pure and accept any number
+// of elements.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +16,11 @@ inline constexpr int warp_size = 32;
 inline constexpr int64_t most_blocks_x = INT32_MAX, most_blocks_y = 65535;
 inline constexpr int most_threads_of_block = 1024;
 
-/// Shared memory of a block, in bytes: the amount available to every kernel, and the maximum that a kernel may request
-/// on every supported generation (8.0; later generations have more).
+/// Bytes of shared memory per block: the amount available to every kernel, and the maximum that a kernel may request on
+/// all supported generations (that of 8.0; later generations have more).
 inline constexpr size_t usual_shared_memory = size_t{48} << 10, most_shared_memory = size_t{163} << 10;
 
-/// Blocks of a launch.
+/// Numbers of blocks of a launch, in two dimensions.
 struct Blocks {
   int64_t x, y;
   constexpr Blocks(int64_t x_, int64_t y_ = 1) : x(x_), y(y_) {}
@@ -27,29 +28,29 @@ struct Blocks {
   constexpr bool possible() const { return x >= 0 && x <= most_blocks_x && y >= 0 && y <= most_blocks_y; }
 };
 
-/// Returns the number of blocks for n items, `per_block` each.
+/// Returns the number of blocks for n items if each block processes `per_block` items.
 constexpr int64_t blocks_of(int64_t n, int64_t per_block) { return (n + per_block - 1) / per_block; }
 
-/// Like blocks_of(), but at most `most`: for kernels that loop over items with a stride of the whole grid.
+/// Like blocks_of(), but at most `most`. For kernels that loop over items with a stride of the whole grid.
 constexpr int64_t blocks_of_loop(int64_t n, int64_t per_block, int64_t most) {
   return std::clamp<int64_t>(blocks_of(n, per_block), 0, most);
 }
 
-/// True if an address and distances, in elements of `size` bytes, are multiples of `elements` elements.
+/// True if `address` and `distances` (in elements of `size` bytes) are multiples of `elements` elements.
 inline bool multiples_of(int elements, size_t size, const void* address, std::initializer_list<int64_t> distances) {
   return reinterpret_cast<uintptr_t>(address) % (size * static_cast<size_t>(elements)) == 0 &&
          std::ranges::all_of(distances, [elements](int64_t d) { return d % elements == 0; });
 }
 
-/// Groups of threads for rows. Each row has a group of `lanes` threads, which take its vectors in turn. A group is a
-/// part of a warp, one warp, or the block.
+/// Groups of threads that process one row each. The `lanes` threads of a group take the vectors of the row in turn. A
+/// group is a part of a warp, one warp, or the whole block.
 struct RowGroups {
   int lanes;
   int threads;  // threads of a block
   int rows;     // rows of a block, one per group
 
-  /// Returns the groups for rows of `vectors` vectors, of which a thread keeps `held`. A block has `threads` threads if
-  /// a group is no wider than a warp.
+  /// Returns the groups for rows of `vectors` vectors if each thread holds `held` vectors. Unless a group is wider than
+  /// a warp, a block has `threads` threads.
   static RowGroups of(int64_t vectors, int held, int threads) {
     const auto wanted = static_cast<unsigned>(std::max<int64_t>(1, (vectors + held - 1) / held));
     if (wanted <= warp_size) {

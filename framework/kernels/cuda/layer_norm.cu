@@ -6,7 +6,7 @@ namespace hexad::kernels::cuda {
 using namespace base;
 namespace {
 
-// Number of vectors of a row per thread, and number of threads of a block: for narrow rows, and the maximum.
+// Number of vectors of a row per thread; number of threads of a block for narrow rows; maximum number of threads.
 constexpr int held = 8, narrow_threads = 128, most_threads = 256;
 
 template <class D, class A = sum_t<D>>
@@ -18,7 +18,7 @@ struct Forward {
   A eps;
 };
 
-/// Computes rows with one group of threads per row, which stays in registers.
+/// Normalises rows with one group of threads per row. The row stays in the group's registers.
 template <class D>
 __global__ void __launch_bounds__(most_threads) forward_rows(Forward<D> o, int lanes) {
   using A = sum_t<D>;
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(most_threads) forward_rows(Forward<D> o, int l
   const int group = static_cast<int>(threadIdx.x) / lanes, lane = static_cast<int>(threadIdx.x) - group * lanes;
   const int64_t row = int64_t{blockIdx.x} * (blockDim.x / lanes) + group;
   const int vectors = static_cast<int>(o.width / N);
-  const int mine = row < o.rows ? vectors : 0;  // a group without a row only takes part in the sums
+  const int mine = row < o.rows ? vectors : 0;  // a group without a row only participates in the sums
   const A width = static_cast<A>(o.width);
 
   Words<D, N> x[held]{};
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(most_threads) forward_rows(Forward<D> o, int l
   }
 }
 
-/// Computes rows of any width and alignment: one block per row, which is read three times.
+/// Normalises rows of any width and alignment. One block per row reads the row three times.
 template <class D>
 __global__ void __launch_bounds__(narrow_threads) forward_any(Forward<D> o) {
   using A = sum_t<D>;
@@ -95,7 +95,8 @@ struct InputGradient {
   int64_t rows, width;
 };
 
-/// Computes dx = r (g dy - mean(g dy) - n mean(g dy n)), with n = (x - mean) r.
+/// Computes dx = r (g dy - mean(g dy) - n mean(g dy n)) with n = (x - mean) r. r is the inverse standard deviation and
+/// g the gain.
 template <class D>
 __global__ void __launch_bounds__(most_threads) input_gradient_rows(InputGradient<D> o, int lanes) {
   using A = sum_t<D>;
@@ -104,7 +105,7 @@ __global__ void __launch_bounds__(most_threads) input_gradient_rows(InputGradien
   const int group = static_cast<int>(threadIdx.x) / lanes, lane = static_cast<int>(threadIdx.x) - group * lanes;
   const int64_t row = int64_t{blockIdx.x} * (blockDim.x / lanes) + group;
   const int vectors = static_cast<int>(o.width / N);
-  const int mine = row < o.rows ? vectors : 0;  // a group without a row only takes part in the sums
+  const int mine = row < o.rows ? vectors : 0;  // a group without a row only participates in the sums
   const A width = static_cast<A>(o.width);
   const A mean = mine ? o.stats[2 * row] : A(0), r = mine ? o.stats[2 * row + 1] : A(0);
 
@@ -147,7 +148,7 @@ __global__ void __launch_bounds__(most_threads) input_gradient_rows(InputGradien
   }
 }
 
-/// Computes rows of any width and alignment: one block per row, which is read twice.
+/// Computes dx for rows of any width and alignment. One block per row reads the row twice.
 template <class D>
 __global__ void __launch_bounds__(narrow_threads) input_gradient_any(InputGradient<D> o) {
   using A = sum_t<D>;
@@ -166,7 +167,7 @@ __global__ void __launch_bounds__(narrow_threads) input_gradient_any(InputGradie
     o.dx[start + c] = to<D>(r * (weighted(c) - mean_g - centred(c) * back));
 }
 
-// Number of threads side by side in a block of the weight gradient, and of rows per step.
+// Number of adjacent columns of threads in a block of the weight gradient, and number of rows per step.
 constexpr int column_threads = 32, row_threads = 8;
 
 template <class D, class A = sum_t<D>>
@@ -177,7 +178,7 @@ struct WeightGradient {
   int64_t rows, width;
 };
 
-/// Computes the sums over one block of rows. A column's order of addition does not depend on N.
+/// Computes the sums over one block of rows. The order of addition in a column does not depend on N.
 template <class D, int N>
 __global__ void __launch_bounds__(column_threads* row_threads) column_sums(WeightGradient<D> o) {
   using A = sum_t<D>;
@@ -238,7 +239,7 @@ bool on_vectors(std::initializer_list<const void*> pointers) {
                      [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; });
 }
 
-/// Starts `rows` if a row fits into registers and is aligned to vectors, else `any`.
+/// Launches `rows` if a row fits into registers and is aligned to vectors, otherwise `any`.
 template <class D, class Operands>
 void launch_rows(Stream& stream, void (*rows)(Operands, int), void (*any)(Operands), const Operands& o, bool aligned) {
   const auto blocks_of_rows = [&](int each) { return blocks_of(o.rows, each); };

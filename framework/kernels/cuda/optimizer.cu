@@ -12,7 +12,7 @@ namespace hexad::kernels::cuda {
 using namespace tensor;
 namespace {
 
-/// Source of the random bits with which moments of type M are rounded; empty if they are not.
+/// Source of the random bits for the stochastic rounding of moments of type M; empty if moments are not rounded.
 template <class M>
 struct Rounding {};
 template <>
@@ -21,22 +21,22 @@ struct Rounding<__nv_bfloat16> {
   uint32_t key;
 };
 
-/// A slice in the kernel's types. A: accumulator, G: the gradient's type, W: the type of the model's copy, M: the type
-/// of the moments, A or bf16.
+/// A slice with the element types of the kernel. A: accumulator; G: gradient; W: the model's copy of the weights; M:
+/// moments (A or bf16).
 template <class A, class G, class W, class M>
 struct Slice {
   A* main;
   M *m, *v;
-  W* weights;  // null: main is the only copy
+  W* weights;  // null: the main weights are the only copy
   const G* gradient;
   int64_t count;
-  int64_t first_chunk;  // number of chunks of the previous slices
+  int64_t first_chunk;  // total number of chunks in the previous slices
   A keep;               // 1 - lr * decay
-  bool aligned;         // all pointers are multiples of a vector
+  bool aligned;         // true if all addresses are multiples of the size of a vector
   Rounding<M> rounding;
 };
 
-/// Constants independent of the slice (Kingma & Ba 2015, section 2, with the corrections moved into constants).
+/// Constants of a step (Kingma & Ba 2015, section 2). The bias corrections are part of step_size and root_correction.
 template <class A>
 struct AdamwConstants {
   A beta1, beta2, one_minus_beta1, one_minus_beta2;
@@ -57,10 +57,10 @@ struct Batch {
   int64_t chunks = 0;
 };
 
-/// Returns the factor that multiplies gradients. If the factor is negative, the step is skipped.
+/// Returns the factor by which gradients are multiplied; 1 if `factor` is null. If it is negative, the step is skipped.
 __device__ __forceinline__ double factor_of(const double* factor) { return factor ? *factor : 1.0; }
 
-/// Writes the moments of elements i, i + 1, ... of a slice, in this order.
+/// Writes the moments of the elements of a slice from element i on. Elements must be written in order.
 template <class M>
 struct Moments {
   __device__ __forceinline__ Moments(const Rounding<M>&, int64_t) {}
@@ -131,13 +131,13 @@ __device__ __forceinline__ void update_range(const Slice<A, G, W, M>& s, const A
   }
 }
 
-/// Updates one chunk of one slice per block.
+/// Updates one chunk of a slice per block.
 template <class A, class G, class W, class M>
 __global__ void __launch_bounds__(threads)
     adamw_chunks(const __grid_constant__ Batch<A, G, W, M> batch, AdamwConstants<A> constants, const double* factor) {
   const double by = factor_of(factor);
   if (by < 0) return;
-  int low = 0, high = batch.used;  // finds the last slice whose first chunk is not after this chunk
+  int low = 0, high = batch.used;  // binary search for the last slice whose first chunk is not after this chunk
   while (high - low > 1) {
     const int middle = (low + high) / 2;
     (batch.slices[middle].first_chunk <= int64_t{blockIdx.x} ? low : high) = middle;
@@ -173,8 +173,8 @@ bool on_vectors(int elements, const P*... pointers) {
   return (multiples_of(elements, sizeof(P), pointers, {}) && ...);
 }
 
-/// Calls f<A, G, W>(weights), where A, G and W are the types of main, gradient and copy. `weights` is null if the copy
-/// is main itself.
+/// Calls f<A, G, W>(weights) with the types of the main weights, the gradient and the model's copy. `weights` is null
+/// if the main weights are the only copy.
 template <class F>
 void with_types(std::string_view op, const Tensor& main, const Tensor& gradient, const Tensor& weights, const F& f) {
   require_flat(op, "main", main, main.numel());
@@ -195,7 +195,7 @@ void with_types(std::string_view op, const Tensor& main, const Tensor& gradient,
   });
 }
 
-/// Returns the first element of a gradient or a moment, which is acc or bf16.
+/// Returns the address of the first element of a gradient or moment, whose dtype is the accumulator's or bf16.
 template <class D>
 D* acc_or_bf16(const Tensor& t) {
   return pointer<std::conditional_t<std::is_same_v<D, __nv_bfloat16>, bf16, D>>(t);
@@ -215,7 +215,7 @@ Rounding<M> rounding_of(const AdamwSlice& s) {
   }
 }
 
-/// Updates the slices of one combination of types, with one launch for each `most_slices` of them.
+/// Updates the slices of one combination of types. Each launch updates at most `most_slices` slices.
 template <class A, class G, class W, class M>
 void update_alike(Stream& stream, const std::vector<const AdamwSlice*>& slices, const AdamwStep& step,
                   const double* factor) {
@@ -249,7 +249,7 @@ void update_alike(Stream& stream, const std::vector<const AdamwSlice*>& slices, 
   launch_adamw(stream, batch, step, factor);
 }
 
-/// Dtypes of a slice, which determine its kernel.
+/// Returns the dtypes of a slice, which determine its kernel.
 std::array<Dtype, 4> dtypes_of(const AdamwSlice& s) {
   return {s.main.dtype(), s.m.dtype(), s.weights.dtype(), s.gradient.dtype()};
 }

@@ -1,4 +1,4 @@
-// Converts floating-point numbers to integers with the same order.
+// Converts floating-point numbers to unsigned integers with the same order.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace hexad::kernels::cuda {
 
-/// Integer type with the order of the numbers that it represents: NaN comes before all numbers. Zero represents none.
+/// Unsigned integer that represents a number of type A and has the same order. NaN comes before all numbers. Zero
+/// represents no number.
 template <class A>
 using Order = std::conditional_t<std::is_same_v<A, double>, uint64_t, uint32_t>;
 inline constexpr uint32_t nan_order = 1;
@@ -19,7 +20,7 @@ inline constexpr Order<A> sign_bit = Order<A>{1} << (8 * sizeof(A) - 1);
 template <class A>
 __device__ Order<A> order_of(A x) {
   if (x != x) return nan_order;
-  x += A(0);  // gives zero one sign
+  x += A(0);  // turns -0 into +0
   Order<A> bits;
   if constexpr (std::is_same_v<A, double>) {
     bits = static_cast<Order<A>>(__double_as_longlong(x));

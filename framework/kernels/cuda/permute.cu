@@ -1,5 +1,5 @@
-// Moves rows to experts and back, with one warp per row. If a row's base and stride are multiples of 16 bytes, each
-// lane moves 16 bytes at a time, with several accesses in flight.
+// Copies rows to experts and back, with one warp per row. If the addresses and strides of the rows are multiples of 16
+// bytes, each lane copies 16 bytes at a time, with several accesses in flight.
 #include <bit>
 
 #include "framework/kernels/cuda/launch.cuh"
@@ -12,13 +12,14 @@ using namespace base;
 namespace {
 
 constexpr int warps = 8, threads = warps * warp_size;
-constexpr int batch = 4;         // accesses in flight
-constexpr int most_addends = 4;  // maximum addends of a combine
+constexpr int batch = 4;         // accesses in flight per lane
+constexpr int most_addends = 4;  // maximum number of addends of a combine
 
 __device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
 __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x / warp_size; }
 
-/// N elements in flight: 16 bytes stay together; otherwise the compiler spreads bf16 over twice the registers.
+/// N elements in flight. 16 bytes are loaded as raw bits, because the compiler would use twice as many registers for
+/// bf16 elements.
 template <class D, int N>
 using Packed = std::conditional_t<sizeof(D) * N == sizeof(uint4), uint4, Vector<D, N>>;
 
@@ -31,19 +32,20 @@ __device__ __forceinline__ Packed<D, N> pack(const Vector<D, N>& elements) {
   return std::bit_cast<Packed<D, N>>(elements);
 }
 
-/// Returns row r of a matrix as vectors of N elements.
+/// Returns the address of row r of a matrix as vectors of N elements.
 template <int N, class D>
 __device__ __forceinline__ Packed<D, N>* vectors(const Rows<D>& matrix, int64_t r) {
   return reinterpret_cast<Packed<D, N>*>(matrix.data + r * matrix.stride[0]);
 }
 
-/// Calls f(first) for first = lane, lane + 32 B, ... below count: the first of B vectors, 32 apart, for this lane.
+/// Calls f(first) for first = lane, lane + 32 B, ... while first < count. `first` is the index of the first of B
+/// vectors of this lane, which are 32 apart.
 template <int B, class F>
 __device__ __forceinline__ void for_batches(int64_t count, const F& f) {
   for (int64_t first = lane_id(); first < count; first += B * warp_size) f(first);
 }
 
-/// Loads held[b] = row[first + 32 b], up to the end of the row.
+/// Loads held[b] = row[first + 32 b] for all b within the row.
 template <int B, class V>
 __device__ __forceinline__ void load_batch(V (&held)[B], const V* row, int64_t first, int64_t count) {
 #pragma unroll
@@ -57,7 +59,7 @@ __device__ __forceinline__ void store_batch(V* row, const V (&held)[B], int64_t 
     if (first + b * warp_size < count) row[first + b * warp_size] = held[b];
 }
 
-/// Copies out[to[r]] = x[from[r]]. A null index is r itself. A row with index -1 is not copied.
+/// Copies out[to[r]] = x[from[r]]. A null index list stands for index r. A row whose index is -1 is not copied.
 template <class D, int N>
 __global__ void __launch_bounds__(threads)
     copy_kernel(Rows<D> out, Rows<D> x, const int64_t* to, const int64_t* from, int64_t count) {
@@ -75,7 +77,7 @@ __global__ void __launch_bounds__(threads)
   });
 }
 
-/// copy_kernel for rows of one element, one thread per row.
+/// Like copy_kernel, for rows of a single element, with one thread per row.
 template <class D>
 __global__ void __launch_bounds__(threads)
     copy_elements(Rows<D> out, Rows<D> x, const int64_t* to, const int64_t* from, int64_t count) {
@@ -85,7 +87,7 @@ __global__ void __launch_bounds__(threads)
   if (source >= 0 && place >= 0) *vectors<1>(out, place) = *vectors<1>(x, source);
 }
 
-/// Copies out[rows[t, k]] = x[t]; a token is read once.
+/// Copies out[rows[t, k]] = x[t] for all k. Each token is read only once.
 template <class D, int N>
 __global__ void __launch_bounds__(threads)
     spread_kernel(Rows<D> out, Rows<D> x, const int64_t* __restrict__ rows, int top_k) {
@@ -127,14 +129,14 @@ __global__ void __launch_bounds__(threads)
   });
 }
 
-/// Addends of a combine, in order.
+/// The addends of a combine, in order of addition.
 template <class D>
 struct Addends {
   int count = 0;
   Rows<D> rows[most_addends];
 };
 
-/// Computes out[t] = sum over k of weights[t, k] y[rows[t, k]], then adds the addends; weights null: one.
+/// Computes out[t] = sum over k of weights[t, k] y[rows[t, k]] + the addends. If `weights` is null, all weights are 1.
 template <class D, int N>
 __global__ void __launch_bounds__(threads)
     combine_kernel(Rows<D> out, Rows<D> y, const int64_t* __restrict__ rows, const sum_t<D>* __restrict__ weights,
@@ -161,7 +163,7 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
       for (int j = 0; j < batch; ++j) {
         const int64_t r = k + j < top_k ? row[k + j] : -1;
-        kept[j] = r >= 0;  // a dropped slot is not read, so it cannot bring a NaN
+        kept[j] = r >= 0;  // a dropped slot is not read, because its memory may contain NaN
         if (kept[j]) load_batch(held[j], vectors<N>(y, r), first, width);
       }
 #pragma unroll
@@ -234,14 +236,14 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// Sets named[r] = 1 for the rows that a slot names.
+/// Sets named[r] = 1 for every row r that a slot refers to.
 __global__ void __launch_bounds__(threads) name_kernel(uint8_t* named, const int64_t* rows, int64_t slots) {
   const int64_t slot = int64_t{blockIdx.x} * threads + threadIdx.x;
   if (slot < slots && rows[slot] >= 0) named[rows[slot]] = 1;
 }
 
-/// Zeroes the rows that no slot names: those without a token or, if tokens is null, with named[r] = 0. A warp checks 32
-/// rows.
+/// Zeroes the rows to which no slot refers: rows r with tokens[r] < 0 or, if `tokens` is null, with named[r] = 0. Each
+/// warp checks 32 rows.
 template <class D, int N>
 __global__ void __launch_bounds__(threads) zero_kernel(Rows<D> dy, const int64_t* tokens, const uint8_t* named) {
   const int64_t first = warp_id() * warp_size, mine = first + lane_id();
@@ -279,7 +281,7 @@ __global__ void __launch_bounds__(threads) dot_kernel(sum_t<D>* out, Rows<D> a, 
   if (lane_id() == 0) out[r] = sum;
 }
 
-/// Calls f with the number of elements per access to a row: 16 bytes if `aligned`, else one element.
+/// Calls f with the number of elements per access: 16 bytes if `aligned`, otherwise one element.
 template <class D, class F>
 void with_vector(bool aligned, const F& f) {
   if (aligned)
@@ -288,7 +290,7 @@ void with_vector(bool aligned, const F& f) {
     f(std::integral_constant<int, 1>{});
 }
 
-/// Copies out[to[r]] = x[from[r]] for `count` rows; undefined indices are r itself.
+/// Copies out[to[r]] = x[from[r]] for `count` rows. An undefined index list stands for index r.
 template <class T>
 void copy_rows(std::string_view op, Stream& stream, const Tensor& out, const Tensor& x, const Tensor& to,
                const Tensor& from, int64_t count) {
@@ -343,7 +345,7 @@ void combine(Stream& stream, const Tensor& out, const Tensor& y, const Tensor& r
   });
 }
 
-/// Returns a byte for each of `count` rows, which is zero if no slot names the row.
+/// Returns one byte for each of `count` rows: 1 if a slot refers to the row, otherwise 0.
 Tensor named_rows(Stream& stream, const Tensor& rows, int64_t count) {
   const Tensor named = Tensor::empty({count}, Dtype::u8, rows.device());
   if (count > 0) {

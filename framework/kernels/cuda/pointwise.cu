@@ -36,7 +36,7 @@ struct Scale {
   __device__ sum_t<D> operator()(D x) const { return to<sum_t<D>>(x) * alpha; }
 };
 
-// Comparisons pass NaN through, so that it is detected later.
+// These comparisons keep NaN, so that it is detected later.
 template <class D>
 struct Clamp {
   sum_t<D> limit;
@@ -55,7 +55,8 @@ struct ClampBackward {
   }
 };
 
-/// Maximum number of addends in a kernel's parameter. They take 512 of the 4096 bytes that every card accepts.
+/// Maximum number of addends in a kernel's parameter. Their addresses take 512 of the 4096 bytes that every card
+/// accepts.
 constexpr int most_addends = 64;
 template <class D>
 struct Addends {
@@ -63,8 +64,8 @@ struct Addends {
   const D* at[most_addends];
 };
 
-/// Computes out = the sum of the addends by items of N elements. out may be an addend: a thread reads an item of all
-/// addends before it writes the item.
+/// Computes out = the sum of the addends, in items of N elements. `out` may be one of the addends, because each thread
+/// reads an item of all addends before it writes the item.
 template <class D, int N>
 __global__ void __launch_bounds__(item_threads)
     sum_of_kernel(D* out, const __grid_constant__ Addends<D> addends, int64_t items) {
@@ -90,7 +91,7 @@ struct Itself {
   __device__ double operator()(double x) const { return x; }
 };
 
-/// Unsigned integer with the width of an element: a kernel that only moves elements is compiled once per size.
+/// Unsigned integer with the width of an element. Kernels that only copy elements are compiled once for each width.
 template <class T>
 using bits_t = std::conditional_t<
     sizeof(T) == 8, uint64_t,
@@ -126,7 +127,7 @@ void fill(Stream& stream, const Tensor& out, double value) {
 void copy(Stream& stream, const Tensor& out, const Tensor& x) {
   require_shape("copy", "out", out, x.shape());
   if (x.numel() == 0) return;
-  if (out.dtype() == x.dtype() && out.contiguous() && x.contiguous()) {  // either may be in pinned host memory
+  if (out.dtype() == x.dtype() && out.contiguous() && x.contiguous()) {  // both may be in pinned host memory
     const auto queue = cuda_stream(stream).handle();
     return check(cudaMemcpyAsync(device_raw(out), device_raw(x), x.bytes(), cudaMemcpyDefault, queue.get()), "copy");
   }

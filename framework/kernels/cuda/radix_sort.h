@@ -1,4 +1,4 @@
-// Sorts by keys on the device.
+// Sorting by integer keys on the device.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@ namespace hexad::kernels::cuda {
 using device::Stream;
 using tensor::Tensor;
 
-/// Sorted ids, and the original place of each.
+/// Sorted ids, and the original position of each.
 struct SortedIds {
   Tensor ids, places;  // [n] i32
 };
 
-/// Sorts stably: first the ids below `limit`, then all others. -1 and `limit` itself come last. `ids`: contiguous i32,
-/// fewer than 2^31.
+/// Sorts stably: ids below `limit` first, then -1 and `limit` itself. `ids` must be contiguous i32 with fewer than 2^31
+/// elements.
 SortedIds sort_ids(std::string_view op, Stream& stream, const Tensor& ids, int64_t limit);
 
 }  // namespace hexad::kernels::cuda

@@ -7,9 +7,11 @@ namespace hexad::kernels::cuda {
 using namespace base;
 namespace {
 
-// Number of threads of a block: for narrow rows, and the maximum. Wider rows are not kept in registers.
+// Number of threads of a block for narrow rows, and maximum number. Rows that are too wide for it are not held in
+// registers.
 constexpr int narrow_threads = 128, most_threads = 256;
-// Number of threads of a backward block, by the number of vectors per thread. Partial sums need many groups per block.
+// Number of threads of a block in backward, and its maximum by the number of vectors per thread. Partial sums need many
+// groups of threads per block.
 constexpr int backward_threads = 256;
 constexpr int most_backward_threads(int held) { return held == 1 ? 256 : held == 2 ? 512 : 384; }
 
@@ -22,7 +24,7 @@ struct Forward {
   A eps;
 };
 
-/// Computes rows with one group of threads per row, which stays in registers: at most `held` vectors per thread.
+/// Normalises rows with one group of threads per row. The row stays in registers: at most `held` vectors per thread.
 template <class D, int held>
 __global__ void __launch_bounds__(held <= 4 ? narrow_threads : most_threads) forward_rows(Forward<D> o, int lanes) {
   using A = sum_t<D>;
@@ -72,13 +74,13 @@ __global__ void __launch_bounds__(held <= 4 ? narrow_threads : most_threads) for
   }
 }
 
-/// Computes rows of any width and alignment: one block per row, which is read twice.
+/// Normalises rows of any width and alignment. One block per row reads the row twice.
 template <class D>
 __global__ void __launch_bounds__(narrow_threads) forward_any(Forward<D> o) {
   using A = sum_t<D>;
   __shared__ A scratch[warp_size];
   const int64_t row = blockIdx.x;
-  // A thread reads only elements that it wrote itself.
+  // In the second pass, each thread reads only elements that it wrote itself.
   const D* x = row_at(o.x, row);
   if (o.addend.data) {
     const D* addend = row_at(o.addend, row);
@@ -103,11 +105,12 @@ struct Backward {
   const A* inverse_rms;
   Rows<D> dresidual;
 
-  /// Returns the first row of block p, which sums the gain's gradient of rows [first(p), first(p + 1)).
+  /// Returns the first row of block p. The block sums the gradient of the gain over rows [first(p), first(p + 1)).
   __device__ int64_t first(int64_t p) const { return x.count * p / gridDim.x; }
 };
 
-/// Computes sums of `rows` values, each over a group, with one barrier. Two consecutive calls use different `phase`s.
+/// Sums each of `rows` values over the threads of a group, with a single barrier. Two consecutive calls must use
+/// different values of `phase`.
 template <int rows, class A>
 __device__ __forceinline__ void group_sums(A (&x)[rows], int lanes, A (&scratch)[2][rows][warp_size], int phase) {
   if (lanes <= warp_size) {
@@ -126,8 +129,9 @@ __device__ __forceinline__ void group_sums(A (&x)[rows], int lanes, A (&scratch)
   for (int r = 0; r < rows; ++r) x[r] = warp_sum(lane < warps ? scratch[phase][r][lane] : A(0));
 }
 
-/// Computes dx = r (g dy - n mean(g dy n)), with n = x r. A thread has `held` vectors of columns of every row of its
-/// group. It takes `rows` rows at a time, so that their loads are in flight together.
+/// Computes dx = r (g dy - n mean(g dy n)), with n = x r. r is the inverse root mean square and g the gain. Each thread
+/// has `held` vectors of columns in every row of its group. It processes `rows` rows at a time, so that their loads are
+/// in flight together.
 template <class D, int held, int rows>
 __global__ void __launch_bounds__(most_backward_threads(held)) backward_rows(Backward<D> o, int lanes) {
   using A = sum_t<D>;
@@ -226,7 +230,7 @@ __global__ void __launch_bounds__(most_backward_threads(held)) backward_rows(Bac
   }
 }
 
-/// Computes rows of any width and alignment: one block for the rows of a partial sum, which is kept in memory.
+/// Computes dx for rows of any width and alignment. One block computes the rows of one partial sum, which is in memory.
 template <class D>
 __global__ void __launch_bounds__(backward_threads) backward_any(Backward<D> o) {
   using A = sum_t<D>;
@@ -253,7 +257,8 @@ __global__ void __launch_bounds__(backward_threads) backward_any(Backward<D> o) 
   }
 }
 
-/// True if rows and gain can be read by vectors. Operands without data set no condition; the width always does.
+/// True if the rows and the gain can be read in vectors. The width must be a multiple of a vector. Operands without
+/// data impose no condition.
 template <class D>
 bool vectors_lie_right(int64_t width, const D* gain, std::initializer_list<Rows<D>> rows) {
   return width % wide<D> == 0 && reinterpret_cast<uintptr_t>(gain) % 16 == 0 &&
@@ -293,8 +298,8 @@ void forward(Stream& stream, const Tensor& out, const Tensor& sum, const Tensor&
   });
 }
 
-/// Returns the number of vectors per thread. Up to 128 vectors, a row needs at most a warp; for more, a thread holds as
-/// few as the block's size allows.
+/// Returns the number of vectors per thread. A row of up to 128 vectors needs at most one warp. For wider rows, each
+/// thread holds as few vectors as the size of the block permits.
 int vectors_held(int64_t vectors) {
   if (vectors <= 4 * warp_size) return vectors <= warp_size ? 1 : vectors <= 2 * warp_size ? 2 : 4;
   return vectors <= most_backward_threads(1) ? 1 : vectors <= 2 * most_backward_threads(2) ? 2 : 4;

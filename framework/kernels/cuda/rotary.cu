@@ -6,9 +6,9 @@ namespace hexad::kernels::cuda {
 using namespace base;
 namespace {
 
-constexpr int at_once = 2;  // items whose loads are in flight together
+constexpr int at_once = 2;  // items per thread whose loads are in flight together
 
-/// The rows [T H, C] of queries or of keys. `out` may be `x`.
+/// The rows [T H, C] of the queries or of the keys. `out` may be `x`.
 template <class D>
 struct Heads {
   Rows<D> out, x;
@@ -22,8 +22,8 @@ struct Angles {
   A sign;
 };
 
-/// Rotates the items of one block of `heads`. An item is N elements of a head's first half and their partners in the
-/// second half. A half has `per_row` items.
+/// Rotates the items of one block. An item is N elements of the first half of a head and their partners in the second
+/// half. A half has `per_row` items.
 template <int N, class D, class A>
 __device__ __forceinline__ void rotate_block(const Heads<D>& heads, const Angles<A>& angles, int64_t block,
                                              int64_t per_row) {
@@ -63,7 +63,7 @@ __device__ __forceinline__ void rotate_block(const Heads<D>& heads, const Angles
   }
 }
 
-/// Rotates queries and keys. The first `blocks_of_q` blocks rotate queries, the others keys.
+/// Rotates queries and keys. The first `blocks_of_q` blocks rotate queries, and the others rotate keys.
 template <class D, int N>
 __global__ void __launch_bounds__(item_threads)
     rotate(const __grid_constant__ Heads<D> q, const __grid_constant__ Heads<D> k, Angles<sum_t<D>> angles,
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(item_threads)
     rotate_block<N>(k, angles, blockIdx.x - blocks_of_q, per_row);
 }
 
-/// Returns no rows if x is undefined.
+/// Returns the rows of `x` and `out`; no rows if x is undefined.
 template <class T>
 Heads<device_t<T>> heads_of(const Tensor& out, const Tensor& x, int64_t tokens, int64_t half) {
   if (!x.defined()) return {};

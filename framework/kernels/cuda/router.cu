@@ -1,4 +1,5 @@
-// Routers: a warp scores the experts of one token, chooses among them and computes the weights of the chosen experts.
+// Routers. One warp computes the scores of a token's experts, chooses experts, and computes the weights of those
+// chosen.
 #include <limits>
 
 #include "framework/kernels/cuda/launch.cuh"
@@ -10,11 +11,11 @@ namespace hexad::kernels::cuda {
 using namespace base;
 namespace {
 
-constexpr double tiny = 1e-20;  // avoids 0/0 if every chosen score has underflowed (as DeepSeek-V3 does)
+constexpr double tiny = 1e-20;  // prevents 0/0 if the scores of all chosen experts have underflowed (as in DeepSeek-V3)
 constexpr int warps = 4, threads = warps * warp_size;
 constexpr unsigned whole_warp = 0xffffffffu;
 
-/// A RouterRule in the kernel's types.
+/// A RouterRule with the types of the kernel.
 template <class A>
 struct Rule {
   bool softmax, normalize;
@@ -40,10 +41,10 @@ void check_rule(const RouterRule& rule, int64_t experts) {
           rule.groups, " groups");
 }
 
-/// Order of an expert that is already chosen: below all others.
+/// Order of an expert that has been chosen already: lower than all others.
 constexpr uint32_t taken = 0;
 
-/// Returns the number, or -infinity for NaN.
+/// Returns the number that `order` represents; -infinity for NaN.
 template <class A>
 __device__ A number_of(Order<A> order) {
   if (order == nan_order) return -std::numeric_limits<A>::infinity();
@@ -60,11 +61,11 @@ struct Candidate {
   Order<A> order = taken;
   int index = 0;
 
-  /// Offers a candidate. Candidates are offered in rising index, so ties keep the lower index.
+  /// Offers a candidate. Candidates are offered in ascending order of their index, so that the lower index wins a tie.
   __device__ void offer(Order<A> other, int at) {
     if (other > order) order = other, index = at;
   }
-  /// Returns the best candidate of all lanes, the lower index for ties.
+  /// Returns the best candidate of all lanes. The lower index wins a tie.
   __device__ Candidate of_warp() const {
     Candidate best{order, 0};
     if constexpr (std::is_same_v<A, double>) {
@@ -78,7 +79,8 @@ struct Candidate {
   }
 };
 
-/// A lane's elements of a row (lane, lane + 32, ...): N elements in registers or, if N is 0, any number in memory.
+/// A lane's elements of a row: elements lane, lane + 32, ... There are N elements in registers or, if N is 0, any
+/// number of them in memory.
 template <class X, int N>
 struct LaneRow {
   X at[N];
@@ -92,7 +94,7 @@ struct LaneRow<X, 0> {
   __device__ X& operator[](int i) { return row[int64_t{i} * warp_size]; }
 };
 
-/// Calls f(i, e) for element i of this lane, which is element e of the row, in rising order.
+/// Calls f(i, e) for each element i of this lane, in ascending order. e is the index of the element in the row.
 template <int N, class F>
 __device__ __forceinline__ void for_mine(int width, const F& f) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
@@ -105,8 +107,8 @@ __device__ __forceinline__ void for_mine(int width, const F& f) {
   }
 }
 
-/// Removes the experts of all but the best groups: orders[experts] and, as scratch, group_orders[groups], memory of
-/// this warp.
+/// Removes the experts of all but the best groups from orders[experts]. `orders` and the scratch memory
+/// group_orders[groups] belong to this warp.
 template <class A>
 __device__ void close_groups(Order<A>* orders, Order<A>* group_orders, const Rule<A>& rule) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size, size = rule.experts / rule.groups;
@@ -123,7 +125,7 @@ __device__ void close_groups(Order<A>* orders, Order<A>* group_orders, const Rul
     }
     group_orders[g] = order_of(size > 1 ? first + second : first);
   }
-  for (int n = 0; n < rule.top_groups; ++n) {  // a lane reads only its own groups
+  for (int n = 0; n < rule.top_groups; ++n) {  // each lane reads only its own groups
     Candidate<A> best;
     for (int g = lane; g < rule.groups; g += warp_size) best.offer(group_orders[g], g);
     best = best.of_warp();
@@ -134,8 +136,8 @@ __device__ void close_groups(Order<A>* orders, Order<A>* group_orders, const Rul
     if (group_orders[e / size] != taken) orders[e] = taken;
 }
 
-/// Chooses among up to 32 N experts. N = 0 allows any number, if `scratch` has room for experts and groups of every
-/// warp.
+/// Chooses among at most 32 N experts. If N is 0, any number is allowed, and `scratch` must have one element for each
+/// expert and each group of every warp.
 template <class A, int N>
 __global__ void __launch_bounds__(threads)
     forward_kernel(A* scores, int32_t* ids, A* weights, const A* logits, const A* bias, int64_t tokens, Rule<A> rule,
@@ -151,7 +153,7 @@ __global__ void __launch_bounds__(threads)
     LaneRow<A, N> score(score_row);
     LaneRow<Order<A>, N> order(orders);
 
-    A largest = -std::numeric_limits<A>::infinity();  // the maximum ignores NaN, which still reaches the sum
+    A largest = -std::numeric_limits<A>::infinity();  // the maximum ignores NaN, but the sum does not
     for_mine<N>(rule.experts, [&](int i, int e) {
       const A x = logits[t * rule.experts + e];
       score[i] = x;
@@ -213,9 +215,10 @@ __global__ void __launch_bounds__(threads)
   for (int k = 0; k < rule.top_k; ++k) weight[k] *= factor;
 }
 
-// Computes the gradient of the logits in two steps. First ds = dscores, plus at the chosen experts scale (dw - <dw, s>
-// / sum) / sum (normalised) or scale dw. Then through the scores: softmax dx = s (ds - <s, ds>), sigmoid dx = s (1 - s)
-// ds.
+// Computes the gradient of the logits in two steps.
+// Step 1: ds = dscores. At the chosen experts, adds scale (dw - <dw, s> / sum) / sum if weights are normalised,
+// otherwise scale dw.
+// Step 2: dx = s (ds - <s, ds>) for softmax, s (1 - s) ds for sigmoid.
 template <class A, int N>
 __global__ void __launch_bounds__(threads)
     backward_kernel(A* __restrict__ dlogits, const A* __restrict__ dweights, const A* __restrict__ dscores,
@@ -252,7 +255,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// Calls f with the number of elements of a row that a lane holds in registers. 0 means that they are in memory.
+/// Calls f with the number of elements of a row that each lane holds in registers; 0 if the row is in memory.
 template <class A, class F>
 void with_held(int64_t experts, const F& f) {
   if constexpr (std::is_same_v<A, float>) {

@@ -1,4 +1,4 @@
-// Statistics of routing and the losses computed from them. Sums over tokens consist of partial sums, whose number
+// Statistics of routing, and the losses computed from them. A sum over tokens consists of partial sums, whose number
 // depends only on the number of tokens.
 #include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/kernel_table.h"
@@ -12,17 +12,18 @@ constexpr int threads = 256, warps = threads / warp_size;
 constexpr int shared_bins = 4096;
 
 int64_t warps_for(int64_t tokens) { return blocks_of(tokens, warps); }
-/// Returns the number of blocks that share a sum over tokens: enough for any card.
+/// Returns the number of blocks that compute a sum over tokens: enough to fill any card.
 int64_t partial_sums(int64_t tokens) { return std::min<int64_t>(warps_for(tokens), 1024); }
 
 __device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
 __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x / warp_size; }
 __device__ int64_t warp_count() { return int64_t{gridDim.x} * warps; }
 
-/// Returns the scope of token t, -1 for none.
+/// Returns the scope of token t; -1 if it has none.
 __device__ int scope_of(const int32_t* segment, int64_t t) { return segment ? segment[t] : 0; }
 
-/// Counts slots, first in shared memory if all `bins` fit there. Without counts, all scopes share the bins.
+/// Counts slots by bin. If all `bins` fit into shared memory, counts there first. If `counts` is null, all scopes share
+/// bins.
 __global__ void __launch_bounds__(threads)
     count_kernel(int64_t* counts, int64_t* totals, const int32_t* ids, const int32_t* segment, int64_t slots, int top_k,
                  int experts, int bins, bool shared) {
@@ -65,9 +66,9 @@ __global__ void __launch_bounds__(threads)
         static_cast<A>(sum != 0 ? static_cast<double>(count[e]) / sum : 1 / static_cast<double>(experts));
 }
 
-/// Sums over the scores of one token, on every lane.
+/// Sums over the scores of one token. All lanes have the same values.
 struct TokenSums {
-  double total, weighted;  // sum p, sum p f
+  double total, weighted;  // sum of p, and sum of p f
 };
 
 template <class A>
@@ -81,21 +82,22 @@ __device__ TokenSums sums_of(const A* scores, const A* fractions, int64_t expert
   return {warp_sum(sums.total), warp_sum(sums.weighted)};
 }
 
-/// Stores partials[block] = the sum over its warps of `mine`, which is the same on all lanes of a warp.
+/// Sets partials[block] to the sum of `mine` over the warps of the block. All lanes of a warp must have the same
+/// `mine`.
 __device__ void store_partial(double* partials, double mine) {
   __shared__ double scratch[warp_size];
   const double sum = block_sum(lane_id() == 0 ? mine : 0.0, scratch);
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;
 }
 
-/// Coefficients of scopes: scale, times each[scope] if `each` is not null.
+/// Coefficient of each scope: `scale`, multiplied by each[scope] if `each` is not null.
 struct Coefficients {
   const double* each;
   double scale;
   __device__ double of(int scope) const { return each ? scale * each[scope] : scale; }
 };
 
-/// Returns the gradient of a loss, from that of its weighted value.
+/// Returns the gradient of a loss, given the gradient of its weighted value.
 template <class A>
 __device__ double loss_gradient(const A* dweighted, A weight) {
   const A gradient = *dweighted * weight;
@@ -146,7 +148,7 @@ __global__ void __launch_bounds__(threads) z_kernel(double* partials, A* log_sum
       continue;
     }
     const A* const row = logits + t * experts;
-    A top = row[0];  // the maximum ignores NaN, which still reaches the sum
+    A top = row[0];  // the maximum ignores NaN, but the sum does not
     for (int64_t e = lane_id(); e < experts; e += warp_size) top = row[e] > top ? row[e] : top;
     const double largest = static_cast<double>(warp_max(top));
     double total = 0;
@@ -172,7 +174,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// Computes a RouterLoss, whose loss is scale times the sum of the partial sums.
+/// Computes a RouterLoss. The loss is `scale` times the sum of the partial sums.
 template <class A>
 __global__ void __launch_bounds__(threads)
     finish_kernel(A* weighted, double* total, const double* partials, int count, double scale, A share, A weight) {
@@ -231,7 +233,7 @@ void fractions(Stream& stream, const Tensor& fractions, const Tensor& counts) {
   });
 }
 
-/// Throws unless the operands of a balance loss fit each other.
+/// Throws std::logic_error unless the shapes of the operands of a balance loss agree.
 void require_balance(const Tensor& scores, const Tensor& segment, const Tensor& fractions, const Tensor& coefficients) {
   const int64_t scopes = fractions.dim(0), tokens = scores.dim(0), experts = scores.dim(1);
   require_flat("router_balance", "scores", scores, tokens * experts);

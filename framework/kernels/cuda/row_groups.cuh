@@ -1,12 +1,12 @@
-// Sums over rows that are kept in registers and divided among groups of a block's threads (RowGroups).
+// Sums over rows that are held in registers by groups of a block's threads (RowGroups).
 #pragma once
 
 #include "framework/kernels/cuda/vectors.cuh"
 
 namespace hexad::kernels::cuda {
 
-/// Returns the sum over the threads of a group, on each thread. All threads of the block call it. `scratch` as in
-/// block_sum.
+/// Returns the sum over the threads of a group, on each of its threads. All threads of the block must call it.
+/// `scratch` is as in block_sum().
 template <class A>
 __device__ __forceinline__ A group_sum(A x, int lanes, A* scratch) {
   if (lanes > warp_size) return block_sum(x, scratch);

@@ -1,4 +1,4 @@
-// Sums over the threads of a block.
+// Prefix sums over the threads of a block.
 #pragma once
 
 #include "framework/kernels/cuda/launch.cuh"
@@ -7,13 +7,13 @@ namespace hexad::kernels::cuda {
 
 inline constexpr unsigned whole_warp = 0xffffffffu;
 
-/// The sum over the threads before this thread, and over all threads.
+/// The sum over all earlier threads, and the sum over all threads.
 struct Scan {
   unsigned before, all;
 };
 
-/// Sums x over a block of `Threads` threads, all of which call it; sums stay below 2^32. May be called again
-/// immediately.
+/// Computes the prefix sums of x over a block of `Threads` threads, all of which must call it. Sums must be below 2^32.
+/// The next call may follow immediately.
 template <int Threads>
 __device__ Scan block_scan(unsigned x) {
   constexpr int warps = Threads / warp_size;

@@ -1,6 +1,7 @@
-// Sorts slots by expert: a stable counting sort. Blocks count the slots of their part by expert. Sums over experts and
-// blocks give the first row of a block's slots of an expert. Then blocks place their slots. If experts, or experts in
-// chunks, outnumber a block's counters, a radix sort is used.
+// Sorts slots by expert with a stable counting sort. The slots are divided into parts, one per block. First, the slots
+// of each part are counted by expert. Sums over experts and parts give the first row of each part's slots of an expert.
+// Then the blocks write their slots to these rows. If there are more experts (or experts in chunks) than counters of a
+// block, a radix sort is used.
 #include "framework/kernels/cuda/radix_sort.h"
 #include "framework/kernels/cuda/scan.cuh"
 #include "framework/kernels/kernel_table.h"
@@ -11,9 +12,9 @@ using namespace base;
 namespace {
 
 constexpr int threads = 256;
-/// Number of counters of a block that places slots, one per warp and expert.
+/// Number of counters in a block that writes slots: one for each warp and expert.
 constexpr int counters = 8192;
-/// Maximum number of parts of the slots. One block scans the parts of an expert, with one thread per part.
+/// Maximum number of parts. One block sums the counts of an expert, with one thread per part.
 constexpr int most_parts = 512;
 
 __global__ void __launch_bounds__(threads) mask_kernel(int32_t* ids, const uint8_t* valid, int64_t slots, int top_k) {
@@ -26,7 +27,7 @@ __global__ void __launch_bounds__(threads) iota_kernel(int64_t* out, int64_t cou
   if (i < count) out[i] = first + i;
 }
 
-/// Division of slots: `part` slots per block, `chunk` of them per warp of the block, in whole warps of slots.
+/// Division of the slots: `part` slots per block, of which each warp has `chunk`, a multiple of the warp size.
 struct Parts {
   int slots, experts, top_k, warps, chunk, part, count;
 };
@@ -46,7 +47,7 @@ Parts parts_of(int64_t tokens, int64_t top_k, int64_t experts) {
   return p;
 }
 
-/// Returns the expert of slot i, -1 for dropped slots and for slots from `end` on.
+/// Returns the expert of slot i; -1 for a dropped slot and for i >= end.
 __device__ int expert_of(const int32_t* ids, int i, int end) { return i < end ? ids[i] : -1; }
 
 /// Computes counts[expert, part].
@@ -62,7 +63,7 @@ __global__ void __launch_bounds__(threads) histogram_kernel(unsigned* counts, co
     counts[int64_t{e} * p.count + blockIdx.x] = local[e];
 }
 
-/// Replaces counts[expert, part] by the number of the expert's slots in earlier parts, with one block per expert.
+/// Replaces counts[expert, part] by the number of slots that the expert has in earlier parts. One block per expert.
 __global__ void __launch_bounds__(most_parts) scan_parts_kernel(unsigned* counts, unsigned* totals, int parts) {
   unsigned* const row = counts + int64_t{blockIdx.x} * parts;
   const int part = static_cast<int>(threadIdx.x);
@@ -71,7 +72,7 @@ __global__ void __launch_bounds__(most_parts) scan_parts_kernel(unsigned* counts
   if (part == 0) totals[blockIdx.x] = scan.all;
 }
 
-/// Computes offsets[experts + 1] from totals[experts], in one block.
+/// Computes offsets[experts + 1] from totals[experts] in a single block.
 __global__ void __launch_bounds__(most_parts) offsets_kernel(int64_t* offsets, const unsigned* totals, int experts) {
   unsigned before = 0;
   for (int first = 0; first < experts; first += most_parts) {
@@ -85,7 +86,8 @@ __global__ void __launch_bounds__(most_parts) offsets_kernel(int64_t* offsets, c
 
 __global__ void __launch_bounds__(threads) place_kernel(int64_t* tokens, int64_t* rows, const int64_t* offsets,
                                                         const unsigned* counts, const int32_t* ids, Parts p) {
-  __shared__ unsigned next[counters];  // [warp, expert]: slots of the warp, then the row of its next slot
+  __shared__ unsigned next[counters];  // [warp, expert]: first the number of the warp's slots, then the row of its next
+                                       // slot
   const int lane = static_cast<int>(threadIdx.x) % warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
   for (int i = static_cast<int>(threadIdx.x); i < p.warps * p.experts; i += static_cast<int>(blockDim.x)) next[i] = 0;
   __syncthreads();
@@ -134,7 +136,8 @@ __global__ void __launch_bounds__(threads)
   keys[i] = static_cast<int32_t>(key);
 }
 
-/// Places slots that are sorted by their ids (as unsigned numbers, so that dropped slots are last).
+/// Writes the rows and tokens of slots that have been sorted by id (as unsigned numbers, so that dropped slots come
+/// last).
 __global__ void __launch_bounds__(threads) place_sorted_kernel(int64_t* tokens, int64_t* rows, const uint32_t* ids,
                                                                const int32_t* slots, int count, int top_k) {
   const int row = static_cast<int>(blockIdx.x * threads + threadIdx.x);
@@ -144,12 +147,12 @@ __global__ void __launch_bounds__(threads) place_sorted_kernel(int64_t* tokens, 
   rows[slots[row]] = kept ? row : -1;
 }
 
-/// Computes offsets[e], the number of sorted ids below e.
+/// Sets offsets[e] to the number of sorted ids that are below e.
 __global__ void __launch_bounds__(threads)
     sorted_offsets_kernel(int64_t* offsets, const uint32_t* ids, int count, int experts) {
   const int e = static_cast<int>(blockIdx.x * threads + threadIdx.x);
   if (e > experts) return;
-  int first = 0, last = count;  // the first id that is not below e is in [first, last]
+  int first = 0, last = count;  // range that contains the first id that is not below e
   while (first < last) {
     const int middle = first + (last - first) / 2;
     if (ids[middle] < static_cast<uint32_t>(e))

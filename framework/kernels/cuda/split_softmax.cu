@@ -1,4 +1,4 @@
-// One block per row. A short row stays in the first-level cache between the passes.
+// One block computes one row. A short row stays in the first-level cache between the passes.
 #include <limits>
 
 #include "framework/kernels/cuda/launch.cuh"
@@ -12,7 +12,7 @@ namespace {
 constexpr int threads = 512;
 using Split = SplitSoftmaxKernels;
 
-/// This rank's part of the logits and of the vocabulary.
+/// The columns of the logits, and of the vocabulary, that this rank holds.
 template <class A>
 struct Columns {
   A* logits;
@@ -21,7 +21,7 @@ struct Columns {
 
   __device__ A* row() const { return logits + int64_t{blockIdx.x} * count; }
   __device__ int32_t target() const { return targets[blockIdx.x]; }
-  /// Returns the column of the target on this rank, or -1.
+  /// Returns the target's column on this rank; -1 if this rank does not hold it.
   __device__ int64_t target_column() const {
     const int64_t column = target() - first;
     return column >= 0 && column < count ? column : -1;
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(threads) start_kernel(A* statistics, Columns<A
   A* const row = c.row();
   const int64_t column = c.target_column();
   const A at_target = threadIdx.x == 0 && column >= 0 ? row[column] : A(0);  // read before the row is overwritten
-  // m is finite even if every logit is -inf, so that those logits become 0 and not NaN.
+  // m is finite even if every logit is -inf, so that such logits become 0 and not NaN.
   A m = std::numeric_limits<A>::lowest(), total = 0;
   for (int64_t v = threadIdx.x; v < c.count; v += threads) m = row[v] > m ? row[v] : m;
   m = block_max(m, scratch);
@@ -53,8 +53,8 @@ __global__ void __launch_bounds__(threads)
   const auto of = [&](int64_t r, Split::Statistic what) {
     return statistics[(r * Split::statistics_count + what) * c.rows + blockIdx.x];
   };
-  // Every thread combines the ranks' statistics in rank order: three numbers per rank, which all threads read at the
-  // same time.
+  // Every thread combines the statistics of all ranks in the order of the ranks. These are three numbers per rank, and
+  // all threads read the same one at the same time.
   A m = of(0, Split::largest), total = 0, logit = 0;
   for (int64_t r = 1; r < ranks; ++r) m = m < of(r, Split::largest) ? of(r, Split::largest) : m;
   for (int64_t r = 0; r < ranks; ++r) {

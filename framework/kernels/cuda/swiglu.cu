@@ -6,7 +6,7 @@ namespace hexad::kernels::cuda {
 using namespace base;
 namespace {
 
-constexpr int at_once = 2;  // items whose loads are in flight together
+constexpr int at_once = 2;  // items per thread whose loads are in flight together
 
 template <class D, class A = sum_t<D>>
 struct Forward {
@@ -44,13 +44,13 @@ __global__ void __launch_bounds__(item_threads) forward_items(Forward<D> o, Item
 
 template <class D, class A = sum_t<D>>
 struct Backward {
-  Rows<D> dgate, dup, product;  // product: without data if it is not needed
+  Rows<D> dgate, dup, product;  // `product` has no data if it is not needed
   A* dweights;
   Rows<D> dout, gate, up;
   const A* weights;
 };
 
-/// Computes N elements side by side. Results may overwrite operands: all of an item is read before any is written.
+/// Computes N adjacent elements. Results may overwrite operands, because all elements are read before any is written.
 template <class D, int N>
 struct Item {
   using A = sum_t<D>;
@@ -61,7 +61,7 @@ struct Item {
     gate = load_words<N>(gate_at);
     up = load_words<N>(up_at);
   }
-  /// Writes the results and returns <dout, silu(gate) up>.
+  /// Writes the results. Returns <dout, silu(gate) up> over the N elements.
   __device__ __forceinline__ A write(D* dgate_at, D* dup_at, D* product_at, A weight) const {
     const Vector<D, N> dy = elements(dout), gates = elements(gate), ups = elements(up);
     Vector<D, N> dgate, dup, product;
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(item_threads) backward_items(Backward<D> o, It
   }
 }
 
-/// Computes rows with the gradients of the weights, one warp per row.
+/// Computes rows, including the gradients of the weights, with one warp per row.
 template <class D, int N>
 __global__ void __launch_bounds__(item_threads) backward_rows(Backward<D> o) {
   using A = sum_t<D>;

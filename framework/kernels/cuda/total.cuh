@@ -1,4 +1,4 @@
-// Sums over all elements of a tensor, in double, in an order that depends only on their number.
+// Sums over all elements of a tensor, in double. The order of addition depends only on the number of elements.
 #pragma once
 
 #include "framework/kernels/cuda/vectors.cuh"
@@ -10,7 +10,7 @@ using base::with_dtype;
 
 inline constexpr int total_threads = 256, total_at_once = 4, final_threads = 1024;
 
-/// Loads the vector at p, with zeros from `left` elements on. The elements are the same whether or not p is aligned.
+/// Loads the vector at p; elements from index `left` on become zeros. Alignment does not affect the result.
 template <int N, class D>
 __device__ __forceinline__ Vector<D, N> load_some(const D* p, int64_t left, bool aligned) {
   if (aligned && left >= N) return load<N>(p);
@@ -21,7 +21,7 @@ __device__ __forceinline__ Vector<D, N> load_some(const D* p, int64_t left, bool
   return v;
 }
 
-/// Computes partials[b] = the sum of term(x) over elements [b, b + 1) * per_block.
+/// Sets partials[b] to the sum of term(x) over elements [b, b + 1) * per_block.
 template <class Term, class D>
 __global__ void __launch_bounds__(total_threads)
     partial_totals(double* partials, const D* x, int64_t count, int64_t per_block, bool aligned) {
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(total_threads)
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;
 }
 
-/// Computes out[0] = or += the sum of the partial sums, in one block.
+/// Writes the sum of the partial sums to out[0], or adds it, in a single block.
 template <class Out>
 __global__ void __launch_bounds__(final_threads)
     add_totals(Out* out, const double* partials, int64_t count, bool replace) {
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(final_threads)
   if (threadIdx.x == 0) *out = static_cast<Out>(replace ? sum : static_cast<double>(*out) + sum);
 }
 
-/// Computes out[1] = or += the sum of Term()(x) over all elements.
+/// Writes the sum of Term()(x) over all elements to out[1], or adds it.
 template <class Term>
 void total(std::string_view op, Stream& stream, const Tensor& out, const Tensor& x, Write write) {
   constexpr int64_t smallest = 16384, most_blocks = 2048;  // elements per block; number of partial sums

@@ -1,4 +1,4 @@
-// Launches that report the memory they will read and write.
+// Launches that announce the memory that they will read and write.
 #pragma once
 
 #include <span>
@@ -10,8 +10,8 @@
 
 namespace hexad::kernels::cuda {
 
-/// Reports to the allocator the blocks that a launch reads and writes, so that the next user of a block waits for the
-/// launch. Memory that a launch allocates for itself is reported, too.
+/// Announces to the allocator the blocks of memory that a launch reads and writes. The next user of such a block then
+/// waits for the launch. Blocks that the launch itself allocates are announced as well.
 class Touches {
  public:
   explicit Touches(Stream& stream)
@@ -54,8 +54,8 @@ struct TouchingEntry<Family, Entry, Kernel<void(Stream&, Args...)> F::*> {
   }
 };
 
-/// Wraps an entry that answers a question of the host about a kernel. It launches nothing, so there is nothing to
-/// report.
+/// Wraps an entry that returns a property of a kernel to the host. Such an entry launches nothing, so nothing is
+/// announced.
 template <auto Family, auto Entry, class F, class Answer, class... Args>
 struct TouchingEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
   static Answer launch(Args... args) { return (launches().*Family.*Entry)(args...); }

@@ -1,4 +1,4 @@
-// Several elements read or written together, and elementwise kernels built from them.
+// Groups of elements that are loaded and stored together, and elementwise kernels that use them.
 #pragma once
 
 #include <bit>
@@ -7,7 +7,7 @@
 
 namespace hexad::kernels::cuda {
 
-/// Word that the hardware moves in one access: 1, 2, 4, 8 or 16 bytes.
+/// Unsigned type that one access loads or stores: 1, 2, 4, 8 or 16 bytes.
 template <int bytes>
 struct WordOf;
 template <>
@@ -31,8 +31,8 @@ struct WordOf<1> {
   using type = unsigned char;
 };
 
-/// N elements as words, with two bf16 per register. In a Vector that is used later, the compiler tends to give each
-/// bf16 a register.
+/// N elements, stored as words with two bf16 per register. For a Vector that is used later, the compiler tends to use
+/// one register per bf16.
 template <class D, int N>
 struct Words {
   static constexpr int bytes = static_cast<int>(sizeof(D)) * N;
@@ -41,7 +41,7 @@ struct Words {
   Word at[count];
 };
 
-/// Loads a vector. `p` is a multiple of the vector's size, or of 16 bytes.
+/// Loads a vector. `p` must be a multiple of the vector's size or of 16 bytes.
 template <int N, class D>
 __device__ __forceinline__ Words<D, N> load_words(const D* p) {
   Words<D, N> words;
@@ -57,7 +57,7 @@ template <class D, int N>
 __device__ __forceinline__ Words<D, N> words_of(const Vector<D, N>& v) {
   return std::bit_cast<Words<D, N>>(v);
 }
-/// Prevents the compiler from keeping the unpacked elements, which need many more registers than the words.
+/// Prevents the compiler from keeping the elements unpacked, which needs many more registers than the words.
 template <class D, int N>
 __device__ __forceinline__ void keep_packed(Words<D, N>& words) {
   static_assert(sizeof(typename Words<D, N>::Word) == 16);
@@ -75,7 +75,7 @@ __device__ __forceinline__ void store(D* p, const Vector<D, N>& v) {
   for (int w = 0; w < words.count; ++w) reinterpret_cast<typename Words<D, N>::Word*>(p)[w] = words.at[w];
 }
 
-/// Loads a vector that is not read again soon, so that it leaves the caches first.
+/// Loads a vector that is not read again soon. The caches evict it first.
 template <int N, class D>
 __device__ __forceinline__ Words<D, N> load_words_once(const D* p) {
   Words<D, N> words;
@@ -91,7 +91,7 @@ __device__ __forceinline__ void store_once(D* p, const Vector<D, N>& v) {
   for (int w = 0; w < words.count; ++w) __stcs(reinterpret_cast<typename Words<D, N>::Word*>(p) + w, words.at[w]);
 }
 
-/// Returns 1 / (1 + e^-x). For bf16, rounding hides the error of the fast functions.
+/// Returns 1 / (1 + e^-x). For bf16, uses fast functions, whose error is smaller than the rounding to bf16.
 template <class D>
 __device__ __forceinline__ sum_t<D> sigmoid(sum_t<D> x) {
   if constexpr (std::is_same_v<D, __nv_bfloat16>) {
@@ -101,12 +101,12 @@ __device__ __forceinline__ sum_t<D> sigmoid(sum_t<D> x) {
   }
 }
 
-/// Returns the rows of a tensor that may be undefined.
+/// Returns the rows of a tensor; no rows if it is undefined.
 template <class T>
 Rows<device_t<T>> rows_if_defined(std::string_view op, const Tensor& t) {
   return t.defined() ? rows_of<T>(op, t) : Rows<device_t<T>>{};
 }
-/// Returns all elements of a contiguous tensor as one row.
+/// Returns all elements of contiguous memory as one row.
 template <class D>
 Rows<D> one_row(D* data, int64_t count) {
   Rows<D> row;
@@ -119,8 +119,8 @@ bool contiguous(const Rows<D>& rows) {
   return rows.levels == 0 || (rows.levels == 1 && (rows.size[0] == 1 || rows.stride[0] == rows.width));
 }
 
-/// Returns the first element of row r, like Rows, but with constant indices only: variable indices would put the whole
-/// of `rows` on the stack.
+/// Returns the address of row r, like Rows, but uses only constant indices. With variable indices, the compiler would
+/// put all of `rows` on the stack.
 template <class D>
 __device__ __forceinline__ D* row_at(const Rows<D>& rows, int64_t r) {
   static_assert(Rows<D>::max_levels == 3);
@@ -131,14 +131,14 @@ __device__ __forceinline__ D* row_at(const Rows<D>& rows, int64_t r) {
   return inner + r % rows.size[1] * rows.stride[1] + r / rows.size[1] * rows.stride[2];
 }
 
-/// Makes each operand one row if all are contiguous, so that no item needs a division to find its row. Operands without
-/// data do not change.
+/// If all operands are contiguous, makes each a single row, so that the row of an item is found without a division.
+/// Operands without data do not change.
 template <class... D>
 void merge_rows(Rows<D>&... rows) {
   if ((contiguous(rows) && ...)) ((rows = one_row(rows.data, rows.count * rows.width)), ...);
 }
 
-/// Rows cut into items of N elements, in row-major order, for elementwise kernels.
+/// Rows divided into items of N elements, in row-major order, for elementwise kernels.
 template <int N>
 struct Items {
   int64_t count, per_row;
@@ -156,10 +156,11 @@ struct Items {
   }
 };
 
-/// Number of threads of an elementwise kernel's block, and of items that each thread reads before it writes the first.
+/// Number of threads in a block of an elementwise kernel, and number of items that each thread reads before it writes
+/// the first one.
 inline constexpr int item_threads = 256, items_at_once = 4;
 
-/// Returns item u of this thread if each thread has `at_once` items.
+/// Returns the index of item u of this thread if each thread has `at_once` items.
 template <int at_once>
 __device__ __forceinline__ int64_t item_of_thread(int u) {
   return (int64_t{blockIdx.x} * at_once + u) * item_threads + threadIdx.x;
@@ -169,7 +170,7 @@ int64_t blocks_of(const Items<N>& items) {
   return blocks_of(items.count, int64_t{item_threads} * at_once);
 }
 
-/// Words of one operand that one thread reads.
+/// Words of an operand that one thread has read.
 template <class D, int N, int at_once>
 struct Loaded {
   Words<D, N> at[at_once];
@@ -201,7 +202,7 @@ __global__ void __launch_bounds__(item_threads) map_items(F f, Items<N> items, R
   finish(load_items<items_at_once>(in, items)...);
 }
 
-/// Calls go(Items<N>{}) for the widest items of at most `widest` elements that all rows allow: `widest` or one.
+/// Calls go(Items<N>{}) with N = widest if all rows are aligned to this number of elements, otherwise with N = 1.
 template <int widest, class Go, class First, class... Rest>
 void with_items(const Go& go, const Rows<First>& first, const Rows<Rest>&... rest) {
   if (first.aligned(widest) && (rest.aligned(widest) && ...)) {
@@ -211,7 +212,7 @@ void with_items(const Go& go, const Rows<First>& first, const Rows<Rest>&... res
   }
 }
 
-/// Computes out = f(in...) element by element; all have one shape, and out may be one of the operands.
+/// Computes out = f(in...) elementwise. All operands have the same shape; `out` may be one of `in`.
 template <class F, class Out, class... In>
 void map(std::string_view op, Stream& stream, F f, Rows<Out> out, Rows<In>... in) {
   merge_rows(out, in...);

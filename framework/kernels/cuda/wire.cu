@@ -1,4 +1,4 @@
-// Converts rows to and from the wire format (framework/kernels/wire.h), with one warp per row.
+// Converts rows to the wire format (framework/kernels/wire.h) and back, with one warp per row.
 #include <cuda_fp8.h>
 
 #include <bit>
@@ -16,21 +16,21 @@ using namespace tensor;
 namespace {
 
 constexpr int warps = 8, threads = warps * warp_size;
-constexpr int batch = 4;         // accesses in flight
-constexpr int codes_a_lane = 8;  // fp8: codes that a lane writes at a time if rows are aligned
+constexpr int batch = 4;         // accesses in flight per lane
+constexpr int codes_a_lane = 8;  // fp8: number of codes that a lane writes at a time if rows are aligned
 
 __device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
 __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x / warp_size; }
 
-/// Rows of bytes and the rows of row_weights that are stored in them.
+/// Rows of bytes, and the rows of row_weights that they contain.
 struct Wire {
   uint8_t* bytes;
-  int64_t stride;        // bytes from row to row
+  int64_t stride;        // distance between rows, in bytes
   uint8_t* row_weights;  // null: not needed
   int64_t weight_bytes;
   WireLayout layout;
   int64_t rows;
-  const int64_t* index;  // the tensor's row for each row of bytes; null: row r itself
+  const int64_t* index;  // row of the tensor for each row of bytes; null: the row of the same number
 };
 
 template <class V>
@@ -46,7 +46,7 @@ __device__ __forceinline__ void copy_row(V* to, const V* from, int64_t count) {
   }
 }
 
-/// Writes the rest of row r after its values: the scale if there is one, row_weights, zeros in the gaps.
+/// Writes what follows the values in row r: the scale if there is one, the row_weights, and zeros in the gaps.
 __device__ void write_tail(const Wire& wire, uint8_t* row, int64_t r, bool scaled, float scale) {
   const WireLayout& layout = wire.layout;
   for (int64_t i = layout.values + lane_id(); i < layout.bytes; i += warp_size) {
@@ -66,7 +66,7 @@ __device__ void read_row_weights(const Wire& wire, const uint8_t* row, int64_t r
     wire.row_weights[r * wire.weight_bytes + i] = row[wire.layout.row_weights + i];
 }
 
-/// Copies rows. V: type of one access.
+/// Copies rows. V is the type of one access.
 template <class V, class D>
 __global__ void __launch_bounds__(threads) pack_kernel(const __grid_constant__ Wire wire, Rows<D> x) {
   const int64_t r = warp_id();
@@ -87,11 +87,11 @@ __global__ void __launch_bounds__(threads) unpack_kernel(Rows<D> out, const __gr
   read_row_weights(wire, row, r);
 }
 
-/// N codes in one integer, the first code in the lowest byte.
+/// N codes in one integer. The first code is in the lowest byte.
 template <int N>
 using Codes = std::conditional_t<N == 1, uint8_t, uint64_t>;
 
-/// N elements, read or written with the widest accesses possible.
+/// N elements, read or written with the widest possible accesses.
 template <class D, int N>
 struct Elements {
   static constexpr int together = std::min(N, wide<D>);
@@ -99,19 +99,19 @@ struct Elements {
   __device__ D& operator[](int n) { return part[n / together].at[n % together]; }
 };
 
-/// Returns the scale of a row whose largest magnitude is `largest`. It is never a subnormal float: rounding of the
-/// subnormal could make the quotient overflow the format.
+/// Returns the scale of a row whose largest magnitude is `largest`. The scale is never a subnormal float, because the
+/// rounding of a subnormal could make the quotient overflow the format.
 __device__ float scale_of(float largest) {
   if (!(largest <= FLT_MAX)) return __uint_as_float(0x7fc00000u);
   return largest > 0 ? fmaxf(largest / base::e4m3::largest, FLT_MIN) : 0;
 }
 
-/// Computes x / divisor for many x from the rounded reciprocal. The quotient is rounded like a division, except where
-/// it is so small that its code is zero anyway. A quotient off by a few units is corrected twice by its exact remainder
-/// (Markstein 1990).
+/// Computes x / divisor for many x, from the rounded reciprocal of the divisor. The exact remainder corrects the
+/// quotient twice, which removes an error of a few units (Markstein 1990). The result is rounded like a division,
+/// except where it is so small that its code is zero anyway.
 struct Divider {
   float divisor, reciprocal;
-  bool exact;  // no relevant remainder is a subnormal float
+  bool exact;  // true if no relevant remainder is a subnormal float
   __device__ explicit Divider(float divisor_)
       : divisor(divisor_), reciprocal(1 / divisor_), exact(divisor_ >= 0x1p-80f && divisor_ <= 0x1p80f) {}
   __device__ float operator()(float x) const {
@@ -119,7 +119,7 @@ struct Divider {
     float q = x * reciprocal;
     q = fmaf(fmaf(-q, divisor, x), reciprocal, q);
     q = fmaf(fmaf(-q, divisor, x), reciprocal, q);
-    return copysignf(q, x);  // remainders of -0 are 0
+    return copysignf(q, x);  // a remainder would lose the sign of -0
   }
 };
 
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(threads) encode_kernel(const __grid_constant__
   auto* const codes = reinterpret_cast<Codes<N>*>(row);
   const int64_t width = x.width / N;
 
-  // Bits of non-negative floats are in the order of the floats, with infinity and NaN above all others.
+  // As integers, the bits of non-negative floats are ordered like the floats; infinity and NaN are above all others.
   uint32_t largest = 0;
 #pragma unroll 4
   for (int64_t v = lane_id(); v < width; v += warp_size) {
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(threads) encode_kernel(const __grid_constant__
   write_tail(wire, row, r, true, scale);
 }
 
-/// Returns the value of a code, like base::e4m3. A product corrects the exponent, which also makes subnormals normal.
+/// Returns the value of a code, like base::e4m3. The multiplication corrects the exponent, also that of subnormals.
 __device__ float value_of(uint8_t code) {
   const uint32_t magnitude = code & 0x7fu;
   const float value =
@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(threads) decode_kernel(Rows<D> out, const __gr
   const uint8_t* const row = wire.bytes + r * wire.stride;
   const auto* const codes = reinterpret_cast<const Codes<N>*>(row);
   auto* const target = reinterpret_cast<Elements<D, N>*>(out.data + (wire.index ? wire.index[r] : r) * out.stride[0]);
-  uint32_t bits = 0;  // read by bytes, because rows may be at any address
+  uint32_t bits = 0;  // assembled from bytes, because rows may be at any address
   for (int i = 0; i < 4; ++i) bits |= uint32_t{row[wire.layout.scale + i]} << (8 * i);
   const A scale = __uint_as_float(bits);
 #pragma unroll 4
@@ -193,7 +193,7 @@ __global__ void __launch_bounds__(threads) decode_kernel(Rows<D> out, const __gr
   read_row_weights(wire, row, r);
 }
 
-/// Returns the bytes of `row_weights`; none if it is undefined.
+/// Returns the bytes of `row_weights` per row; 0 if it is undefined.
 int64_t bytes_of_row_weights(std::string_view op, std::string_view name, const Tensor& row_weights, int64_t rows,
                              Dtype dtype) {
   if (!row_weights.defined()) return 0;
@@ -205,12 +205,12 @@ int64_t bytes_of_row_weights(std::string_view op, std::string_view name, const T
   return row_weights.dim(1) * size_of(row_weights.dtype());
 }
 
-/// True if rows of bytes begin at multiples of `bytes`.
+/// True if all rows of bytes begin at multiples of `bytes`.
 bool aligned(const Wire& wire, int64_t bytes) {
   return reinterpret_cast<uintptr_t>(wire.bytes) % static_cast<uintptr_t>(bytes) == 0 && wire.stride % bytes == 0;
 }
 
-/// Calls f with an object of the widest type that can copy both rows.
+/// Calls f with a value of the widest type that can copy both kinds of rows.
 template <class D, class F>
 void with_copy(const Wire& wire, const Rows<D>& rows, const F& f) {
   constexpr int eight = sizeof(D) < 8 ? 8 / static_cast<int>(sizeof(D)) : 1;
@@ -221,10 +221,10 @@ void with_copy(const Wire& wire, const Rows<D>& rows, const F& f) {
   else if (aligned(wire, sizeof(D)))
     f(D{});
   else
-    require(false, "[wire] rows of bytes do not begin at multiples of ", sizeof(D));
+    require(false, "[wire] rows do not begin at multiples of ", sizeof(D), " bytes");
 }
 
-/// Calls f with the number of elements that a conversion of fp8 rows can take at a time.
+/// Calls f with the number of elements that can be converted at a time in fp8 rows.
 template <class D, class F>
 void with_codes(const Wire& wire, const Rows<D>& rows, const F& f) {
   if (aligned(wire, codes_a_lane) && rows.width % codes_a_lane == 0 && rows.aligned(wide<D>))

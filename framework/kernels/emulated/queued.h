@@ -1,4 +1,5 @@
-// A CPU kernel as a kernel of the emulated device: launched now, run later, on memory that it does not own.
+// CPU kernels as kernels of the emulated device: a launch queues the kernel, which runs later on memory that it does
+// not own.
 #pragma once
 
 #include <span>
@@ -10,8 +11,8 @@
 
 namespace hexad::kernels::emulated {
 
-/// Operands that a launch keeps until it runs: numbers, copies of host data, and views of tensors. A view keeps no
-/// memory alive, as on a card. Host memory is rejected as an operand, because a card could not read it.
+/// Operands that a launch keeps until the kernel runs: numbers, copies of host data, and views of tensors. As on a
+/// card, a view does not keep memory alive. Tensors in host memory are rejected, because a card could not read them.
 class Launch {
  public:
   explicit Launch(Stream& stream) : stream_(device::emulated::emulated_stream(stream)) {}
@@ -40,12 +41,12 @@ class Launch {
     return value;
   }
 
-  /// Queues `kernel`, which will run with the number of threads it would have on this thread now.
+  /// Queues `kernel`. It will run with the number of threads that this thread's kernels may use now.
   void run(std::function<void(Stream&)> kernel);
 
  private:
   device::emulated::EmulatedStream& stream_;
-  std::vector<void*> blocks_;  // memory blocks of the operands
+  std::vector<void*> blocks_;  // blocks of memory that the operands use
 };
 
 template <auto Family, auto Entry, class>
@@ -55,7 +56,7 @@ template <auto Family, auto Entry, class F, class... Args>
 struct QueuedEntry<Family, Entry, Kernel<void(Stream&, Args...)> F::*> {
   static void launch(Stream& stream, Operand<Args>... operands) {
     Launch launch(stream);
-    // Braces make the calls of hold() run in the order of the operands.
+    // Braces evaluate the calls of hold() in the order of the operands.
     auto held = std::tuple{launch.hold(operands)...};
     launch.run([held = std::move(held)](Stream& here) {
       std::apply([&](const auto&... a) { (cpu_table.*Family.*Entry)(here, a...); }, held);
@@ -63,13 +64,13 @@ struct QueuedEntry<Family, Entry, Kernel<void(Stream&, Args...)> F::*> {
   }
 };
 
-/// Wraps an entry that answers a question of the host about a kernel. It is called at once.
+/// Wraps an entry that returns a property of a kernel to the host. It is called immediately.
 template <auto Family, auto Entry, class F, class Answer, class... Args>
 struct QueuedEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
   static Answer launch(Args... args) { return (cpu_table.*Family.*Entry)(args...); }
 };
 
-/// Returns the entry of the CPU's table that a device without a card queues.
+/// Wrapper of an entry of the CPU's table for the emulated device.
 template <auto Family, auto Entry>
 struct Queued : QueuedEntry<Family, Entry, decltype(Entry)> {};
 

@@ -1,4 +1,4 @@
-// Products and attention kernels, whose operations are counted.
+// Products and attention on a meta device, which count operations.
 #include <algorithm>
 
 #include "framework/kernels/meta/meta_kernels.h"
@@ -9,7 +9,7 @@ using base::GemmPass;
 
 namespace {
 
-// Counts a product that maps `rows` rows of `inputs` elements to rows of `outputs` elements.
+// Counts a product of `rows` rows, from `inputs` to `outputs` elements each.
 template <auto Family, auto Entry>
 void product(Stream& stream, const Tensor& result, base::Dtype dtype, GemmPass pass, int64_t rows, int64_t inputs,
              int64_t outputs, Write write, int64_t groups = 1) {
@@ -26,8 +26,8 @@ void product(Stream& stream, const Tensor& result, base::Dtype dtype, GemmPass p
   log_issue<Family, Entry>(result, stream, work);
 }
 
-// Returns the number of rows. The host does not know a device's offsets, so the result is an upper bound that counts
-// all slots.
+// Returns the number of rows in all groups. The host does not know offsets that are on the device; the result is then
+// an upper bound that includes all rows of x.
 int64_t rows_of(const GroupOffsets& offsets, const Tensor& x) {
   return offsets.host.empty() ? x.dim(0) : offsets.host.back() - offsets.host.front();
 }
@@ -40,8 +40,8 @@ int64_t groups_of(const GroupOffsets& offsets) {
   return groups;
 }
 
-// Returns the FLOPs of scores and of their product with the values. Queries and keys are treated as continuous: a
-// causal sequence sees half of itself. Document borders are ignored.
+// Returns the FLOPs of the scores and of the product with the values. Positions are treated as continuous: a causal
+// mask leaves half of the pairs of query and key. Borders of documents are ignored.
 double attention_flops(const Tensor& q, const AttentionShape& shape) {
   const auto queries = static_cast<double>(shape.queries), keys = static_cast<double>(shape.keys);
   double seen = queries * keys;
@@ -101,7 +101,7 @@ const GroupedMatmulKernels grouped_matmul{
         },
 };
 
-// Counts only the table rows that the tokens name.
+// Counts only those rows of the table that occur in ids.
 const EmbeddingKernels embedding{
     .forward =
         [](Stream& stream, const Tensor& out, const Tensor&, const Tensor& ids) {
@@ -133,7 +133,7 @@ void attention_forward(Stream& stream, const Tensor& out, const Tensor& log_sum_
       out, stream, device::AttentionWork{q.dtype(), false, flops, shape.keys, q.dim(2)});
 }
 
-// Counts the gradients of both operands for each of the two products.
+// Counts two products, with the gradients of both operands of each.
 void attention_backward(Stream& stream, const AttentionGradients& gradients, const Tensor&, const AttentionSaved& saved,
                         const AttentionShape& shape) {
   forget(gradients);

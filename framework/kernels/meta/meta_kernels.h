@@ -1,4 +1,4 @@
-// The families of the meta device's table.
+// Kernel families of the meta device.
 #pragma once
 
 #include "framework/device/meta/meta_run.h"
@@ -21,11 +21,11 @@ inline device::MetaRun& run_of(const Tensor& t) {
 /// Invalidates the known contents of t, including the gaps between its rows.
 inline void forget(const Tensor& t) {
   if (!t.defined() || t.numel() == 0) return;
-  int64_t last = 0;  // element
+  int64_t last = 0;  // index of the last element
   for (int d = 0; d < t.rank(); ++d) last += (t.dim(d) - 1) * t.strides()[d];
   run_of(t).memory()->forget(device_raw(t), (last + 1) * size_of(t.dtype()));
 }
-/// Invalidates the values that a step writes: all but the gradients.
+/// Invalidates the values that an optimizer step writes: all tensors except the gradients.
 inline void forget(std::span<const AdamwSlice> slices) {
   for (const AdamwSlice& s : slices)
     for (const Tensor* t : {&s.main, &s.m, &s.v, &s.weights}) forget(*t);
@@ -35,13 +35,13 @@ void forget(const S& outputs) {
   for_each_tensor<S>([&](auto member) { forget(outputs.*member); });
 }
 
-/// Invalidates an operand that the signature marks as an output.
+/// Invalidates an operand if the signature marks it as an output.
 template <class Argument>
 void forget_output(const std::remove_cvref_t<Operand<Argument>>& operand) {
   if constexpr (is_out<Argument>) forget(operand);
 }
 
-/// Returns the bytes of an operand; 0 for arguments that are no tensors.
+/// Returns the bytes of an operand; 0 for arguments that are not tensors.
 inline int64_t bytes_of(const Tensor& t) { return t.defined() ? t.bytes() : 0; }
 inline int64_t bytes_of(std::span<const Tensor> tensors) {
   int64_t bytes = 0;
@@ -50,7 +50,7 @@ inline int64_t bytes_of(std::span<const Tensor> tensors) {
 }
 inline int64_t bytes_of(std::span<const AdamwSlice> slices) {
   int64_t bytes = 0;
-  for (const AdamwSlice& s : slices)  // an update reads and writes its states
+  for (const AdamwSlice& s : slices)  // an update reads and writes each state
     bytes += 2 * (bytes_of(s.main) + bytes_of(s.m) + bytes_of(s.v)) + bytes_of(s.weights) + bytes_of(s.gradient);
   return bytes;
 }
@@ -65,7 +65,7 @@ int64_t bytes_of(const T&) {
   return 0;
 }
 
-/// Appends an entry's work to the log of `t`'s run, if the run keeps one.
+/// If the run of `t` keeps a log, appends the work of an entry to it.
 template <auto Family, auto Entry>
 void log_issue(const Tensor& t, const Stream& stream, const device::Work& work) {
   if (!t.defined() || t.device().has_memory()) return;
@@ -103,13 +103,13 @@ struct NothingEntry<Family, Entry, Kernel<void(Stream&, Args...)> F::*> {
   }
 };
 
-/// Wraps an entry that answers a question of the host about a kernel.
+/// Wraps an entry that returns a property of a kernel to the host.
 template <auto Family, auto Entry, class F, class Answer, class... Args>
 struct NothingEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
   static Answer launch(Args... args) { return (cpu_table.*Family.*Entry)(args...); }
 };
 
-/// Wraps an entry so that its kernel computes nothing.
+/// Wraps an entry so that nothing is computed.
 template <auto Family, auto Entry>
 struct Nothing : NothingEntry<Family, Entry, decltype(Entry)> {};
 

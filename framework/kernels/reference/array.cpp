@@ -5,7 +5,7 @@ namespace hexad::kernels::reference {
 using namespace base;
 namespace {
 
-// Returns the offset of row `r`, in elements from the first.
+// Returns the offset of row `r` from the first element, in elements.
 int64_t row_offset(const Tensor& t, int64_t r) {
   int64_t offset = 0;
   for (int d = t.rank() - 2; d >= 0; --d) {
@@ -15,7 +15,8 @@ int64_t row_offset(const Tensor& t, int64_t r) {
   return offset;
 }
 
-// Calls f(i, offset) for every element in row-major order: its number, and its offset in elements from the first.
+// Calls f(i, offset) for each element in row-major order. i is its index, and `offset` its distance from the first
+// element, in elements.
 template <class F>
 void for_each_element(const Tensor& t, F f) {
   const int64_t columns = t.rank() ? t.dim(-1) : 1, step = t.rank() ? t.strides()[t.rank() - 1] : 1;

@@ -1,5 +1,5 @@
-// Arrays of the reference kernels: every tensor, of any dtype and strides, as doubles in row-major order. Tensors may
-// be on a device other than the host: elements are then copied, after the work of the device's compute stream.
+// Arrays of the reference kernels. A tensor of any dtype and strides is read as doubles in row-major order. If the
+// tensor is not in host memory, its elements are copied after the work of the device's compute stream.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,8 @@ namespace hexad::kernels::reference {
 using tensor::device_data;
 using tensor::device_raw;
 
-/// A tensor viewed as rows (all leading dimensions) of columns (the last). Rank 1 is one row.
+/// A tensor as a matrix: its last dimension gives the columns, and all leading dimensions together give the rows. A
+/// tensor of rank 1 is one row.
 struct Array {
   int64_t rows, columns;
   std::vector<double> values;
@@ -24,19 +25,19 @@ struct Array {
   double operator()(int64_t r, int64_t c) const { return (*this)[r * columns + c]; }
 };
 
-/// Returns zeros in the shape of `t`.
+/// Returns an array of zeros with the shape of `t`.
 Array zeros(const Tensor& t);
-/// Returns the elements of `t`; integers too (exact up to 2^53).
+/// Returns the elements of `t`, which may also be integers (exact up to 2^53).
 Array load(const Tensor& t);
-/// Rounds the values into `t`.
+/// Writes the values to `t`, rounded to its dtype.
 void store(const Tensor& t, const Array& values);
-/// Returns an integer element: an id, a row, a position.
+/// Returns element i as an integer: an id, a row or a position.
 inline int64_t index_at(const Array& a, int64_t i) { return static_cast<int64_t>(a[i]); }
 /// Returns the elements of `t`, or zeros in the shape of `like` if `t` is undefined.
 Array load_or_zeros(const Tensor& t, const Tensor& like);
 
-/// Host access to the memory from a tensor's first element to its last. It is the memory itself, or a copy that can be
-/// copied back.
+/// Access by the host to the memory from a tensor's first element to its last. This is the memory itself or, on a
+/// device, a copy that can be copied back.
 class HostMemory {
  public:
   explicit HostMemory(const Tensor& t);
@@ -53,7 +54,8 @@ class HostMemory {
   std::vector<std::byte> copy_;
 };
 
-/// Offsets of groups, kept for work that runs later: the host's copy if it exists, else the tensor.
+/// Offsets of groups, for work that runs later. If the host has the offsets, stores a copy of them; otherwise reads the
+/// tensor when they are needed.
 class Groups {
  public:
   explicit Groups(const GroupOffsets& o) : host_(o.host.begin(), o.host.end()), device_(o.device) {}

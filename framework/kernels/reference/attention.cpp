@@ -6,7 +6,7 @@
 namespace hexad::kernels::reference {
 namespace {
 
-// Probabilities of one query row over the keys, and its log-sum-exp; zeros and -inf if it sees no key.
+// Probabilities of the keys for one query row, and the row's log-sum-exp. If the row sees no key: zeros and -inf.
 struct Attended {
   std::vector<double> p;
   double log_sum_exp;
@@ -14,8 +14,8 @@ struct Attended {
 
 struct Problem {
   AttentionShape shape;
-  int64_t heads, key_heads, size;  // of a head
-  Array Q, K, V, first, last;      // first, last: empty if undefined
+  int64_t heads, key_heads, size;  // size: elements of a head
+  Array Q, K, V, first, last;      // first and last are empty if undefined
 
   Problem(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& first_, const Tensor& last_,
           const AttentionShape& s)
@@ -91,8 +91,8 @@ void forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const
   });
 }
 
-// Computes, with P from the kept log-sum-exp L: dV = P^T dO; dS = P (dO V^T - <dO, O>); dQ = scale dS K; dK = scale
-// dS^T Q.
+// Computes P from the saved log-sum-exp, then dV = P^T dO; dS = P (dO V^T - <dO, O>); dQ = scale dS K; dK = scale dS^T
+// Q.
 void backward(Stream& stream, const AttentionGradients& gradients, const Tensor& dout, const AttentionSaved& saved,
               const AttentionShape& shape) {
   stream.run([=] {

@@ -23,7 +23,8 @@ void forward(Stream& stream, const Tensor& out, const Tensor& stats, const Tenso
   });
 }
 
-// Computes dx = r (g dy - mean(g dy) - n mean(g dy n)), with n = (x - mean) r, r = inverse standard deviation.
+// Computes dx = r (g dy - mean(g dy) - n mean(g dy n)) with n = (x - mean) r. r is the inverse standard deviation and g
+// the gain.
 void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& gain,
                     const Tensor& stats) {
   stream.run([=] {

@@ -4,7 +4,7 @@
 namespace hexad::kernels::reference {
 namespace {
 
-/// Returns the initial value of a result: zero, or its old value.
+/// Returns the initial value of a result: its old value if the result is added, otherwise zero.
 Array start(const Tensor& t, Write write) { return write == Write::add ? load(t) : zeros(t); }
 
 void product(const Tensor& out, const Tensor& x, const Tensor& w, Write write) {
@@ -46,7 +46,7 @@ void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const T
   stream.run([=] { product_dw(dw, dy, x, write); });
 }
 
-/// Calls f(e, begin, end) for the rows of every expert.
+/// Calls f(e, begin, end) with the range of rows of each expert.
 template <class F>
 void for_each_expert(Stream& stream, const GroupOffsets& offsets, F f) {
   stream.run([f, groups = Groups(offsets)] {

@@ -1,4 +1,4 @@
-// Reference kernels. Each kernel is the definition of its op in plain loops over doubles.
+// Reference kernels. Each defines its op by plain loops over doubles.
 #include "framework/kernels/entries.h"
 
 namespace hexad::kernels {

@@ -12,7 +12,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& sum, const Tensor&
       const Array Addend = load(addend);
       for (int64_t i = 0; i < X.size(); ++i) X[i] += Addend[i];
       store(sum, X);
-      X = load(sum);  // rounded
+      X = load(sum);  // the stored sum, which is rounded
     }
     const Array G = load(gain);
     Array Y = zeros(out), R = zeros(inverse_rms);
@@ -27,7 +27,8 @@ void forward(Stream& stream, const Tensor& out, const Tensor& sum, const Tensor&
   });
 }
 
-// Computes, with n = x r, r = inverse rms: dx = r (g dy - n mean(g dy n)), dg = the sum of dy n over the rows.
+// Computes dx = r (g dy - n mean(g dy n)) and dg, the sum of dy n over the rows, with n = x r. r is the inverse root
+// mean square and g the gain.
 void backward(Stream& stream, const Tensor& dx, const Tensor& dgain_partials, const Tensor& dy, const Tensor& x,
               const Tensor& gain, const Tensor& inverse_rms, const Tensor& dresidual) {
   stream.run([=] {

@@ -10,7 +10,7 @@ namespace hexad::kernels::reference {
 using namespace base;
 namespace {
 
-constexpr double tiny = 1e-20;  // avoids 0/0 if every chosen score has underflowed (as DeepSeek-V3 does)
+constexpr double tiny = 1e-20;  // prevents 0/0 if the scores of all chosen experts have underflowed (as in DeepSeek-V3)
 
 void check(const RouterRule& rule, int64_t experts) {
   require(rule.top_k >= 1 && rule.groups >= 1 && experts % rule.groups == 0 && rule.top_groups >= 1 &&
@@ -30,7 +30,7 @@ void score(double* row, int64_t experts, RouterScore kind) {
   for (int64_t e = 0; e < experts; ++e) row[e] /= sum;
 }
 
-// Returns indices by falling value; ties by rising index, NaN last.
+// Returns the indices sorted by descending value. Equal values are sorted by index; NaN comes last.
 std::vector<int64_t> ranking(const std::vector<double>& values) {
   std::vector<int64_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);
@@ -40,7 +40,7 @@ std::vector<int64_t> ranking(const std::vector<double>& values) {
   return order;
 }
 
-// Returns the chosen experts of one token, by falling selection score.
+// Returns the chosen experts of one token, sorted by descending selection score.
 std::vector<int64_t> choose(const std::vector<double>& selection, const RouterRule& rule) {
   const int64_t size = static_cast<int64_t>(selection.size()) / rule.groups;
   std::vector<double> group_scores;
@@ -60,7 +60,8 @@ std::vector<int64_t> choose(const std::vector<double>& selection, const RouterRu
   return chosen;
 }
 
-// Computes weights[k] = scale * score[id k], divided by the sum of the chosen scores if the rule normalises.
+// Computes weights[k] = scale * the score of expert ids[k], divided by the sum of the chosen scores if the rule
+// normalises.
 void weigh_rows(Array& W, const Array& Ids, const Array& S, const RouterRule& rule) {
   for (int64_t t = 0; t < W.rows; ++t) {
     double sum = 0;
@@ -104,7 +105,7 @@ void backward(Stream& stream, const Tensor& dlogits, const Tensor& dweights, con
     Array DS = dscores.defined() ? load(dscores) : zeros(scores), DX = zeros(dlogits);
     for (int64_t t = 0; t < S.rows; ++t) {
       auto id = [&](int64_t k) { return index_at(Ids, t * DW.columns + k); };
-      double sum = 0, mean = 0;  // sum of the chosen scores; mean of dweights, weighted by these scores
+      double sum = 0, mean = 0;  // sum of the chosen scores; mean of dweights, weighted by the chosen scores
       for (int64_t k = 0; k < DW.columns; ++k) sum += S(t, id(k));
       if (!rule.normalize) sum = 1;
       for (int64_t k = 0; rule.normalize && k < DW.columns; ++k) mean += DW(t, k) * S(t, id(k)) / (sum + tiny);

@@ -47,7 +47,8 @@ void fractions(Stream& stream, const Tensor& fractions, const Tensor& counts) {
   });
 }
 
-/// A token's scores divided by their sum, and their mean fraction. If `total` is zero, the token contributes nothing.
+/// Sum `total` of a token's scores, and mean of the fractions, weighted by these scores. If `total` is zero, the token
+/// contributes nothing to the loss.
 struct Token {
   double total = 0, mean = 0;
   Token(const Array& S, int64_t t, const Array& F, int64_t scope) {
@@ -94,7 +95,7 @@ void balance(Stream& stream, const RouterLoss& out, const Tensor& scores, const 
   });
 }
 
-// Uses d mean / d score = (fraction - mean) / total.
+// The derivative of the mean with respect to a score is (fraction - mean) / total.
 void balance_backward(Stream& stream, const Tensor& dscores, const Tensor& dweighted, const Tensor& scores,
                       const Tensor& segment, const Tensor& fractions, const Tensor& coefficients,
                       const LossFactors& factors) {
@@ -133,7 +134,7 @@ void z(Stream& stream, const RouterLoss& out, const Tensor& log_sum_exp, const T
   });
 }
 
-// Uses d z^2 / d logit = 2 z softmax.
+// The derivative of z^2 with respect to a logit is 2 z softmax.
 void z_backward(Stream& stream, const Tensor& dlogits, const Tensor& dweighted, const Tensor& logits,
                 const Tensor& log_sum_exp, const Tensor& segment, const LossFactors& factors) {
   stream.run([=] {

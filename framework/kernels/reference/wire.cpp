@@ -13,7 +13,7 @@ namespace hexad::kernels::reference {
 using namespace base;
 namespace {
 
-/// Access to the elements of a matrix in memory, for copies that must not change a bit.
+/// Access to the elements of a matrix in memory, for copies that must be bitwise identical.
 class Elements {
  public:
   explicit Elements(const Tensor& t)
@@ -23,7 +23,7 @@ class Elements {
 
  private:
   HostMemory memory_;
-  int64_t row_, column_;  // bytes between neighbours
+  int64_t row_, column_;  // distances between adjacent rows and columns, in bytes
 };
 
 std::optional<Elements> elements_if_defined(const Tensor& t) {
@@ -39,10 +39,10 @@ void store_element(std::byte* to, double value, Dtype dtype) {
   });
 }
 
-/// Returns the value in f32 precision, infinite beyond its range.
+/// Returns the value rounded to f32; infinity if it exceeds the range of f32.
 double single(double v) { return static_cast<float>(v); }
 
-/// Returns the scale that maps the largest element of a row to 448.
+/// Returns the scale by which the largest magnitude in a row is divided to give 448.
 double scale_of(const Array& x, int64_t r) {
   double largest = 0;
   for (int64_t d = 0; d < x.columns; ++d) {

@@ -1,4 +1,5 @@
-// State shared by the NCCL groups of one rank: its card, its streams by class, and the watch over them.
+// State that the NCCL groups of one rank share: the card, one stream for each kind of traffic, and the watch over the
+// streams.
 #pragma once
 
 #include <functional>
@@ -16,18 +17,18 @@
 
 namespace hexad::comm::nccl {
 
-/// A stream of the card for traffic. A launch on it starts once the caller's stream reaches the place of the call.
-/// Launches run in order. The caller's stream does not wait.
+/// A stream of the card for traffic. A launch on it starts once the caller's stream has reached the point of the call.
+/// Launches run in order. The caller's stream does not wait for them.
 class TrafficStream {
  public:
   explicit TrafficStream(std::unique_ptr<device::cuda::CudaStream> stream) : stream_(std::move(stream)) {}
   Stream& stream() { return *stream_; }
   device::cuda::Queue::Handle handle() const { return stream_->handle(); }
-  /// Orders `t` after the work of `caller`. Call it before a launch that reads or writes `t`. `caller` is a stream of
-  /// the tensor's context.
+  /// Orders later launches that read or write `t` after the work of `caller`, a stream of the context that owns the
+  /// tensor. Call it before every such launch.
   void touch(const Tensor& t, Stream& caller);
-  /// Ends the use of `t` by this stream at the stream's current end. A stream that reuses the memory then does not wait
-  /// for later launches on this stream.
+  /// Declares that this stream uses `t` no longer, as of its current end. A stream that reuses the memory of `t` then
+  /// need not wait for later launches on this stream.
   void end_use(const Tensor& t, Stream& caller);
 
  private:
@@ -36,8 +37,8 @@ class TrafficStream {
 
 class CardRank {
  public:
-  /// Makes the state of one rank. `compute` is a stream of the context, which outlives this object. `allocator` is the
-  /// context's and counts the memory of the card that NCCL takes.
+  /// Makes the state of one rank. `compute` is a stream of the context, which must outlive this object. `allocator` is
+  /// that of the context; it counts the card memory that NCCL allocates.
   CardRank(const Library& library, const device::cuda::CudaStream& compute,
            std::shared_ptr<device::Allocator> allocator, int world_rank, const DeviceGroupOptions& options);
 
@@ -45,27 +46,27 @@ class CardRank {
   int ordinal() const { return ordinal_; }
   const DeviceGroupOptions& options() const { return options_; }
   Watch& watch() { return watch_; }
-  /// Returns `config` with the name of a communicator and the network class of its traffic.
+  /// Returns `config` completed by the name of a communicator and the network class of its traffic.
   CommunicatorConfig named(CommunicatorConfig config, TrafficClass traffic, std::string name) const;
-  /// Returns the stream that all groups of this kind share. Their launches run in the order of the calls.
+  /// Returns the stream that all groups of this kind share. Launches on it run in the order of the calls.
   const std::shared_ptr<TrafficStream>& stream(StreamKind kind);
   std::shared_ptr<TrafficStream> make_stream(StreamKind kind);
 
   /// Returns two unused bytes of the card's memory.
   std::byte* scratch() const { return scratch_.get(); }
 
-  /// Runs `take`, in which NCCL takes memory of the card for group `name`. Counts this memory and returns its bytes.
-  /// Throws Error(resource), with the name and `expected`, the estimated bytes, if `take` throws because the card has
-  /// too little memory.
+  /// Calls `take`, in which NCCL allocates card memory for the group `name`. Counts this memory and returns its bytes.
+  /// If `take` throws because the card has too little memory, throws Error(resource) with `name` and the estimate
+  /// `expected`, in bytes.
   int64_t memory_taken(const std::string& name, int64_t expected, const std::function<void()>& take);
   void memory_given_back(int64_t bytes) noexcept;
   void communicator_made() { ++memory_.communicators; }
   void communicator_ended() { --memory_.communicators; }
-  /// Returns the rank's communicators and the memory that they take.
+  /// Returns the number of communicators of the rank and the memory that they occupy.
   const ConnectionMemory& memory() const { return memory_; }
 
-  /// Launches `work` on stream `on` once stream `after` has reached its current end. `launch` describes the operation
-  /// without its events. Returns an event of the card.
+  /// Launches `work` on stream `on` after everything launched on stream `after` so far. `launch` describes the
+  /// operation, without its events. Returns an event of the card.
   Event launch(TrafficStream& on, Stream& after, Watch::Launch launch, const std::function<void()>& work);
 
  private:
@@ -79,7 +80,7 @@ class CardRank {
   std::map<StreamKind, std::shared_ptr<TrafficStream>> streams_;
   std::unique_ptr<std::byte, cudaError_t (*)(void*)> scratch_;
   TimedEvents events_;
-  Watch watch_;  // last, because its thread uses the library and events
+  Watch watch_;  // declared last, because its thread uses the library and events
 };
 
 }  // namespace hexad::comm::nccl

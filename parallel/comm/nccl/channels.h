@@ -1,4 +1,4 @@
-// Channels for messages between pairs of ranks of a group.
+// Channels for messages between two ranks of a group.
 #pragma once
 
 #include <map>
@@ -14,29 +14,30 @@
 
 namespace hexad::comm::nccl {
 
-/// Channel from one rank to another: a communicator of both and a stream on each side. So messages are ordered only
-/// against messages of the same pair and direction. (NCCL runs the launches of one communicator one after the other.
-/// Two ranks that both send first would wait forever.)
+/// Channel from one rank to another: a communicator of the two ranks, and a stream on each side. Messages are thus
+/// ordered only relative to other messages of the same pair and direction. (NCCL runs the launches of one communicator
+/// one after the other, so two ranks that both send first would wait forever.)
 struct Channel {
   std::unique_ptr<Communicator> communicator;
-  int peer = 0;  // rank of the other side in the communicator
+  int peer = 0;  // the other rank's number in the communicator
   std::shared_ptr<TrafficStream> stream;
 };
 
-/// Channels of one rank. Each takes a communicator, memory of the card, and a stream, so only routes that are used have
-/// one.
+/// Channels of one rank. Each needs a communicator, memory of the card and a stream, so channels exist only for the
+/// routes that are used.
 class Channels {
  public:
-  /// Makes no channels yet. `group` is the communicator of the ranks of `its`, and both outlive this object.
+  /// Makes an object without channels. `group` is the communicator of the ranks of `its`. Both must outlive this
+  /// object.
   Channels(CardRank& card, const Communicator& group, const ProcessGroup& its)
       : card_(card), group_(group), its_(its) {}
 
-  /// True if add() has added all of the routes.
+  /// True if add() has been called for all of these routes.
   bool has(std::span<const Route> routes) const;
-  /// Makes the channels of routes that have none. `routes` has the routes of all ranks and is the same on all ranks.
-  /// Collective over the group, in which nothing is in flight.
+  /// Makes the channels of all routes that have none. `routes` are the routes of all ranks, the same on all ranks.
+  /// Collective over the group, which must have nothing in flight.
   void add(std::span<const Route> routes);
-  /// Returns the channel to or from a rank. Throws std::logic_error if its route was not added.
+  /// Return the channel to or from a rank. Throw std::logic_error if its route was not added.
   const Channel& to(int peer) const { return find(to_, peer, "to"); }
   const Channel& from(int peer) const { return find(from_, peer, "from"); }
 
@@ -50,7 +51,7 @@ class Channels {
   const ProcessGroup& its_;
   std::set<Route> routes_;  // routes of all ranks
   std::vector<std::unique_ptr<Channel>>
-      all_;  // channels of this rank, in the order in which ranks make and destroy them together
+      all_;  // channels of this rank, in the order in which the ranks make and destroy them together
   ByPeer to_, from_;
 };
 

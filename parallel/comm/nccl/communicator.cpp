@@ -7,7 +7,7 @@ namespace hexad::comm::nccl {
 using namespace base;
 namespace {
 
-// Returns NCCL's configuration. `name` outlives the communicator.
+// Returns NCCL's configuration. `name` must outlive the communicator.
 ncclConfig_t nccl_config(const CommunicatorConfig& config, const std::string& name) {
   ncclConfig_t c = NCCL_CONFIG_INITIALIZER;
   c.blocking = 1;    // otherwise NCCL starts a thread for every launch
@@ -72,7 +72,7 @@ void Communicator::end() {
       return;
     }
   } catch (...) {
-    // Another operation has failed and has already reported its error.
+    // The operation that failed has already reported its error.
   }
   if (registered_) registered_->forget();
   if (card_.watch().release(handle_)) static_cast<void>(nccl.comm_abort(handle_));

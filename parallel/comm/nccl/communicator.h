@@ -1,4 +1,4 @@
-// A rank's side of an NCCL communicator.
+// One rank's part of an NCCL communicator.
 #pragma once
 
 #include <functional>
@@ -11,40 +11,40 @@
 
 namespace hexad::comm::nccl {
 
-/// Communicator of NCCL. All ranks make, split and destroy it at the same places in their programs.
+/// An NCCL communicator. All its ranks must make, split and destroy it at the same points in their programs.
 class Communicator {
  public:
   Communicator(CardRank& card, const ncclUniqueId& id, int size, int rank, const CommunicatorConfig& config);
-  /// Waits for operations that other ranks still launch. Aborts instead if an exception propagates or an operation has
-  /// failed.
+  /// Waits for operations that other ranks have not launched yet. If an exception propagates or an operation has
+  /// failed, aborts instead.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  /// Splits the communicator. Ranks that give the same colour form a new one, ordered by `key`. Returns null if `color`
-  /// is empty. Nothing may be in flight on this communicator.
+  /// Splits the communicator. Ranks with the same `color` form a new communicator, ordered by `key`. Returns null if
+  /// `color` is empty. Nothing may be in flight on this communicator.
   std::unique_ptr<Communicator> split(std::optional<int> color, int key, const CommunicatorConfig& config) const;
   ncclComm_t handle() const { return handle_; }
-  /// Runs `take`, in which NCCL takes about `expected` bytes of the card's memory for this communicator, and counts the
-  /// bytes taken (CardRank::memory_taken).
+  /// Calls `take`, in which NCCL allocates about `expected` bytes of card memory for this communicator, and counts the
+  /// bytes allocated (CardRank::memory_taken).
   void take_memory(int64_t expected, const std::function<void()>& take) {
     bytes_ += card_.memory_taken(*name_, expected, take);
   }
-  /// Returns the kinds of operations for which its ranks are connected.
+  /// Returns the kinds of operations for which the ranks are connected.
   Uses& connected() { return connected_; }
   /// Returns the registered buffers; null if registration is off.
   const std::shared_ptr<Registered>& registered() const { return registered_; }
 
  private:
   void end();
-  using Name = std::unique_ptr<const std::string>;  // NCCL keeps the pointer to the text
+  using Name = std::unique_ptr<const std::string>;  // stored by pointer, because NCCL keeps the address of the text
   Communicator(CardRank& card, ncclComm_t handle, Name name, int64_t bytes);
 
   CardRank& card_;
   const Name name_;
-  const int exceptions_;  // number of exceptions in flight when this object was made
+  const int exceptions_;  // number of exceptions in flight when this object was constructed
   ncclComm_t handle_ = nullptr;
-  int64_t bytes_ = 0;  // bytes of the card's memory that this communicator takes
+  int64_t bytes_ = 0;  // bytes of card memory that this communicator occupies
   Uses connected_;
   std::shared_ptr<Registered> registered_;
 };

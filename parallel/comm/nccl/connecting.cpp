@@ -9,13 +9,13 @@
 namespace hexad::comm::nccl {
 namespace {
 
-// Sizes in bytes between which NCCL changes its algorithms.
+// Sizes, in bytes, at which NCCL may use different algorithms.
 constexpr int64_t few = 1 << 10;
 constexpr int64_t sizes[] = {few, 32 << 10, least_large_sum, 4 * least_large_sum};
 
 constexpr bool has_sizes(Uses uses) { return uses.has(Use::sums) || uses.has(Use::shares) || uses.has(Use::gathers); }
 
-// Sends the first byte to all ranks, and receives a byte from each.
+// Sends the first byte of `bytes` to every rank, and receives one byte from each.
 void exchange(const Library& nccl, const CommunicatorRank& me, std::byte* bytes) {
   const auto stream = me.stream.handle();
   GroupedCalls calls(nccl);
@@ -45,7 +45,7 @@ void connect(CardRank& card, const CommunicatorRank& me, Uses uses, const Tensor
   };
   if (uses.has(Use::small_sums) || uses.has(Use::counts)) sum(few);
   for (const int64_t size : has_sizes(uses) ? std::span(sizes) : std::span<const int64_t>()) {
-    const size_t part = std::max<int64_t>(1, size / 4 / me.size);  // elements of a rank
+    const size_t part = std::max<int64_t>(1, size / 4 / me.size);  // elements per rank
     std::byte* const mine = bytes + 4 * part * static_cast<size_t>(me.rank);
     if (uses.has(Use::sums)) sum(size);
     if (uses.has(Use::shares))

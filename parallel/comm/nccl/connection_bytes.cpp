@@ -8,7 +8,7 @@ namespace {
 
 int64_t round_up(int64_t bytes, int64_t step) { return (bytes + step - 1) / step * step; }
 
-// Pages of one connection on one channel: a side that receives and a side that sends.
+// Bytes of pages that a connection occupies on one channel: on the receiving side and on the sending side.
 struct Connection {
   explicit Connection(const BufferSizes& s)
       : receives(round_up(s.simple + s.low_latency_128 + s.low_latency + s.flags, s.page)),
@@ -18,13 +18,13 @@ struct Connection {
   const int64_t receives, sends, sends_to_node;
 };
 
-// A ring passes from node to node on each channel. Different channels leave the node from different ranks.
+// On each channel, a ring passes from node to node. Different channels leave the node from different ranks.
 int64_t ring_bytes(const CommunicatorShape& c, int64_t directions, const Connection& one) {
   const int64_t leaving = c.ranks == c.ranks_here ? 0 : (c.channels + c.ranks_here - 1) / c.ranks_here;
   return directions * (c.channels * one.both() + leaving * (one.sends_to_node - one.sends));
 }
 
-// Number of channels over which a rank sends to a peer.
+// Returns the number of channels over which a rank sends to a peer.
 int64_t used_channels(int channels) { return std::bit_ceil(static_cast<unsigned>(channels)); }
 
 int64_t exchange_bytes(const CommunicatorShape& c, const BufferSizes& sizes, const Connection& one) {

@@ -22,7 +22,7 @@ using device::DeviceContext;
 using device::DeviceKind;
 using device::cuda::check;
 
-// Returns two numbers that identify the card: no other card has both.
+// Returns two numbers that together identify the card.
 std::array<int64_t, 2> card_of(DeviceContext& context) {
   const cudaUUID_t id = device::cuda::cuda_stream(context.compute()).card().properties().uuid;
   std::array<int64_t, 2> words{};
@@ -30,7 +30,7 @@ std::array<int64_t, 2> card_of(DeviceContext& context) {
   return words;
 }
 
-// Returns two ranks that share a card, if there are any.
+// Returns two ranks that share a card; nullopt if there are none.
 std::optional<std::pair<int, int>> sharers(const ProcessGroup& world, DeviceContext& context) {
   const std::vector<int64_t> cards = world.all_gather_values(card_of(context), context);
   const auto same = [&](int a, int b) { return cards[2 * a] == cards[2 * b] && cards[2 * a + 1] == cards[2 * b + 1]; };
@@ -50,8 +50,8 @@ ncclUniqueId unique_id(const nccl::Library& nccl, const ProcessGroup& world, Dev
   return id;
 }
 
-// Returns the library if all ranks can load it, otherwise null. All ranks return the same result, because ranks with
-// the library would wait for ranks without it.
+// Returns the library if all ranks can load it, otherwise null, with the reason in `why`. The result is the same on all
+// ranks, because ranks with the library would wait for ranks without it.
 const nccl::Library* library_of_all(const ProcessGroup& world, DeviceContext& context, std::string& why) {
   const nccl::Library* library = nullptr;
   try {
@@ -108,13 +108,13 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
   context.keep_host_memory();
   const auto card = std::make_shared<nccl::CardRank>(*library, compute, context.allocator(), world.rank(), complete);
   const ncclUniqueId id = unique_id(*library, world, context);
-  device::cuda::use_card(card->ordinal());  // NCCL uses the thread's current card
+  device::cuda::use_card(card->ordinal());  // NCCL uses the current card of the thread
   auto communicator = std::make_unique<nccl::Communicator>(
       *card, id, world.size(), world.rank(),
       card->named(nccl::config_of({.traffic = world.traffic()}), world.traffic(), world.name()));
   device::cuda::Card& products = device::cuda::cuda_stream(context.compute()).card();
-  // Products that wait for held multiprocessors take at most twice as long, and only beside traffic. A larger reserve
-  // would cost more, at all times.
+  // The reserve is limited: products that wait for multiprocessors take at most twice as long, and only while there is
+  // traffic, but a larger reserve would slow products at all times.
   if (!options.beside_products.empty())
     products.reserve(std::min(nccl::multiprocessors_of(options.beside_products), products.multiprocessors() / 4));
   int version = 0;

@@ -1,4 +1,4 @@
-// Functions of NCCL. The program loads them from the library on first use, so it also starts on machines without NCCL.
+// Functions of NCCL. The program loads the library at the first use, so that it also starts on machines without NCCL.
 #pragma once
 
 #include <nccl.h>
@@ -7,7 +7,7 @@
 
 namespace hexad::comm::nccl {
 
-/// Functions of NCCL, named as in NCCL without the prefix.
+/// NCCL's functions, with NCCL's names but without their prefix.
 struct Library {
   decltype(&::ncclGetVersion) get_version;
   decltype(&::ncclGetUniqueId) get_unique_id;
@@ -31,22 +31,22 @@ struct Library {
   decltype(&::ncclRecv) receive;
 };
 
-/// Returns the functions. Loads the library in the first call. Throws Error(resource) with the reason if libnccl.so.2
-/// is missing or too old.
+/// Returns the functions. The first call loads the library. Throws Error(resource) with the reason if libnccl.so.2 is
+/// missing or too old.
 const Library& library();
 
-/// Throws Error(communication) with `what` and NCCL's text if `result` is an error. Throws Error(peer_lost) instead for
-/// an error due to a lost peer.
+/// If `result` is an error, throws Error with `what` and NCCL's text: Error(peer_lost) if a peer was lost, otherwise
+/// Error(communication).
 void check(const Library& library, ncclResult_t result, std::string_view what);
 
-/// Makes all NCCL calls between its construction and end() one launch. end() launches them.
+/// Combines all NCCL calls between its construction and end() into one launch. end() performs the launch.
 class GroupedCalls {
  public:
   explicit GroupedCalls(const Library& library) : library_(library) {
     check(library_, library_.group_start(), "beginning grouped calls");
   }
   ~GroupedCalls() {
-    if (!ended_) static_cast<void>(library_.group_end());  // an exception propagates: the job ends
+    if (!ended_) static_cast<void>(library_.group_end());  // an exception propagates, so the job ends
   }
   GroupedCalls(const GroupedCalls&) = delete;
   GroupedCalls& operator=(const GroupedCalls&) = delete;

@@ -18,9 +18,9 @@ Piece share_of(int64_t count, int part, int parts) {
   return {begin_of(part), begin_of(part + 1) - begin_of(part)};
 }
 
-// The circle method of tournaments: all ranks but one form a circle, and chords pair them. The rank whose chord leads
-// back to itself is paired with the rank in the middle. If the number of ranks is odd, there is no rank in the middle,
-// and the rank without a partner rests.
+// Uses the circle method for tournaments: all ranks but one form a circle, and parallel chords pair them. The rank
+// whose chord leads back to itself is paired with the rank in the middle. If the number of ranks is odd, there is no
+// rank in the middle, and the rank without a partner rests.
 int rounds_of(int size) { return size % 2 == 0 ? size - 1 : size; }
 
 std::optional<int> partner_of(int rank, int round, int size) {

@@ -1,4 +1,4 @@
-// Cuts long transfers into pieces, and chooses the pairs of ranks that exchange messages in each round.
+// Division of long transfers into pieces, and choice of the pairs of ranks that exchange messages in each round.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,20 @@
 namespace hexad::comm::nccl {
 
 struct Piece {
-  int64_t begin, count;  // elements
+  int64_t begin, count;  // in elements
   bool operator==(const Piece&) const = default;
 };
-/// Returns even parts of `count` elements, with at most `most` elements each. Returns one empty part if `count` is 0.
+/// Divides `count` elements into equal pieces of at most `most` elements. Returns one empty piece if `count` is 0.
 std::vector<Piece> pieces_of(int64_t count, int64_t most);
 
-/// Returns part `part` of `count` elements that `parts` ranks share evenly.
+/// Returns the elements of part `part` if `count` elements are divided evenly among `parts` ranks.
 Piece share_of(int64_t count, int part, int parts);
 
-/// Returns the number of rounds in which all pairs of `size` ranks are matched, each rank in at most one pair per
-/// round.
+/// Returns the number of rounds in which every pair of `size` ranks meets once. In each round, a rank is in at most one
+/// pair.
 int rounds_of(int size);
-/// Returns the partner of `rank` in `round`; none if `size` is odd and `rank` rests in this round.
+/// Returns the partner of `rank` in round `round`; nullopt if `rank` has none in this round, which happens if `size` is
+/// odd.
 std::optional<int> partner_of(int rank, int round, int size);
 
 }  // namespace hexad::comm::nccl

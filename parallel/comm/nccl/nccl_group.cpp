@@ -46,16 +46,16 @@ std::byte* element(const Tensor& t, int64_t index) {
   return static_cast<std::byte*>(device_raw(t)) + index * size_of(t.dtype());
 }
 
-// Elements to send to and to receive from each rank, as ranges of two tensors.
+// Elements sent to each rank and received from each rank, as ranges of two tensors.
 struct Exchange {
   std::byte *in, *out;
   Dtype dtype;
-  std::vector<Piece> send, receive;  // by rank
+  std::vector<Piece> send, receive;  // one piece per rank
 };
 
-// Exchanges the parts of all pairs. The first launch takes the first piece of every pair, the next launch all second
-// pieces, and so on. A rank skips launches in which it has no piece. Every pair takes part in the first launch, even
-// without elements. So a rank that omits its call because it has no rows is always detected.
+// Exchanges the parts of all pairs of ranks. The first launch contains the first piece of every pair, the second launch
+// all second pieces, and so on. A rank skips the launches for which it has no piece. Every pair participates in the
+// first launch, even without elements, so that a rank that omits its call because it has no rows is always detected.
 void exchange(const Library& nccl, const Communicator& communicator, cudaStream_t stream, int rank, const Exchange& e,
               int64_t most) {
   const size_t ranks = e.send.size(), me = static_cast<size_t>(rank);
@@ -108,10 +108,10 @@ StreamKind kind_of(const ProcessGroup& group, Urgency urgency) {
   return {.traffic = group.traffic(), .urgency = urgency, .across_nodes = group.crosses_nodes()};
 }
 
-// Largest number of addends of PointwiseKernels::sum_of.
+// Maximum number of addends of PointwiseKernels::sum_of.
 constexpr int most_addends = 64;
 
-// Longest name that ranks compare, in words of 8 bytes.
+// Maximum length of a name that ranks compare, in words of 8 bytes.
 constexpr size_t name_words = 8;
 
 }  // namespace
@@ -145,7 +145,7 @@ std::unique_ptr<ProcessGroup> NcclGroup::twin(std::string name) const {
 
 void NcclGroup::connect(Uses uses, Device device) const {
   if (card_->options().sum_of) uses = with_sums_in_order(uses);
-  if (uses.has(Use::sums)) uses = uses | Uses{Use::small_sums, Use::counts};  // the same connections
+  if (uses.has(Use::sums)) uses = uses | Uses{Use::small_sums, Use::counts};  // these use the same connections
   if (uses.has(Use::messages)) connect_routes(all_routes(size()), device);
   Uses& connected = communicator_->connected();
   const Uses fresh = uses - connected - Use::messages;
@@ -168,8 +168,8 @@ void NcclGroup::connect_routes(std::span<const Route> routes, Device) const {
   channels_->add(routes);
 }
 
-// Checks that all ranks split with the same name. Communicators made in a different order on each rank would mix up
-// their ranks, and hang later.
+// Checks that all ranks split off a group of the same name. If ranks made communicators in different orders, the
+// communicators would connect the wrong ranks and hang later.
 void NcclGroup::check_same_split(const std::string& name) const {
   std::array<int64_t, name_words> mine{};
   std::memcpy(mine.data(), name.data(), std::min(name.size(), sizeof mine));
@@ -200,7 +200,7 @@ std::unique_ptr<ProcessGroup> NcclGroup::make(int color, int key, std::unique_pt
   return std::make_unique<NcclGroup>(card_, its, std::move(control), std::move(communicator), urgency);
 }
 
-// Waits for the group's operations, because NCCL splits only communicators on which nothing is in flight.
+// Waits for the operations of the group, because NCCL can split a communicator only if nothing is in flight on it.
 void NcclGroup::quiesce() const {
   const Watch::HostCall call(card_->watch(), cat("waiting for the operations of group ", name(), " before a split"));
   stream_->stream().synchronize();
@@ -259,7 +259,8 @@ Event NcclGroup::message(const Operation& op, Stream& stream) const {
         check(nccl, nccl.receive(element(t, p.begin), count, type, channel.peer, communicator, on.get()), "receiving");
     }
   });
-  channel.stream->end_use(t, stream);  // else memory freed later would also wait for later messages of the channel
+  channel.stream->end_use(t, stream);  // otherwise, memory that is freed later would also wait for later messages of
+                                       // the channel
   return done;
 }
 
@@ -272,7 +273,7 @@ void NcclGroup::launch(const Operation& op, Stream& caller) const {
   if ((op.kind == Kind::all_reduce || op.kind == Kind::reduce_scatter) && sums_in_order(op))
     return sum_in_order(op, caller);
   std::unique_lock<std::mutex> in_use;
-  if (communicator_->registered() && op.kind != Kind::all_to_all)  // its row counts change in every step
+  if (communicator_->registered() && op.kind != Kind::all_to_all)  // row counts of an all_to_all change in every step
     in_use = communicator_->registered()->use(std::array{&op.in, &op.out}, caller, stream_);
   switch (op.kind) {
     case Kind::all_reduce:
@@ -288,8 +289,8 @@ void NcclGroup::launch(const Operation& op, Stream& caller) const {
         check(nccl, nccl.broadcast(x, x, p.count, type, op.peer, communicator, stream.get()), "broadcast");
       }
       return;
-    // The ranks' parts of these two operations are not contiguous, so each operation is launched whole. Its length is
-    // that of a bucket of gradients or weights.
+    // The parts of the ranks in these two operations are not contiguous, so each operation is launched as a whole. Its
+    // size is that of a bucket of gradients or weights.
     case Kind::reduce_scatter:
       return check(nccl,
                    nccl.reduce_scatter(device_raw(op.in), device_raw(op.out), op.out.numel(), type, ncclSum,
@@ -320,8 +321,8 @@ void NcclGroup::all_to_all(const Operation& op) const {
            piece(op.in.dtype()));
 }
 
-// Sums in rank order. Every rank receives all ranks' addends of its part and adds them in rank order. After an
-// all_reduce the ranks also exchange the sums. Sends as many bytes as NCCL's ring.
+// Sums in the order of the ranks. Every rank receives all addends of its part and adds them in that order. In an
+// all_reduce, the ranks then exchange the sums. Sends as many bytes as NCCL's ring.
 void NcclGroup::sum_in_order(const Operation& op, Stream& caller) const {
   const bool everywhere = op.kind == Kind::all_reduce;
   const Tensor& in = everywhere ? op.out : op.in;

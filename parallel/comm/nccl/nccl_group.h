@@ -1,4 +1,4 @@
-// Group of ranks with one card each. NCCL executes its collectives on tensors of these cards.
+// Group of ranks that have one card each. NCCL executes its collectives on tensors in the memory of these cards.
 #pragma once
 
 #include "parallel/comm/nccl/channels.h"
@@ -8,31 +8,31 @@ namespace hexad::comm::nccl {
 
 using base::Dtype;
 
-/// A group over NCCL. Host traffic (small exchanges, barriers, splits, host tensors) uses another group of the same
-/// ranks.
+/// A group that uses NCCL. Host traffic (small exchanges, barriers, splits, host tensors) goes through another group of
+/// the same ranks.
 ///
-/// Each class of traffic has one stream inside nodes and one across nodes, shared by all groups. For messages, each
-/// route has a stream. Operations of one stream run in the order of the calls. So ranks that share several groups of a
-/// class must call their operations in the same order, as ranks of one program do. Operations of different streams
-/// begin in the order of the calls, too, but do not wait for each other's ends: all launches that are possible at one
-/// time fit on the card together (class_config.h).
+/// Streams: each class of traffic has one stream for links inside nodes and one for links across nodes, which all
+/// groups share. For messages, each route has its own stream. Operations on one stream run in the order of the calls.
+/// Therefore ranks that share several groups of a class must call their operations in the same order. Operations on
+/// different streams also begin in the order of the calls, but do not wait for each other to end: all launches that may
+/// be in flight at the same time fit on the card together (class_config.h).
 ///
-/// An event is a mark of the class's stream: no host thread waits, and no tensor is kept. A tensor that is freed at
-/// once stays valid for the operation, because its memory is reused only after the class's stream has passed the
-/// operation (Blocks). The stream that reuses it thereby waits for the other ranks, e.g. until a message is received. A
-/// tensor that is changed in place must be changed by a stream that has waited for the event.
+/// Events: an event is a mark on the stream of the class. No host thread waits for it, and no tensor is owned. A tensor
+/// may be freed immediately, because its memory is reused only after the stream has passed the operation (Blocks). The
+/// stream that reuses it thereby waits for the other ranks, for example until a message is received. A tensor may be
+/// modified in place only by a stream that has waited for the event.
 ///
-/// connect() and connect_routes() take the card's memory that NCCL needs. The first operation of a kind for which the
-/// ranks are not connected connects them, so it is collective. The first message makes the channels of all pairs. Twins
-/// share a communicator, because they also share a stream, but not the channels of messages.
+/// Connections: connect() and connect_routes() allocate the card memory that NCCL needs. The first operation of a kind
+/// for which the ranks are not connected connects them and is thus collective. The first message makes the channels of
+/// all pairs of ranks. Twins share a communicator, because they also share a stream, but not the channels of messages.
 ///
-/// NCCL guarantees less than ProcessGroup promises. The order of a sum is NCCL's own: results are bitwise identical on
-/// all ranks, and from run to run only for one version on the same cards and links. Sums of bf16 are rounded at every
-/// step. A maximum or minimum may lose a NaN. With DeviceGroupOptions::sum_of, sums are bitwise identical to those of
-/// other groups.
+/// Results: NCCL guarantees less than ProcessGroup promises. It chooses the order of a sum. Results are bitwise
+/// identical on all ranks, but from run to run only with the same version, cards and links. Sums of bf16 are rounded at
+/// every step. A maximum or minimum may lose a NaN. With DeviceGroupOptions::sum_of, sums are bitwise identical to
+/// those of other groups.
 class NcclGroup final : public ProcessGroup {
  public:
-  /// Makes a group of the ranks of `control`, which outlives this group unless it is `owned`.
+  /// Makes a group with the ranks of `control`, which must outlive this group unless it is `owned`.
   NcclGroup(std::shared_ptr<CardRank> card, const ProcessGroup& control, std::unique_ptr<ProcessGroup> owned,
             std::shared_ptr<Communicator> communicator, Urgency urgency);
   int rank() const override { return control_.rank(); }
@@ -67,7 +67,7 @@ class NcclGroup final : public ProcessGroup {
   const Urgency urgency_;
   const std::shared_ptr<Communicator> communicator_;
   const std::shared_ptr<TrafficStream> stream_;
-  mutable std::unique_ptr<Channels> channels_;  // made when the first route is connected
+  mutable std::unique_ptr<Channels> channels_;  // created when the first route is connected
   mutable int64_t operations_ = 0;
 };
 

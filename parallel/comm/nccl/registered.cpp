@@ -50,15 +50,14 @@ void Registered::add(Blocks& blocks, const Blocks::Extent& block) {
 void Registered::remove(const void* block) {
   std::lock_guard lock(mutex_);
   const auto it = handles_.find(block);
-  if (it == handles_.end()) return;  // the communicator has ended already
+  if (it == handles_.end()) return;  // the communicator has already ended
   void* const handle = it->second;
   handles_.erase(it);
   try {
     const Watch::HostCall call(card_.watch(), cat("deregistering a buffer of communicator ", name_));
     deregister(handle);
   } catch (const Error& e) {
-    // After a failure, which has already been reported, all communicators are aborted and their buffers are
-    // deregistered.
+    // A failure has already been reported. It aborts all communicators, which deregisters their buffers.
     if (card_.watch().has(communicator_)) std::fprintf(stderr, "hexad: %s\n", e.what());
   }
 }

@@ -12,29 +12,29 @@
 
 namespace hexad::comm::nccl {
 
-/// Registered buffers of a communicator. NCCL reads and writes these without copies of its own if links and algorithms
-/// allow it.
+/// Registered buffers of a communicator. If links and algorithms permit, NCCL reads and writes these buffers without
+/// copying them.
 ///
-/// NCCL requires that each buffer is in one piece of the card's memory, at the same offset on all ranks. In an
-/// operation, the buffers of all ranks or of no rank are registered. Buffers must be deregistered before their pages
-/// are freed. Whole blocks (device/cuda/whole_blocks.h) are such pieces. Their sizes are those of buckets, the same on
-/// all ranks.
+/// NCCL requires that each buffer is in a single allocation of the card's memory, at the same offset on all ranks. In
+/// an operation, the buffers of all ranks or of no rank must be registered. Buffers must be deregistered before their
+/// pages are freed. Whole blocks (device/cuda/whole_blocks.h) are such allocations; their sizes are those of buckets,
+/// which are the same on all ranks.
 ///
-/// The first operation that uses a block registers it. It stays registered until it is freed or the communicator ends.
-/// Thread-safe, because any thread may free blocks.
+/// The first operation that uses a block registers it. It remains registered until it is freed or the communicator
+/// ends. Thread-safe, because any thread may free blocks.
 class Registered : public std::enable_shared_from_this<Registered> {
  public:
-  /// Makes the object. Returns null if the rank's options turn registration off.
+  /// Makes the object. Returns null if the options of the rank turn registration off.
   static std::shared_ptr<Registered> make(CardRank& card, ncclComm_t communicator, const std::string& name);
 
-  /// Registers the tensors' blocks before an operation on them, if all are whole blocks. `caller` is a stream of their
-  /// context. The operation is launched on `stream` while the returned lock is held, because NCCL takes one call per
-  /// communicator at a time.
+  /// If all of the tensors are in whole blocks, registers these blocks for an operation on the tensors. `caller` is a
+  /// stream of their context. The operation must be launched on `stream` while the returned lock is held, because NCCL
+  /// accepts only one call per communicator at a time.
   [[nodiscard]] std::unique_lock<std::mutex> use(std::span<const Tensor* const> tensors, Stream& caller,
                                                  const std::shared_ptr<TrafficStream>& stream);
-  /// Ends registration with the communicator: waits for its operations and deregisters all buffers.
+  /// Waits for the operations of the communicator and deregisters all buffers, because the communicator ends.
   void end();
-  /// Drops all buffers, because the communicator is aborted and NCCL deregisters them.
+  /// Forgets all buffers, because the communicator is aborted and NCCL deregisters them.
   void forget();
 
  private:
@@ -44,7 +44,7 @@ class Registered : public std::enable_shared_from_this<Registered> {
   void remove(const void* block);
   void deregister(void* handle);
 
-  CardRank& card_;  // not used after end() or forget()
+  CardRank& card_;  // not accessed after end() or forget()
   const ncclComm_t communicator_;
   const std::string name_;
   std::mutex mutex_;

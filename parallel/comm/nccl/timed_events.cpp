@@ -16,7 +16,7 @@ struct TimedEvents::Pool {
   std::vector<cudaEvent_t> unused{};
 
   explicit Pool(int card) : ordinal(card) {}
-  // Ignores errors, because CUDA may have been shut down already.
+  // Ignores errors, because CUDA may be shut down already.
   ~Pool() {
     for (cudaEvent_t event : unused) static_cast<void>(cudaEventDestroy(event));
   }
@@ -53,7 +53,7 @@ TimedEvent TimedEvents::record(cudaStream_t stream) {
 bool passed(const TimedEvent& event) {
   const cudaError_t state = cudaEventQuery(event.get());
   if (state == cudaErrorNotReady) {
-    static_cast<void>(cudaGetLastError());  // clears the error: "not ready" is a valid answer
+    static_cast<void>(cudaGetLastError());  // clears the error, because "not ready" is a valid state
     return false;
   }
   check(state, "querying an event");

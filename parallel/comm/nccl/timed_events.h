@@ -1,4 +1,4 @@
-// Reusable events of the card that record the time at which they are reached.
+// Events of the card that record the time at which they are passed. They are reused.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,7 +7,7 @@
 
 namespace hexad::comm::nccl {
 
-/// An event that returns to its pool once no owner is left.
+/// An event. When no owner is left, it returns to its pool.
 using TimedEvent = std::shared_ptr<CUevent_st>;
 
 /// Timed events of one card. Thread-safe.
@@ -22,9 +22,9 @@ class TimedEvents {
   std::shared_ptr<Pool> pool_;
 };
 
-/// True if the stream has reached the event. Throws Error(resource) if the card has failed.
+/// True if the stream has passed the event. Throws Error(resource) if the card has failed.
 bool passed(const TimedEvent& event);
-/// Returns the seconds between two events that have passed.
+/// Returns the seconds between two events, both of which must have been passed.
 double seconds_between(const TimedEvent& begin, const TimedEvent& end);
 
 }  // namespace hexad::comm::nccl

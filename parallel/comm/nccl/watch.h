@@ -1,4 +1,4 @@
-// Watches the NCCL operations of a rank, and finds ranks that do not arrive or are lost.
+// Monitors the NCCL operations of a rank and detects ranks that are late or lost.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,29 +22,29 @@
 
 namespace hexad::comm::nccl {
 
-/// A thread that checks communicators for errors, and measures how long operations take once this rank has reached
-/// them. At the first failure it aborts all communicators, so that the card continues and no thread hangs. It then
-/// calls `on_failure`, and nothing more is launched. Thread-safe.
+/// A thread that checks communicators for errors and measures how long operations take after this rank has reached
+/// them. At the first failure, it aborts all communicators, so that the card continues and no thread hangs. It then
+/// calls `on_failure`, and no further operation is launched. Thread-safe.
 class Watch {
  public:
   struct Options {
-    double watchdog_seconds = 300;  // seconds after which an operation counts as hung; 0: never
+    double watchdog_seconds = 300;  // seconds after which an operation is considered hung; 0: never
     std::function<void(const base::Error&)> on_failure;
   };
-  /// Starts the thread, which watches the NCCL operations of card `ordinal`.
+  /// Starts the thread, which monitors the NCCL operations on card `ordinal`.
   Watch(const Library& library, int ordinal, int world_rank, Options options);
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  /// Add and remove a communicator. A failure aborts all communicators that were added and not removed. release()
-  /// returns false if that has happened and the handle is gone.
+  /// Add and remove a communicator. A failure aborts all communicators that have been added but not removed. In that
+  /// case the handle is invalid, and release() returns false.
   void take(ncclComm_t communicator);
   bool release(ncclComm_t communicator);
   bool has(ncclComm_t communicator);
 
-  /// Marks this thread as inside a call of NCCL, which may wait for other ranks. Throws the error of an earlier
-  /// failure.
+  /// Declares that this thread is inside a call of NCCL, which may wait for other ranks. The constructor throws the
+  /// error of an earlier failure.
   class HostCall {
    public:
     HostCall(Watch& watch, std::string what);
@@ -57,11 +57,11 @@ class Watch {
     int64_t number_;
   };
 
-  /// An operation launched between two events of a stream.
+  /// An operation that was launched between two events of a stream.
   struct Launch {
     std::string what;
     TrafficClass traffic;
-    int64_t bytes = 0;  // sent to other ranks
+    int64_t bytes = 0;  // bytes sent to other ranks
     std::shared_ptr<TrafficMeter> meter;
     TimedEvent begin{}, end{};  // recorded by CardRank::launch
   };
@@ -71,7 +71,7 @@ class Watch {
   using Clock = std::chrono::steady_clock;
   struct InFlight {
     Launch launch;
-    double waits = 0;  // seconds in which this rank waited for other ranks in this operation
+    double waits = 0;  // seconds for which this rank has waited for other ranks in this operation
   };
   struct Call {
     std::string what;
@@ -80,8 +80,7 @@ class Watch {
   void run();
   bool idle() const { return flights_.empty() && calls_.empty(); }
   void look(std::unique_lock<std::mutex>& lock, double seconds);
-  /// Removes the operations of one stream that are done. Returns the name of the operation that hangs; empty if none
-  /// does.
+  /// Removes finished operations of a stream. Returns the name of the operation that hangs; empty if none hangs.
   std::string look_at(std::deque<InFlight>& flights, double seconds) const;
   void fail(std::unique_lock<std::mutex>& lock, base::ExitCode code, const std::string& why);
   Clock::duration interval() const;
@@ -97,7 +96,7 @@ class Watch {
   int64_t next_call_ = 0;
   std::exception_ptr failed_;
   bool stopping_ = false;
-  std::thread thread_;  // last, because it uses all members above
+  std::thread thread_;  // declared last, because the thread uses all other members
 };
 
 }  // namespace hexad::comm::nccl

@@ -1,4 +1,4 @@
-// Prefetches operands of products. For files compiled by hexad_simd_sources; everything has internal linkage.
+// Prefetches operands of products. For files that hexad_simd_sources compiles; everything has internal linkage.
 #pragma once
 
 #include "framework/kernels/cpu/products/gemm_tile.h"
@@ -6,12 +6,13 @@
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
-/// Prefetches the next block of b into the second-level cache, a few lines at every step. Copying the block from memory
-/// later would take a tenth of the time of 256 rows. For the matrix unit, prefetching a pays as well.
+/// Prefetches the next block of b into the second-level cache, a few cache lines at each step. Without prefetching,
+/// copying the block from memory would take a tenth of the time of 256 rows. The matrix unit also benefits from
+/// prefetching a.
 class Ahead {
  public:
   Ahead() = default;
-  /// Prefetches terms [k, k + depth) and columns [j, j + columns), within `steps` steps.
+  /// Prefetches terms [k, k + depth) of columns [j, j + columns) over the next `steps` steps.
   Ahead(const Operand& b, int64_t k, int64_t depth, int64_t j, int64_t columns, int64_t steps) {
     const int64_t size = b.dtype == base::Dtype::bf16 ? 2 : b.dtype == base::Dtype::f32 ? 4 : 8;
     const bool across = b.column == 1;

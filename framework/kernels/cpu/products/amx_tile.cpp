@@ -1,10 +1,10 @@
 #include "framework/kernels/cpu/products/pair_product.h"
 
-// Products by the matrix unit: two by two tiles of sums stay in registers.
+// Products with the matrix unit (AMX). Two by two tiles of sums stay in registers.
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
-/// Tells GCC that tile instructions read memory: otherwise GCC would drop or delay the stores before them.
+/// Tells GCC that tile instructions read memory. Otherwise GCC could remove or delay earlier stores to that memory.
 inline void memory_is_up_to_date(const void* p) { asm volatile("" ::"r"(p) : "memory"); }
 
 struct alignas(64) TileConfig {
@@ -20,8 +20,8 @@ void configure_tiles() {
   _tile_loadconfig(&config);
 }
 
-/// Runs eight instructions that do nothing. If the core's other hyperthread is busy, tile instructions run at two
-/// thirds of their speed unless other instructions separate them. If the other hyperthread is idle, the gap has no
+/// Executes eight no-operation instructions. If the core's other hyperthread is busy, tile instructions that are not
+/// separated by other instructions run at two thirds of their speed. If the other hyperthread is idle, the gap has no
 /// effect.
 inline void gap() { asm volatile("nop\n nop\n nop\n nop\n nop\n nop\n nop\n nop"); }
 

@@ -1,13 +1,13 @@
 #include "framework/kernels/cpu/products/pair_product.h"
 
-// Products by the vector unit's instruction for pairs of bf16 (AVX-512 BF16): up to eleven rows of 32 sums stay in
+// Products with the vector instruction for pairs of bf16 (AVX-512 BF16). Up to eleven rows of 32 sums stay in
 // registers.
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
-constexpr int most_rows = 11;  // 22 of 32 registers; 32 rows are 11, 11 and 10
+constexpr int most_rows = 11;  // uses 22 of 32 registers; 32 rows are divided into 11, 11 and 10
 
-/// Computes rows [0, height) of to = (from or zero) + a b.
+/// Computes rows [0, height) of to = from + a b, or of to = a b if there is no `from`.
 template <int height, class Beside>
 __attribute__((noinline)) void multiply_rows(const Sums& to, const Sums& from, const char* a, const Factors& factors,
                                              const Beside& beside) {
@@ -49,7 +49,7 @@ __attribute__((noinline)) void multiply_rows(const Sums& to, const Sums& from, c
   }
 }
 
-/// Uses the smallest height that covers `rows`, which is at most most_rows.
+/// Computes `rows` rows, at most most_rows, with the smallest compiled height that covers them.
 template <class Beside>
 void multiply_some(int64_t rows, const Sums& to, const Sums& from, const char* a, const Factors& factors,
                    const Beside& beside) {
@@ -63,7 +63,7 @@ void multiply_some(int64_t rows, const Sums& to, const Sums& from, const char* a
 struct VectorUnit {
   static constexpr PairBlocks blocks = dot::blocks;
 
-  /// Reads and writes rows in whole heights: possibly more rows than requested, but at most 32.
+  /// Reads and writes rows in units of compiled heights: possibly more than requested, but at most 32.
   static void multiply(const Sums& to, const Sums& from, const Factors& factors, Meanwhile& meanwhile) {
     for (int64_t r = 0; r < factors.rows; r += most_rows) {
       const Sums rows_to{to.data + r * to.stride, to.stride},

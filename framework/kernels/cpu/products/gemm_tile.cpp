@@ -3,17 +3,17 @@
 #include "framework/kernels/cpu/products/ahead.h"
 #include "framework/kernels/cpu/products/micro.h"
 
-// Goto & van de Geijn 2008: blocks of a and b are copied ("packed") so that the innermost loop reads both in order.
-// That loop keeps mr x nr sums in registers. Packing converts bf16 to f32. This file is compiled once for
-// each instruction set, so everything but the entry has internal linkage.
+// Goto & van de Geijn 2008: blocks of a and b are copied ("packed") so that the innermost loop reads both sequentially.
+// That loop keeps mr x nr sums in registers. Packing converts bf16 to f32. This file is compiled once for each
+// instruction set, so everything except the entry function has internal linkage.
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
 using base::Dtype;
 static_assert(gemm_rows % mr == 0 && gemm_columns % nr<float> == 0 && gemm_columns % nr<double> == 0);
 
-/// Packs rows [i, i + rows) and terms [k, k + depth) of a as panels of mr rows: [mr][gemm_depth] if a's terms are
-/// contiguous, [depth][mr] if its rows are.
+/// Packs rows [i, i + rows) and terms [k, k + depth) of a as panels of mr rows. A panel is [mr][gemm_depth] if the
+/// terms of a row are contiguous, and [depth][mr] if the rows of a term are.
 template <class T, class In>
 void pack_a(T* to, const Operand& a, int64_t i, int64_t rows, int64_t k, int64_t depth) {
   const In* from = static_cast<const In*>(a.data) + i * a.row + k * a.column;
@@ -81,7 +81,7 @@ struct Product {
     return next ? Ahead(next->b, 0, Depths(next->k).size(0), 0, min(gemm_columns, next->n), steps) : Ahead();
   }
 
-  /// Computes rows x columns elements of c, starting at (i, j).
+  /// Computes `rows` x `columns` elements of c, starting at (i, j).
   void multiply_panels(int64_t i, int64_t rows, int64_t j, int64_t columns, const T* a, const T* b, int64_t depth,
                        bool add) const {
     T* c = (narrow ? whole : static_cast<T*>(t.c.data)) + i * c_stride() + j;
@@ -112,7 +112,7 @@ struct Product {
 
   int64_t c_stride() const { return narrow ? t.n : t.c.stride; }
 
-  /// Writes or adds the valid part of the sums to c.
+  /// Writes the valid part of the sums to c, or adds it to c.
   template <class Out>
   static void put(Out* c, int64_t stride, const T* from, int64_t from_stride, int64_t rows, int64_t columns, bool add) {
     for (int64_t i = 0; i < rows; ++i, c += stride, from += from_stride)

@@ -1,5 +1,5 @@
-// The innermost loops of products: they copy operands into panels and multiply panels in registers. For files compiled
-// by hexad_simd_sources; everything has internal linkage.
+// The innermost loops of products. They copy operands into panels and multiply panels in registers. For files that
+// hexad_simd_sources compiles; everything has internal linkage.
 #pragma once
 
 #include "framework/kernels/cpu/products/vector.h"
@@ -8,16 +8,16 @@ namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
 #ifdef __AVX512F__
-constexpr int mr = 14;  // 28 of 32 registers hold sums
+constexpr int mr = 14;  // sums occupy 28 of 32 registers
 #else
-constexpr int mr = 6;  // 12 of 16 registers hold sums
+constexpr int mr = 6;  // sums occupy 12 of 16 registers
 #endif
 template <class T>
 constexpr int nr = 2 * lanes<T>;
 
 int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/// Vector of integers of the width of T, for shuffles.
+/// Integer type of the width of T, for the indices of shuffles.
 template <class T>
 struct IndexOf;
 template <>
@@ -28,7 +28,7 @@ template <>
 struct IndexOf<double> {
   using type = int64_t;
 };
-/// Transposes rows[0 .. lanes) by log2(lanes) perfect shuffles.
+/// Transposes rows[0 .. lanes) with log2(lanes) perfect shuffles.
 template <class T>
 void transpose(V<T>* rows) {
   constexpr int n = lanes<T>;
@@ -49,9 +49,9 @@ void transpose(V<T>* rows) {
   }
 }
 
-/// Copies columns of from[k * along + j], j < count, to panels [depth][width], `panel` elements apart; the last panel
-/// is filled with zeros. A row of a panel is copied as two vectors of `part` elements, which overlap if width is
-/// smaller.
+/// Copies columns j < count of from[k * along + j] to panels [depth][width], which are `panel` elements apart. The last
+/// panel is padded with zeros. Each row of a panel is copied as two vectors of `part` elements, which overlap if width
+/// < 2 part.
 template <int width, int part, class T, class In>
 void pack_panels(T* to, int64_t panel, const In* from, int64_t along, int64_t count, int64_t depth) {
   static_assert(part <= width && width <= 2 * part);
@@ -67,7 +67,7 @@ void pack_panels(T* to, int64_t panel, const In* from, int64_t along, int64_t co
   }
 }
 
-/// Copies to[k, j] (rows of nr) = from[j * across + k], transposing.
+/// Copies the transpose: to[k, j] = from[j * across + k], with rows of nr elements in `to`.
 template <class T, class In>
 void pack_transposed(T* to, const In* from, int64_t across, int64_t count, int64_t depth) {
   constexpr int n = lanes<T>;
@@ -88,7 +88,8 @@ void pack_transposed(T* to, const In* from, int64_t across, int64_t count, int64
   }
 }
 
-/// Copies to[i, k] (rows of `row`) = from[i * across + k], i < count <= mr; further rows become zero.
+/// Copies to[i, k] = from[i * across + k] for i < count <= mr, with rows of `row` elements in `to`. The other rows
+/// become zero.
 template <int64_t row, class T, class In>
 void pack_along(T* to, const In* from, int64_t across, int64_t count, int64_t depth) {
   for (int64_t i = 0; i < mr; ++i, to += row, from += across) {
@@ -104,8 +105,9 @@ void pack_along(T* to, const In* from, int64_t across, int64_t count, int64_t de
 
 enum class Put { sums, replace, add };
 
-/// Computes c[height, nr] = or += a[height, depth] b[depth, nr]. Element (i, k) of a is at i * row + k * term, and b is
-/// a panel of aligned rows of nr. For `sums`, c is not prefetched, because it was used recently.
+/// Computes c[height, nr] = a[height, depth] b[depth, nr], or adds the product to c. Element (i, k) of a is at i * row
+/// + k * term. b is a panel of aligned rows of nr elements. For `sums`, c is not prefetched, because it was used
+/// recently.
 template <int height, class T, int64_t row, int64_t term, Put how>
 __attribute__((noinline)) void multiply_rows(T* c, int64_t stride, const T* a, const T* b, int64_t depth) {
   constexpr int n = lanes<T>;
@@ -132,7 +134,7 @@ __attribute__((noinline)) void multiply_rows(T* c, int64_t stride, const T* a, c
   }
 }
 
-/// Computes at least the first `rows` of the mr rows of the product.
+/// Computes at least the first `rows` of the product's mr rows.
 template <class T, int64_t row, int64_t term, Put how>
 void multiply(T* c, int64_t stride, const T* a, const T* b, int64_t depth, int64_t rows) {
   if (rows > mr / 2)

@@ -1,5 +1,6 @@
-// One tile of a bf16 product: its cut into blocks that stay in caches, and the work done while they are multiplied. The
-// unit that multiplies is a parameter. For files compiled by hexad_isa_objects; everything has internal linkage.
+// One tile of a bf16 product: its division into blocks that stay in caches, and the work that is done while they are
+// multiplied. The unit that multiplies is a template parameter. For files that hexad_isa_objects compiles; everything
+// has internal linkage.
 #pragma once
 
 #include "framework/kernels/cpu/products/ahead.h"
@@ -9,13 +10,13 @@
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
-/// Sums in memory: 32 x 32, with rows `stride` elements apart.
+/// A block of 32 x 32 sums in memory, with rows `stride` elements apart.
 struct Sums {
   float* data;
   int64_t stride;
 };
 
-/// Rounds a block of sums to a bf16 result, one row at a time.
+/// Rounds a block of sums to a bf16 result, one row per call.
 struct Rounding {
   uint16_t* to = nullptr;
   int64_t stride = 0, rows = 0;
@@ -30,14 +31,14 @@ struct Rounding {
   }
 };
 
-/// Thirty-two lines of a, packed or in place.
+/// Thirty-two rows of a, packed or at their original address.
 struct Strip {
   const char* data;
-  int64_t row, step;  // bytes between lines, and between steps of 32 terms
+  int64_t row, step;  // bytes between rows, and bytes between steps of 32 terms
 };
 
-/// Operands of one multiplication: the first `rows` of 32 lines of a, 32 packed columns of b, `depth` terms of a sum.
-/// All 32 lines and whole steps of 32 terms may be read: missing ones were packed as zeros.
+/// Operands of one multiplication: the first `rows` of 32 rows of a, 32 packed columns of b, and `depth` terms of a
+/// sum. All 32 rows and whole steps of 32 terms may be read, because missing elements were packed as zeros.
 struct Factors {
   Strip a;
   const char* b;
@@ -46,8 +47,8 @@ struct Factors {
   int64_t steps() const { return (depth + terms - 1) / terms; }
 };
 
-/// Thirty-two rows of a result that are needed soon, two cache lines each. They are prefetched into the second level,
-/// because rows a power of two apart would evict each other from the first level.
+/// Thirty-two rows of a result that are needed soon, two cache lines each. They are prefetched into the second-level
+/// cache, because rows whose distance is a power of two would evict each other from the first-level cache.
 struct Near {
   const char* data = nullptr;
   int64_t stride = 0;  // bytes
@@ -59,14 +60,14 @@ struct Near {
   }
 };
 
-/// Work that is done while strips are multiplied, a little at every step of 32 terms. If it were done all at once, it
-/// would stall the multiplications.
+/// Work that is done while strips are multiplied, a small part at each step of 32 terms. All of it at once would stall
+/// the multiplications.
 class Meanwhile {
  public:
   Rounding rounding;
-  Ahead a, b;  // operands that are needed next
+  Ahead a, b;  // the operands that are needed next
 
-  /// Begins `steps` steps. `near` may be null.
+  /// Prepares `steps` steps. `near` may be null.
   void begin(int64_t steps, const Near& near) {
     near_ = near;
     rounded_per_step_ = (rounding.rows + steps - 1) / steps;
@@ -92,14 +93,14 @@ void copy(float* to, int64_t to_stride, const float* from, int64_t from_stride, 
   }
 }
 
-/// Marks a block of terms as the first or the last of its sums.
+/// True or false: a block of terms is the first, or the last, of its sums.
 struct TermBlock {
   bool first, last;
 };
 
-/// Computes a tile's product by `Unit`, which defines PairBlocks blocks and void multiply(to, from, factors,
-/// meanwhile). multiply() computes to = (from or zero) + a b for at least the requested rows, with a step of
-/// `meanwhile` for each of the factors' steps.
+/// Computes the product of a tile with `Unit`, which defines `PairBlocks blocks` and `void multiply(to, from, factors,
+/// meanwhile)`. multiply() computes to = from + a b (or a b if there is no `from`) for at least the requested rows, and
+/// does one step of `meanwhile` in each step of the factors.
 template <class Unit>
 struct Product {
   static constexpr PairBlocks blocks = Unit::blocks;
@@ -107,7 +108,7 @@ struct Product {
   const GemmTile* next;
   char *left, *right;  // packed operands
   float* corner;       // 32 x 32 sums
-  float* partial;      // for a bf16 result with more than one block of terms
+  float* partial;      // sums of a bf16 result with more than one block of terms
   bool narrowed = t.c.dtype == base::Dtype::bf16;
   bool one_depth = t.k <= blocks.depth;
   Lines a = rows_of(t.a), b = columns_of(t.b);
@@ -123,8 +124,8 @@ struct Product {
     while (meanwhile.rounding.rows > 0) meanwhile.rounding.step();
   }
 
-  /// Returns the maximum number of columns of b packed at a time. It is doubled if a is packed again for each of these
-  /// blocks.
+  /// Returns the maximum number of columns of b that are packed at a time. It is twice as large if a must be packed
+  /// again for each such block of columns.
   static int64_t columns_of_block(const GemmTile& t) {
     const int64_t depth = round_up(min(t.k, blocks.depth), terms);
     return min(round_up(t.n, strip), blocks.right / (rows_of(t.a).contiguous ? 2 : 1) / depth / strip * strip);
@@ -135,7 +136,7 @@ struct Product {
     const int64_t steps = (depth + terms - 1) / terms, strip_bytes = steps * step_bytes;
     const int64_t padded = round_up(columns, strip), strips = (rows + strip - 1) / strip;
     meanwhile.b = block_after(i + rows < t.m, j, k, strips * padded / strip * steps);
-    // The last rows, fewer than a strip, are packed, because all 32 rows of a strip are read.
+    // The last rows, if they are fewer than a strip, are packed, because all 32 rows of a strip are read.
     const int64_t in_place = a.contiguous && depth % terms == 0 ? rows / strip * strip : 0;
     const int64_t group = blocks.left / (steps * terms) / strip * strip;  // maximum rows packed at a time
     const bool kept =
@@ -147,7 +148,7 @@ struct Product {
         if (at == 0 && !kept) pack<Factor::left>(left, a, i + r, min(group, rows - r), k, depth);
         x = {left + at / strip * strip_bytes, 64, step_bytes};
       }
-      const int64_t here = r < in_place ? strip : group;  // rows until the next part of a is needed
+      const int64_t here = r < in_place ? strip : group;  // number of rows until the next part of a is needed
       if (at == 0)
         meanwhile.a = rows_after(i + r + here, here, k, depth,
                                  (min(here, rows - r) + strip - 1) / strip * (padded / strip) * steps);
@@ -159,7 +160,8 @@ struct Product {
     }
   }
 
-  /// Prefetches up to `rows` rows of a, starting at row i, or the first rows of the next tile, within `steps` steps.
+  /// Prefetches up to `rows` rows of a from row i on, over `steps` steps. After the last row, prefetches the first rows
+  /// of the next tile.
   Ahead rows_after(int64_t i, int64_t rows, int64_t k, int64_t depth, int64_t steps) const {
     if (i < t.m) return Ahead(t.a, i, min(rows, t.m - i), k, depth, steps);
     return next ? Ahead(next->a, 0, min(rows, next->m), 0, min(blocks.depth, next->k), steps) : Ahead();
@@ -175,16 +177,16 @@ struct Product {
     return next ? block(*next, 0, 0) : Ahead();
   }
 
-  /// Computes 32 x 32 elements of c, starting at (i, j), for a block of terms. Only factors.rows x columns of them
-  /// exist.
+  /// Computes 32 x 32 elements of c, starting at (i, j), for a block of terms. Only factors.rows x columns of these
+  /// elements exist.
   void multiply_strips(int64_t i, int64_t j, int64_t columns, const Factors& factors, TermBlock block,
                        const Sums& sums) {
     char* const at = static_cast<char*>(t.c.data) + (i * t.c.stride + j) * (narrowed ? 2 : 4);
     if (narrowed) {
       const Sums from{block.first ? nullptr : sums.data, sums.stride};
       if (!block.last) return multiply(sums, from, factors, {});
-      // The previous sums in this memory are rounded before the new ones are stored, because `meanwhile` takes fewer
-      // steps.
+      // The previous sums in this memory are rounded before the new ones are stored, because `meanwhile` needs fewer
+      // steps than the multiplication has.
       multiply({corner, strip}, from, factors, {at, t.c.stride * 2});
       meanwhile.rounding = {reinterpret_cast<uint16_t*>(at), t.c.stride, factors.rows, first(columns), corner};
       return;
@@ -201,7 +203,7 @@ struct Product {
     copy(c, t.c.stride, corner, strip, factors.rows, columns);
   }
 
-  /// Multiplies, and prefetches `near` meanwhile unless it is null.
+  /// Multiplies, and meanwhile prefetches `near` unless it is null.
   void multiply(const Sums& to, const Sums& from, const Factors& factors, const Near& near) {
     meanwhile.begin(factors.steps(), near);
     Unit::multiply(to, from, factors, meanwhile);

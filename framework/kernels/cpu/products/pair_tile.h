@@ -1,29 +1,30 @@
-// One tile of a bf16 product on one thread, by instructions that multiply and add pairs of terms: the matrix unit's
-// (AMX) and the vector unit's (AVX-512 BF16). They are compiled if the compiler supports them.
+// One tile of a bf16 product on one thread, computed by instructions that multiply and add pairs of terms: those of the
+// matrix unit (AMX) or of the vector unit (AVX-512 BF16). They are compiled if the compiler supports them.
 //
-// An element of c is a sum in a fixed order: pair after pair (AVX-512 BF16), or in groups of 32 terms, in the matrix
-// unit's order within a group. An element does not depend on other rows or columns, or on the cut of the product into
-// tiles. The two units may differ in the last bits. Subnormal operands and results count as zero.
+// An element of c is a sum in a fixed order. With AVX-512 BF16, pairs are added one after the other; with AMX, groups
+// of 32 terms, in the unit's own order within a group. An element does not depend on other rows or columns, or on the
+// cut of the product into tiles. The two units may differ in the last bits. Subnormal operands and results count as
+// zero.
 #pragma once
 
 #include "framework/kernels/cpu/products/gemm_tile.h"
 
 namespace hexad::kernels::cpu {
 
-/// Sizes of the parts of a product that are in the second-level cache at a time, by unit.
+/// Sizes of the parts of a product that are kept in the second-level cache at a time, for one unit.
 struct PairBlocks {
   int64_t depth;        // number of terms packed at a time
-  int64_t left, right;  // packed elements of a and of b (including the next b, if a is not packed)
-  int64_t partial;      // sums of a bf16 result with more than `depth` terms
+  int64_t left, right;  // number of packed elements of a and of b (including the next block of b if a is not packed)
+  int64_t partial;      // number of sums of a bf16 result with more than `depth` terms
 
-  /// Returns the bytes of scratch memory of one call, aligned to 64.
+  /// Returns the bytes of scratch memory of one call. The memory must be aligned to 64 bytes.
   constexpr int64_t scratch() const { return (left + right) * 2 + (partial + 32 * 32) * 4; }
 };
 
-/// Each function computes a tile of bf16 operands with k > 0.
+/// The functions below compute a tile of bf16 operands with k > 0.
 namespace amx {
 inline constexpr PairBlocks blocks{.depth = 1024, .left = 128 * 1024, .right = 512 * 1024, .partial = 384 * 512};
-/// Computes a tile and releases this thread's tile registers.
+/// Computes a tile, then releases this thread's tile registers.
 void gemm_tile(const GemmTile& tile, const GemmTile* next, void* scratch);
 }  // namespace amx
 namespace dot {

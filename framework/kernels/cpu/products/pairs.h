@@ -1,7 +1,7 @@
 // bf16 operands as pairs of terms, for the instructions that multiply and add pairs of bf16. Operands are copied
-// ("packed") into tiles of 16 rows of 64 bytes, with zeros beyond their edges. A left tile holds [16 rows][16 pairs of
-// terms], a right tile [16 pairs of terms][16 columns]: as matrices of pairs they are transposes of each other. For
-// files compiled by hexad_isa_objects with AVX-512 and its bf16 instructions; everything has internal linkage.
+// ("packed") into tiles of 16 rows of 64 bytes, with zeros beyond their edges. A left tile is [16 rows][16 pairs of
+// terms], and a right tile is [16 pairs of terms][16 columns]. As matrices of pairs, one is the transpose of the other.
+// For files that hexad_isa_objects compiles with AVX-512 and its bf16 instructions; everything has internal linkage.
 #pragma once
 
 #include <immintrin.h>
@@ -17,8 +17,8 @@ constexpr int64_t step_bytes = 2 * tile_bytes;               // bytes of a strip
 
 int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-/// Lines of an operand along which a sum runs: rows of a, columns of b. Either the terms of each line or the lines of
-/// each term are contiguous; in the other direction the distance is `stride` elements.
+/// Lines of an operand along which a sum runs: rows of a, columns of b. Either the terms of each line are contiguous or
+/// the lines of each term are. In the other direction, the distance is `stride` elements.
 struct Lines {
   const uint16_t* data;
   int64_t stride;
@@ -39,17 +39,17 @@ Lines columns_of(const Operand& b) {
 __mmask32 first(int64_t n) { return n >= 32 ? ~__mmask32{0} : (__mmask32{1} << n) - 1; }
 __mmask16 first16(int64_t n) { return n >= 16 ? __mmask16(0xffff) : __mmask16((1u << (n > 0 ? n : 0)) - 1); }
 
-/// Sixteen pairs of terms. In memory a pair is a float, which has the same size.
+/// Sixteen pairs of terms. A pair is stored as a float, which has the same size.
 using Pairs = V<float>;
 
-/// Copies the pairs of line i to to[i], for contiguous terms.
+/// Copies the pairs of line i to to[i] if the terms of a line are contiguous.
 void copy_lines(float* to, const Lines& from, int64_t line, int64_t lines, int64_t term, int64_t depth) {
   const __mmask32 mask = first(depth);
   for (int i = 0; i < side; ++i, to += side)
     _mm512_store_si512(to, i < lines ? _mm512_maskz_loadu_epi16(mask, from.at(line + i, term)) : __m512i{});
 }
 
-/// Copies pair i of sixteen lines to to[i], for contiguous lines.
+/// Copies pair i of sixteen lines to to[i] if the lines of a term are contiguous.
 void pair_lines(float* to, const Lines& from, int64_t line, int64_t lines, int64_t term, int64_t depth) {
   const __mmask16 mask = first16(lines);
   const auto row = [mask](const uint16_t* p) {
@@ -65,11 +65,12 @@ void pair_lines(float* to, const Lines& from, int64_t line, int64_t lines, int64
   }
 }
 
-/// Like pair_lines(), for 32 lines and 32 terms, in two tiles.
+/// Like pair_lines(), for 32 lines and 32 terms; fills two tiles.
 void pair_all_lines(float* to, const Lines& from, int64_t line, int64_t term) {
   using Quads = V<int64_t, 8>;
   using Words = V<uint16_t, 32>;
-  // Lines 4 l .. 4 l + 3 and 16 + 4 l .. must be in the 128 bits l for the two interleaving instructions.
+  // The two interleaving instructions need lines 4 l .. 4 l + 3 and 16 + 4 l .. 16 + 4 l + 3 in the l-th group of 128
+  // bits.
   const Quads order = {0, 4, 1, 5, 2, 6, 3, 7};
   Words first_half, second_half;
   for (int i = 0; i < 32; ++i) {
@@ -88,8 +89,9 @@ void pair_all_lines(float* to, const Lines& from, int64_t line, int64_t term) {
   }
 }
 
-/// Writes the transpose of 16 x 16 pairs in memory, rows `stride` bytes apart, to `to`. A register loads the same 16
-/// bytes of four rows, four apart; the rest is exchanges inside 128 bits. This takes half the shuffles of whole rows.
+/// Writes the transpose of 16 x 16 pairs in memory, whose rows are `stride` bytes apart, to `to`. Each register loads
+/// the same 16 bytes of four rows that are four apart; then pairs are exchanged only within 128 bits. This needs half
+/// as many shuffles as loading whole rows.
 void transpose_from(float* to, const void* from, int64_t stride) {
   const char* p = static_cast<const char*>(from);
   const auto part = [&](int row, int quarter) {
@@ -152,7 +154,7 @@ void pack(char* to, const Lines& from, int64_t line, int64_t lines, int64_t term
       transpose_from(tile(at + tile_bytes), buffer + side * side, 64);
     }
   };
-  // Copies in the order of memory, so that the processor's own prefetching works.
+  // Copies in the order of memory, so that the hardware prefetcher is effective.
   if constexpr (contiguous) {
     for (int64_t l = 0; l < lines; l += strip)
       for (int64_t k = 0; k < depth; k += terms) step(to + l / strip * strip_bytes + k / terms * step_bytes, l, k);

@@ -13,9 +13,9 @@ namespace hexad::kernels::cpu {
 using namespace base;
 namespace {
 
-/// A tensor as a matrix: leading dimensions are flattened, rows are `stride` elements apart.
+/// A tensor as a matrix. Leading dimensions are flattened; rows are `stride` elements apart.
 struct Matrix {
-  Tensor tensor;  // keeps the memory
+  Tensor tensor;  // owns the memory
   int64_t rows, columns, stride;
 
   Operand operand(int64_t first_row = 0) const { return {at(first_row), tensor.dtype(), stride, 1}; }
@@ -51,20 +51,20 @@ void check(std::string_view op, std::string_view name, const Matrix& m, int64_t 
 
 Dtype dtype(const Matrix& m) { return m.tensor.dtype(); }
 
-/// Throws unless `out` has the dtype `in` of the operands or its accumulator's.
+/// Throws std::logic_error unless `out` has the dtype `in` of the operands or its accumulator dtype.
 void check_result(std::string_view op, const Matrix& out, Dtype in) {
   const Dtype accumulator = accumulator_dtype(in);
   require(dtype(out) == in || dtype(out) == accumulator, "[", op, "] the result of ", in, " operands is ", dtype(out),
           "; expected ", accumulator);
 }
 
-/// Throws unless `a` and `b` have one dtype, or `wide` has the accumulator dtype of `other`.
+/// Throws std::logic_error unless both have the same dtype, or `wide` has the accumulator dtype of `other`.
 void check_operands(std::string_view op, const Matrix& wide, const Matrix& other) {
   require(dtype(wide) == dtype(other) || dtype(wide) == accumulator_dtype(dtype(other)), "[", op, "] operands are ",
           dtype(other), " and ", dtype(wide), "; expected one dtype");
 }
 
-/// Throws unless all have one dtype.
+/// Throws std::logic_error unless all matrices have the same dtype.
 void check_same(std::string_view op, std::initializer_list<const Matrix*> all) {
   const Matrix& first = **all.begin();
   for (const Matrix* m : all)
@@ -78,7 +78,8 @@ Unit bf16_unit() {
   return machine_prefers_dot() ? Unit::dot : Unit::vector;
 }
 
-/// Computes products of operands like a and b: as one list that threads share, unless they are added to bf16.
+/// Computes products of operands like a and b: as one list that the threads share or, if they are added to bf16
+/// results, one after the other.
 void multiply(const Matrix& a, const Matrix& b, const std::vector<GemmTile>& products) {
   const Unit unit = dtype(a) == Dtype::bf16 && dtype(b) == Dtype::bf16 ? bf16_unit() : Unit::vector;
   if (products.empty()) return;
@@ -87,10 +88,11 @@ void multiply(const Matrix& a, const Matrix& b, const std::vector<GemmTile>& pro
     if (p.m > 0) add_rounded(p, [&](const GemmTile& part) { gemm({&part, 1}, unit); });
 }
 
-/// Use of a weight: y = x w^T uses it transposed, dx = dy w uses it plain.
+/// How a product uses a weight: y = x w^T uses it transposed, dx = dy w as it is.
 enum class Side : uint8_t { plain, transposed };
 
-/// Computes rows [offsets[e], offsets[e + 1]) of out = or += the same rows of `in` times expert e's weight.
+/// Computes rows [offsets[e], offsets[e + 1]) of `out` = the same rows of `in` times the weight of expert e, or adds
+/// the product to `out`.
 void by_weights(const Matrix& out, const Matrix& in, const Matrix& w, Side side, Write write,
                 const std::vector<int64_t>& offsets) {
   const auto experts = static_cast<int64_t>(offsets.size()) - 1;
@@ -109,7 +111,7 @@ void by_weights(const Matrix& out, const Matrix& in, const Matrix& w, Side side,
   multiply(in, w, products);
 }
 
-/// Computes dw of expert e = or += dy^T x over its rows.
+/// Computes dw of each expert e = dy^T x over the expert's rows, or adds the product to dw.
 void by_rows(const Matrix& dw, const Matrix& dy, const Matrix& x, Write write, const std::vector<int64_t>& offsets) {
   std::vector<GemmTile> products;
   for (size_t e = 0; e + 1 < offsets.size(); ++e)

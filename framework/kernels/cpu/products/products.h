@@ -1,6 +1,6 @@
-// Matrix products on the CPU. f32 and f64 use our own loops for AVX2 and AVX-512. bf16 uses AMX or AMD's AVX-512 BF16
-// if the processor has it, else it is widened to f32 while it is packed (docs/adr/0002). Shapes and errors are those of
-// MatmulKernels and GroupedMatmulKernels.
+// Matrix products on the CPU. f32 and f64 products use our own loops for AVX2 and AVX-512. bf16 products use AMX or
+// AMD's AVX-512 BF16 if the processor has one of them. Otherwise, bf16 is widened to f32 when it is packed
+// (docs/adr/0002). MatmulKernels and GroupedMatmulKernels describe shapes and errors.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ void grouped_matmul_input_gradient(Stream&, const Tensor& dx, const Tensor& dy, 
 void grouped_matmul_weight_gradient(Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x,
                                     const GroupOffsets& offsets, Write write);
 
-/// Returns one line for `hexad env`: the instructions that compute products on this machine.
+/// Returns a line for `hexad env` that names the instructions used for products on this machine.
 std::string products_description();
 
 }  // namespace hexad::kernels::cpu

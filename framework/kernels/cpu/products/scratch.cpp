@@ -19,7 +19,7 @@ void* scratch(int64_t bytes) {
   thread_local int64_t size = 0;
   if (bytes > size) {
     size = 0;
-    block.reset();  // freed before the new block is allocated
+    block.reset();  // frees the old block before the new one is allocated
     block.reset(::operator new(bytes, alignment));
     size = bytes;
   }

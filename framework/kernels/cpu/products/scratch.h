@@ -1,13 +1,13 @@
-// Working memory of one thread.
+// Scratch memory of one thread.
 #pragma once
 
 #include <cstdint>
 
 namespace hexad::kernels::cpu {
 
-/// Returns at least `bytes` bytes, aligned to 64, valid until this thread's next call. The contents are undefined. A
-/// thread keeps its block and only grows it, because the operating system would map a new block of this size page by
-/// page.
+/// Returns at least `bytes` bytes of uninitialised memory, aligned to 64 bytes. The memory is valid until this thread's
+/// next call. A thread keeps its block and only enlarges it, because the operating system would map a new block of this
+/// size page by page.
 void* scratch(int64_t bytes);
 
 }  // namespace hexad::kernels::cpu

@@ -1,4 +1,4 @@
-// Vectors of one instruction set, for files compiled by hexad_simd_sources. Everything has internal linkage.
+// Vectors of one instruction set, for files that hexad_simd_sources compiles. Everything has internal linkage.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ inline void store(T* p, V<T, n> v) {
   *reinterpret_cast<typename Vector<T, n>::loose*>(p) = v;
 }
 
-/// Type used to compute with a stored element. bf16 is stored as uint16_t.
+/// Type in which a stored element is computed. bf16 elements are stored as uint16_t.
 template <class T>
 struct WideOf {
   using type = T;
@@ -43,7 +43,7 @@ struct WideOf<uint16_t> {
 template <class T>
 using Wide = typename WideOf<T>::type;
 
-/// Converts stored elements to wide elements.
+/// Converts stored elements to the type in which they are computed.
 template <int n, class T>
 inline V<Wide<T>, n> widen(const T* p) {
   if constexpr (sizeof(T) == 2) {
@@ -60,7 +60,7 @@ inline Wide<T> widen_one(const T* p) {
     return *p;
   }
 }
-/// Converts wide elements to stored elements, rounded to nearest even. NaN stays NaN.
+/// Converts computed elements to the stored type, rounded to nearest even. NaN stays NaN.
 template <int n, class T>
 inline void narrow(T* p, V<Wide<T>, n> v) {
   if constexpr (sizeof(T) == 2) {

@@ -33,7 +33,7 @@ void weighted_swiglu_forward(T* out, const T* gate, const T* up, A weight, int64
   }
 }
 
-// All values of an element are read before any is written, so results may overwrite operands.
+// Reads all values of an element before it writes any, because results may overwrite operands.
 template <class T, class A = acc_t<T>>
 A weighted_swiglu_backward(T* dgate, T* dup, T* product, const T* dout, const T* gate, const T* up, A weight,
                            int64_t n) {
@@ -81,7 +81,7 @@ void gelu_exact_backward(T* dx, const T* dout, const T* x, int64_t n) {
   }
 }
 
-// Uses (1 + tanh(u)) / 2 = sigmoid(2u), which needs no tanh and has no cancellation.
+// Uses (1 + tanh(u)) / 2 = sigmoid(2 u), which needs no tanh and avoids cancellation.
 template <class T, class A = acc_t<T>>
 void gelu_tanh_forward(T* out, const T* x, int64_t n) {
   constexpr A twice_sqrt_2_pi = static_cast<A>(1.59576912160573071176), cubic = static_cast<A>(0.044715);
@@ -98,8 +98,7 @@ void gelu_tanh_backward(T* dx, const T* dout, const T* x, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
     const A v = load(x, i), u = twice_sqrt_2_pi * (v + cubic * v * v * v);
-    // Computes the smaller of sigmoid(u) and 1 - sigmoid(u). Computed as one minus the larger, the smaller would lose
-    // precision.
+    // Computes the smaller of sigmoid(u) and 1 - sigmoid(u) directly. As one minus the larger, it would lose precision.
     const A smaller = sigmoid_of(u < 0 ? u : -u), larger = 1 - smaller;
     const A slope = (u < 0 ? smaller : larger) + v * smaller * larger * twice_sqrt_2_pi * (1 + 3 * cubic * v * v);
     store(dx, i, load(dout, i) * slope);

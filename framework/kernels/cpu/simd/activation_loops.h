@@ -11,22 +11,22 @@ struct ActivationLoops {
 
   void (*swiglu_forward)(T* out, const T* gate, const T* up, int64_t n);
   void (*swiglu_backward)(T* dgate, T* dup, const T* dout, const T* gate, const T* up, int64_t n);
-  /// Computes one row, times its weight.
+  /// Computes one row of the SwiGLU, multiplied by the row's weight.
   void (*weighted_swiglu_forward)(T* out, const T* gate, const T* up, A weight, int64_t n);
-  /// Computes one row with weight w. Returns w's gradient, <dout, gate sigmoid(gate) up>. `out`, the weighted product,
-  /// may be null.
+  /// Computes the gradients of one row with weight w. Returns the gradient of w, <dout, gate sigmoid(gate) up>. `out`
+  /// receives the weighted product unless it is null.
   A (*weighted_swiglu_backward)(T* dgate, T* dup, T* out, const T* dout, const T* gate, const T* up, A w, int64_t n);
   void (*gelu_exact_forward)(T* out, const T* x, int64_t n);
   void (*gelu_exact_backward)(T* dx, const T* dout, const T* x, int64_t n);
   void (*gelu_tanh_forward)(T* out, const T* x, int64_t n);
   void (*gelu_tanh_backward)(T* dx, const T* dout, const T* x, int64_t n);
-  /// Rotates one head of 2 `half` elements; sign -1 for the adjoint. out may be x.
+  /// Rotates one head of 2 `half` elements; sign -1 gives the adjoint. `out` may be `x`.
   void (*rotate)(T* out, const T* x, const A* cosine, const A* sine, A sign, int64_t half);
-  /// Compute p = e^p and p = sigmoid(p).
+  /// Compute p[i] = e^p[i] and p[i] = sigmoid(p[i]).
   void (*exp)(A* p, int64_t n);
   void (*sigmoid)(A* p, int64_t n);
-  /// Returns the loss of one row of logits x with its target. Writes d = scale (softmax - onehot) unless d is null; d
-  /// may be x.
+  /// Returns the loss of one row of logits x with target `target`. Writes d = scale (softmax - onehot) unless d is
+  /// null. d may be x.
   A (*cross_entropy)(A* d, const A* x, int64_t n, int64_t target, A scale);
 };
 

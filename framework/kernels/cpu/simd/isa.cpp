@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> names{"v3", "v4", "dot", "amx"};
 
-/// Returns the value of HEXAD_MAX_ISA; empty: no limit.
+/// Returns the value of HEXAD_MAX_ISA; empty if there is no limit.
 std::string_view limit() {
   const char* limit = std::getenv("HEXAD_MAX_ISA");
   if (limit && std::find(names.begin(), names.end(), limit) == names.end())

@@ -1,4 +1,4 @@
-// Chooses the instruction set for this machine, among those for which simd/ is compiled.
+// Choice of this machine's instruction set, among those for which the files of simd/ are compiled.
 #pragma once
 
 #include <cstdint>
@@ -8,26 +8,26 @@
 
 namespace hexad::kernels::cpu {
 
-/// Instruction sets. x86-64-v3 is AVX2 with FMA, the minimum for this program; x86-64-v4 is AVX-512 (F, BW, CD, DQ,
-/// VL).
+/// Instruction sets. x86-64-v3 is AVX2 with FMA, which this program requires. x86-64-v4 is AVX-512 (F, BW, CD, DQ, VL).
 enum class Isa : uint8_t { v3, v4 };
 std::string_view name_of(Isa isa);
 
-/// Returns the best instruction set of this processor, but at most the set that the environment variable HEXAD_MAX_ISA
-/// names (v3, v4, dot or amx; to reproduce another machine's results). The variable is read once. Throws Error(usage)
-/// for another value.
+/// Returns the best instruction set of this processor that the environment variable HEXAD_MAX_ISA permits. The variable
+/// names the limit: v3, v4, dot or amx. It serves to reproduce the results of another machine, and is read once. Throws
+/// Error(usage) for any other value.
 Isa machine_isa();
-/// True if the machine has x86-64-v4 and the instruction that multiplies and adds pairs of bf16 (AVX-512 BF16), and
+/// True if the machine has x86-64-v4 and AVX-512 BF16, the instruction that multiplies and adds pairs of bf16, and
 /// HEXAD_MAX_ISA permits it.
 bool machine_has_dot();
-/// True if that instruction is faster than f32 multiply-adds, or HEXAD_MAX_ISA names it. Per cycle, AMD's instruction
-/// does twice as many operations as f32 multiply-adds; Intel's does the same number.
+/// True if the machine has AVX-512 BF16 and it is faster than f32 multiply-adds, or HEXAD_MAX_ISA is "dot". On AMD's
+/// processors, the instruction does twice as many operations per cycle as f32 multiply-adds; on Intel's, the same
+/// number.
 bool machine_prefers_dot();
 /// True if the machine has x86-64-v4 and the matrix unit for bf16 (AMX), HEXAD_MAX_ISA permits it, and the operating
-/// system lets this process use its registers. The first call requests that permission.
+/// system lets this process use the unit's registers. The first call requests this permission.
 bool machine_has_amx();
 
-/// Table of loops for each floating dtype.
+/// Loops for each floating dtype.
 template <template <class> class Loops>
 struct ByDtype {
   Loops<float> for_f32;
@@ -45,7 +45,7 @@ struct ByDtype {
   }
 };
 
-/// Returns the loops for T on this machine: choose<T>(v3::norm_loops, v4::norm_loops).
+/// Returns the loops for T and this machine's instruction set, for example choose<T>(v3::norm_loops, v4::norm_loops).
 template <class T, template <class> class Loops>
 const Loops<T>& choose(const ByDtype<Loops>& v3, const ByDtype<Loops>& v4) {
   return (machine_isa() == Isa::v4 ? v4 : v3).template get<T>();

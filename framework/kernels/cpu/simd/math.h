@@ -1,5 +1,5 @@
-// Elements and elementary functions for the loops of this folder, which is compiled once per instruction set. Every
-// function works on one element, so that `omp simd` loops vectorise it, and has internal linkage (see
+// Element types and elementary functions for the loops of this folder, which is compiled once for each instruction set.
+// Every function processes one element, so that `omp simd` loops can vectorise it, and has internal linkage (see
 // cmake/HexadSimd.cmake).
 #pragma once
 
@@ -15,14 +15,15 @@ using acc_t = base::accumulator_t<T>;
 
 namespace {
 
-// Returns element i in the accumulator type.
+// Returns element i, converted to the accumulator type.
 inline float load(const float* p, int64_t i) { return p[i]; }
 inline double load(const double* p, int64_t i) { return p[i]; }
 inline float load(const bf16* p, int64_t i) {
   return __builtin_bit_cast(float, static_cast<uint32_t>(p[i].bits) << 16);
 }
 
-// Returns the bf16 bits of `v`, rounded to nearest even; NaN stays NaN (bf16::round, without its external linkage).
+// Returns the bits of `v` rounded to the nearest bf16 (ties to even); NaN stays NaN. Equals bf16::round, which has
+// external linkage.
 inline uint16_t bf16_bits(float v) {
   const uint32_t u = __builtin_bit_cast(uint32_t, v);
   const uint32_t rounded = u + 0x7fffu + ((u >> 16) & 1u), quiet = u | 0x400000u;
@@ -35,8 +36,8 @@ inline void store(double* p, int64_t i, double v) { p[i] = v; }
 inline void store(bf16* p, int64_t i, float v) { p[i].bits = bf16_bits(v); }
 inline void store(bf16* p, int64_t i, double v) { p[i].bits = bf16_bits(static_cast<float>(v)); }
 
-// Fused multiply-add. The compiler fuses no other operations (no contraction). Therefore an element has the same bits
-// in the vector part of a loop, in the loop's scalar rest, and on every instruction set.
+// Fused multiply-add. The compiler fuses no other operations, because contraction is off. Therefore an element has the
+// same bits in the vector part of a loop, in its scalar remainder, and on every instruction set.
 inline float fma_of(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
 // Factors of e^x = p * 2^n for |x| <= 104, by Cody-Waite reduction and the polynomial of Cephes' expf on [-ln 2 / 2, ln
@@ -46,7 +47,7 @@ struct ScaledExp {
   int32_t n;
 };
 inline ScaledExp scaled_exp(float x) {
-  constexpr float magic = 0x1.8p23f;  // adding it rounds to an integer
+  constexpr float magic = 0x1.8p23f;  // adding this number rounds to an integer
   const float shifted = fma_of(x, 0x1.715476p0f, magic);
   const float n = shifted - magic;
   const float r = fma_of(n, -0x1.7f7d1cp-20f, fma_of(n, -0x1.62e4p-1f, x));
@@ -63,20 +64,21 @@ inline ScaledExp scaled_exp(float x) {
 // Returns 2^n for -127 < n < 128.
 inline float power_of_two(int32_t n) { return __builtin_bit_cast(float, static_cast<uint32_t>(n + 127) << 23); }
 
-// Returns x limited to [low, high]; NaN stays NaN.
+// Returns x clamped to [low, high]; NaN stays NaN.
 inline float clamp_of(float x, float low, float high) {
   const float c = x < low ? low : x;
   return c > high ? high : c;
 }
 
-/// Returns e^x within 2 ulp, including denormals; 0, inf and NaN for the usual arguments.
+/// Returns e^x with an error of at most 2 ulp, also for denormal results. Infinite and NaN arguments give 0, inf and
+/// NaN.
 inline float exp_of(float x) {
   const ScaledExp e = scaled_exp(clamp_of(x, -104.0f, 89.0f));  // n is between -150 and 128, hence two factors
   return e.p * power_of_two(e.n >> 1) * power_of_two(e.n - (e.n >> 1));
 }
 
-/// Returns 1 / d within 2 ulp for 1 <= d < 2^126: a guess from the number's bits and three Newton steps. A vector
-/// division would occupy its unit twice as long as these steps.
+/// Returns 1 / d for 1 <= d < 2^126 with an error of at most 2 ulp: an estimate from the bits of d and three Newton
+/// steps. A vector division would occupy its unit twice as long as these steps.
 inline float reciprocal_of(float d) {
   float r = __builtin_bit_cast(float, 0x7ef311c7u - __builtin_bit_cast(uint32_t, d));
   r = fma_of(r, fma_of(-d, r, 1.0f), r);
@@ -84,13 +86,13 @@ inline float reciprocal_of(float d) {
   return fma_of(r, fma_of(-d, r, 1.0f), r);
 }
 
-/// Returns 1 / (1 + e^-x) within 4 ulp for x > -87; for smaller x, about 1e-38.
+/// Returns 1 / (1 + e^-x) with an error of at most 4 ulp for x > -87; about 1e-38 for smaller x.
 inline float sigmoid_of(float x) {
   const ScaledExp e = scaled_exp(clamp_of(-x, -87.0f, 87.0f));
   return reciprocal_of(fma_of(e.p, power_of_two(e.n), 1.0f));
 }
 
-/// Returns erf within 2 ulp: an odd polynomial near zero, 1 - exp(polynomial) elsewhere.
+/// Returns erf(x) with an error of at most 2 ulp: an odd polynomial near zero, 1 - exp(polynomial) elsewhere.
 inline float erf_of(float x) {
   const float t = x < 0 ? -x : x, s = x * x;
   float far = fma_of(-1.72853470e-5f, t, 3.83197126e-4f);
@@ -112,7 +114,7 @@ inline float erf_of(float x) {
 
 inline float sqrt_of(float x) { return __builtin_sqrtf(x); }
 
-// f64 is for oracles, so accuracy matters more than speed.
+// f64 is used for reference results, so accuracy matters more than speed.
 inline double exp_of(double x) { return __builtin_exp(x); }
 inline double erf_of(double x) { return __builtin_erf(x); }
 inline double sigmoid_of(double x) { return 1.0 / (1.0 + __builtin_exp(-x)); }

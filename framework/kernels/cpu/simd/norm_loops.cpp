@@ -66,7 +66,7 @@ void layer_input_gradient(T* dx, const T* dy, const T* x, const A* gain, const A
   for (int64_t i = 0; i < n; ++i) store(dx, i, r * (gain[i] * load(dy, i) - mean_g - (load(x, i) - mean) * back));
 }
 
-// Computes out[c] += sum over rows of term(row, c), 64 rows at a time: short sums lose less precision, and their order
+// Adds to out[c] the sum over rows of term(row, c), in blocks of 64 rows. Short sums lose less precision, and the order
 // is fixed.
 template <class A, class Term>
 inline void add_column_sums(A* out, int64_t rows, int64_t width, Term term) {

@@ -5,31 +5,32 @@
 
 namespace hexad::kernels::cpu {
 
-/// Number of columns whose sums are computed at a time, so that one task's sums stay in registers and L1.
+/// Number of columns that are summed at a time. The sums of one task thus stay in registers and the first-level cache.
 inline constexpr int64_t column_chunk = 128;
 
 template <class T>
 struct NormLoops {
   using A = base::accumulator_t<T>;
 
-  /// Computes one row of n. Returns 1 / sqrt(mean(x^2) + eps).
+  /// Normalises one row of n elements. Returns 1 / sqrt(mean(x^2) + eps).
   A (*rms_forward)(T* out, const T* x, const A* gain, int64_t n, A eps);
-  /// Computes dx of one row. `residual`, which may be dx, is added before rounding; null: nothing is added.
+  /// Computes dx of one row. `residual`, which may be dx, is added before rounding; if it is null, nothing is added.
   void (*rms_input_gradient)(T* dx, const T* dy, const T* x, const A* gain, A inverse_rms, const T* residual,
                              int64_t n);
-  /// Adds sums over `rows` rows, `stride` apart, to dgain[0, width); width <= column_chunk. The order is fixed.
+  /// Adds the sums over `rows` rows, which are `stride` elements apart, to dgain[0, width); width <= column_chunk. The
+  /// order of addition is fixed.
   void (*rms_weight_gradient)(A* dgain, const T* dy, const T* x, const A* inverse_rms, int64_t rows, int64_t stride,
                               int64_t width);
 
-  /// Computes one row; stats receives mean and inverse standard deviation. `bias` may be null.
+  /// Normalises one row; `stats` receives the mean and the inverse standard deviation. `bias` may be null.
   void (*layer_forward)(T* out, A* stats, const T* x, const A* gain, const A* bias, int64_t n, A eps);
   void (*layer_input_gradient)(T* dx, const T* dy, const T* x, const A* gain, const A* stats, int64_t n);
   void (*layer_weight_gradient)(A* dgain, const T* dy, const T* x, const A* stats, int64_t rows, int64_t stride,
                                 int64_t width);
 
-  /// Adds the bias to one row: x += bias.
+  /// Adds `bias` to one row: x += bias.
   void (*add_row)(T* x, const A* bias, int64_t n);
-  /// Adds the sums over rows to sums[0, width).
+  /// Adds the sums over `rows` rows, which are `stride` elements apart, to sums[0, width).
   void (*column_sums)(A* sums, const T* dy, int64_t rows, int64_t stride, int64_t width);
 };
 

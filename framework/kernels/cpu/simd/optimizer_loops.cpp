@@ -6,11 +6,11 @@
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
-// Updates main weights and copy. Calls keep(i, m, v) with the new moments of element i.
+// Updates the main weights and the model's copy. Calls keep(i, m, v) with the new moments of element i.
 template <class T, class A, class M, class G, class Keep>
 void update_all(A* main, const M* m, const M* v, T* weights, const G* gradient, const AdamwConstants<A>& constants,
                 int64_t n, const Keep& keep) {
-  const AdamwConstants<A> c = constants;  // a copy, so that stores to main cannot change it
+  const AdamwConstants<A> c = constants;  // a copy, which stores to main cannot change
   auto update = [=](int64_t i) {
     const A g = c.factor * static_cast<A>(load(gradient, i));
     const A mi = c.beta1 * load(m, i) + c.one_minus_beta1 * g;

@@ -1,11 +1,12 @@
-// Loops of AdamW and SGD. One pass reads main weights, moments and gradient, and also writes the model's copy.
+// Loops of AdamW and SGD. One pass reads main weights, moments and gradient, and updates the model's copy of the
+// weights too.
 #pragma once
 
 #include "framework/kernels/cpu/simd/isa.h"
 
 namespace hexad::kernels::cpu {
 
-/// Constants independent of the element (Kingma & Ba 2015, section 2, with the corrections moved into constants).
+/// Constants of a step (Kingma & Ba 2015, section 2). The bias corrections are part of step_size and root_correction.
 template <class A>
 struct AdamwConstants {
   A factor, beta1, beta2, keep;  // keep: 1 - lr * decay
@@ -15,20 +16,20 @@ struct AdamwConstants {
   A eps;
 };
 
-/// Loops for one combination of dtypes. T is the dtype of the model's copy, A that of main and moments, G that of the
-/// gradient (A or bf16). If `weights` is null, main is the only copy.
+/// Loops for one combination of dtypes. T is the dtype of the model's copy, A that of the main weights and moments, and
+/// G that of the gradient (A or bf16). If `weights` is null, the main weights are the only copy.
 template <class T, class A, class G>
 struct OptimizerLoop {
   void (*adamw)(A* main, A* m, A* v, T* weights, const G* gradient, const AdamwConstants<A>& c, int64_t n);
   void (*sgd)(A* main, T* weights, const G* gradient, A rate, int64_t n);
 };
 
-/// Random bits of the elements of one call: base::random_bits of elements first, first + 1, ... under a key.
+/// Random bits for the elements of one call: base::random_bits of elements first, first + 1, ... under the key `key`.
 struct RandomBits {
   uint32_t key, first;
 };
 
-/// AdamW with main weights in f32 and moments in bf16, which are rounded at random (AdamwSlice).
+/// AdamW with f32 main weights and bf16 moments, which are rounded stochastically (AdamwSlice).
 template <class T, class G>
 using Bf16MomentsLoop = void (*)(float* main, base::bf16* m, base::bf16* v, T* weights, const G* gradient,
                                  const AdamwConstants<float>& c, RandomBits random, int64_t n);

@@ -31,7 +31,7 @@ void scale(T* out, A alpha, int64_t n) {
   for (int64_t i = 0; i < n; ++i) store(out, i, load(out, i) * alpha);
 }
 
-// Comparisons pass NaN through, so that it is detected later.
+// These comparisons keep NaN, so that it is detected later.
 template <class T, class A = acc_t<T>>
 void clamp(T* out, const T* x, A limit, int64_t n) {
 #pragma omp simd
@@ -52,7 +52,7 @@ void clamp_backward(T* dx, const T* dout, const T* x, A limit, int64_t n) {
 
 template <class T, class A = acc_t<T>>
 void weighted_sum(T* out, const T* const* rows, const A* weights, int64_t count, int64_t n) {
-  constexpr int64_t block = 256;  // its sums stay in L1
+  constexpr int64_t block = 256;  // the sums of a block stay in the first-level cache
   for (int64_t begin = 0; begin < n; begin += block) {
     const int64_t size = begin + block < n ? block : n - begin;
     A sum[block];
@@ -94,7 +94,7 @@ A scale_and_dot(T* dy, A weight, const T* dout, const T* y, int64_t n) {
   return dot;
 }
 
-// Reads four places at a time, because a single stream of reads does not use the full memory bandwidth.
+// Reads at four addresses at a time, because a single stream of reads does not use the full memory bandwidth.
 template <class T>
 double squared_sum(const T* x, int64_t n) {
   const int64_t part = n / 4;

@@ -5,7 +5,7 @@
 
 namespace hexad::kernels::cpu {
 
-/// Set of loops, one for each floating dtype of the last operand.
+/// A loop for each floating dtype of its last operand.
 template <class F32, class Bf16, class F64>
 struct FromAny {
   F32 f32;
@@ -40,12 +40,12 @@ struct PointwiseLoops {
   void (*clamp)(T* out, const T* x, A limit, int64_t n);
   void (*clamp_backward)(T* dx, const T* dout, const T* x, A limit, int64_t n);
 
-  /// Computes out = sum over k < count of weights[k] rows[k], in order; weights null: all one.
+  /// Computes out = sum over k < count of weights[k] rows[k], in order. If `weights` is null, all weights are 1.
   void (*weighted_sum)(T* out, const T* const* rows, const A* weights, int64_t count, int64_t n);
   /// Computes out = alpha x.
   void (*scaled)(T* out, A alpha, const T* x, int64_t n);
   A (*dot)(const T* a, const T* b, int64_t n);
-  /// Computes dy = weight dout. Returns <dout, y>.
+  /// Computes dy = weight dout. Returns the dot product <dout, y>.
   A (*scale_and_dot)(T* dy, A weight, const T* dout, const T* y, int64_t n);
   double (*squared_sum)(const T* x, int64_t n);
 };

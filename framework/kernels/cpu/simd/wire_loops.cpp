@@ -8,7 +8,7 @@ namespace {
 inline constexpr uint32_t bits_of(float v) { return __builtin_bit_cast(uint32_t, v); }
 inline constexpr float float_of(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
-// Like base::e4m3, without its external linkage and its branches.
+// Equals base::e4m3, but has internal linkage and no branches.
 inline uint32_t e4m3_bits(float v) {
   const uint32_t u = bits_of(v), magnitude = u & 0x7fffffffu;
   const uint32_t normal = ((magnitude + 0x7ffffu + ((magnitude >> 20) & 1u)) >> 20) - (120u << 3);
@@ -16,7 +16,7 @@ inline uint32_t e4m3_bits(float v) {
   return (magnitude < bits_of(0x1p-6f) ? subnormal : normal) | ((u >> 24) & 0x80u);
 }
 
-// A subnormal 0.mmm is 1.mmm less one. This avoids floats below 2^-126, which processors multiply slowly.
+// A subnormal 0.mmm is computed as 1.mmm - 1. This avoids floats below 2^-126, which processors multiply slowly.
 inline float e4m3_value(uint32_t code) {
   const uint32_t magnitude = code & 0x7fu, shifted = magnitude << 20;
   const float normal = float_of(shifted + (120u << 23)), subnormal = float_of(shifted + (121u << 23)) - 0x1p-6f;
@@ -24,7 +24,7 @@ inline float e4m3_value(uint32_t code) {
   return float_of((magnitude == 0x7fu ? 0x7fc00000u : value) | ((code & 0x80u) << 24));
 }
 
-// Bits of non-negative floats are in the order of the floats, with infinity and NaN above all others.
+// As integers, the bits of non-negative floats are ordered like the floats; infinity and NaN are above all others.
 template <class T>
 uint32_t largest_bits(const T* x, int64_t n) {
   uint32_t largest = 0;

@@ -1,4 +1,4 @@
-// Loops of the wire format: conversion of rows to e4m3 codes and back. Format: framework/base/fp8.h.
+// Loops of the wire format: conversion of rows to e4m3 codes and back. framework/base/fp8.h defines the format.
 #pragma once
 
 #include "framework/kernels/cpu/simd/isa.h"
@@ -7,11 +7,12 @@ namespace hexad::kernels::cpu {
 
 template <class T>
 struct WireLoops {
-  /// Returns the bits of the largest |x| as a float: 0x7f800000 or more if an element is not finite.
+  /// Returns the bits of the largest |x|, a float. They are 0x7f800000 or more if an element is not finite.
   uint32_t (*largest_bits)(const T* x, int64_t n);
-  /// Computes codes = e4m3 of x / divisor, in float; |x / divisor| < 464, the limit of rounding to 448.
+  /// Computes codes = e4m3 of x / divisor, in f32. |x / divisor| must be < 464, because larger values do not round to
+  /// 448.
   void (*encode)(uint8_t* codes, const T* x, float divisor, int64_t n);
-  /// Computes out = scale * value of the code.
+  /// Computes out = scale * value of each code.
   void (*decode)(T* out, const uint8_t* codes, float scale, int64_t n);
 };
 

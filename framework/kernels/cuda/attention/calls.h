@@ -1,4 +1,4 @@
-// The operands of one attention call in the form passed to its implementations, and the implementations. See
+// Operands of an attention call, in the form that its implementations take, and the implementations. See
 // AttentionKernels.
 #pragma once
 
@@ -17,12 +17,12 @@ struct AttentionBackward {
   const AttentionShape& shape;
 };
 
-/// Runs cuDNN's fused attention: bf16, without first and last or with counted documents, equally many queries and keys.
-/// Returns false, without a launch, if cuDNN cannot take this call.
+/// Runs cuDNN's fused attention. It requires bf16, as many queries as keys, and either no `first` and `last` or counted
+/// documents. Returns false, without a launch, if cuDNN does not support the call.
 bool cudnn_attention(Stream& stream, const AttentionForward& call);
 bool cudnn_attention(Stream& stream, const AttentionBackward& call);
 
-/// Runs our own kernels, for any call. Backward gives the same bits every time.
+/// Runs our own kernels, which support every call. Backward gives bitwise identical results each time.
 void tiled_attention(Stream& stream, const AttentionForward& call);
 void tiled_attention(Stream& stream, const AttentionBackward& call);
 
@@ -30,18 +30,18 @@ void tiled_attention(Stream& stream, const AttentionBackward& call);
 void merge_attention(Stream& stream, const Tensor& sum, const Tensor& sum_log_sum_exp, const Tensor& block,
                      const Tensor& block_log_sum_exp);
 
-/// Bounds of the range of keys that each token sees, [B, S] (i32).
+/// Range of keys [first, last) that each token sees: two tensors [B, S] (i32).
 struct DocumentBounds {
   const Tensor &first, &last;
 };
-/// Writes cuDNN's operands for packed documents, in the order of tokens. lengths[D] (i32) are the documents' lengths.
-/// offsets[N, D + 1] (i64) describe N tensors (at most 9), whose tokens are `distances` elements apart: the offsets of
-/// the documents' first tokens, then the end of all tokens. If there are fewer than D documents, empty ones follow.
-/// Documents beyond D are left out.
+/// Writes cuDNN's operands for packed documents, in the order of the tokens. lengths[D] (i32) receives the lengths of
+/// the documents. offsets[N, D + 1] (i64) describes N tensors (at most 9): the offsets of the first token of each
+/// document, then the end of the last one, in elements. The tokens of tensor n are distances[n] elements apart. If
+/// there are fewer than D documents, empty ones follow. Documents beyond D are omitted.
 void find_documents(Stream& stream, const Tensor& lengths, const Tensor& offsets, const DocumentBounds& bounds,
                     int64_t positions, std::span<const int64_t> distances);
 
-/// Copies out[B, H, S] = x[B S, H] (f32): statistics of rows in cuDNN's layout.
+/// Copies out[B, H, S] = x[B S, H] (f32), which converts row statistics to cuDNN's layout.
 void heads_first(Stream& stream, const Tensor& out, const Tensor& x);
 
 }  // namespace hexad::kernels::cuda

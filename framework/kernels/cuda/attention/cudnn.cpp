@@ -1,4 +1,4 @@
-// Runs attention by cuDNN's plans: chooses the calls that have a plan, and prepares their operands.
+// Runs attention with cuDNN: selects the calls for which cuDNN has a plan, and prepares their operands.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -18,20 +18,21 @@ namespace {
 
 using Id = AttentionOperand;
 
-/// Handle and plans of cuDNN, owned by the card.
+/// cuDNN's handle and plans. The card owns one object of this type.
 struct Cudnn {
   CudnnHandle handle;
-  std::map<AttentionProblem, CudnnPlan> plans;  // includes refusals, so that no problem is tried twice
+  std::map<AttentionProblem, CudnnPlan> plans;  // also contains the problems that cuDNN refused, so that none is tried
+                                                // twice
 
-  /// Returns the problem's plan, made at first use; null if cuDNN has none.
+  /// Returns the plan for `problem`, which is made at first use; null if cuDNN has no plan for it.
   const CudnnPlan* plan_for(const AttentionProblem& problem) {
     auto at = plans.find(problem);
     if (at == plans.end()) at = plans.emplace(problem, CudnnPlan(problem, handle)).first;
     return at->second.refused().empty() ? &at->second : nullptr;
   }
-  /// Returns the number of documents in the plan that serves `documents`. A plan for the next power of two serves most
-  /// batches, but documents without a token are correct only from 9.25 on. Before 9.25, each number of documents has a
-  /// plan.
+  /// Returns the number of documents of the plan that computes `documents` documents. A plan for the next power of two
+  /// serves most batches, but cuDNN handles documents without tokens correctly only from version 9.25 on. Older
+  /// versions need a plan for each number of documents.
   int64_t planned_documents(int64_t documents) const {
     return documents > 0 && handle.version() >= 92500
                ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(documents)))
@@ -39,12 +40,12 @@ struct Cudnn {
   }
 };
 
-/// Maximum number of documents for cuDNN: for each document cuDNN visits all tiles of a sequence, most of which are
-/// empty.
+/// Maximum number of documents for which cuDNN is used. For each document, cuDNN visits all tiles of a sequence, most
+/// of which are empty.
 constexpr int64_t most_documents = 1024;
 
-/// True if cuDNN may take the call. The only masks are counted documents and a causal mask from the top left, and rows
-/// are on multiples of 16 bytes. cuDNN itself checks the remaining conditions.
+/// True if the call may suit cuDNN. The only masks allowed are counted documents and a causal mask aligned at the top
+/// left. Rows must begin at multiples of 16 bytes. cuDNN itself checks the other conditions.
 template <class... Tensors>
 bool may_suit(const AttentionShape& shape, const Tensor& first, const Tensor& last, const Tensor& q,
               const Tensors&... others) {
@@ -58,8 +59,9 @@ bool may_suit(const AttentionShape& shape, const Tensor& first, const Tensor& la
          (on_16_bytes(others) && ...);
 }
 
-/// True if the deterministic backward of documents needs too much workspace in any case (see CudnnPlan). Each document
-/// is counted with all positions. This avoids the time of a refusal for every number of documents.
+/// True if the deterministic backward pass of documents certainly needs too much workspace (see CudnnPlan). Every
+/// document is counted with all positions. The check saves the time that cuDNN needs to refuse each number of
+/// documents.
 bool asks_too_much(const AttentionProblem& p) {
   return p.deterministic && p.documents * p.heads * p.positions * p.positions > CudnnPlan::most_workspace / 2;
 }

@@ -1,5 +1,5 @@
-// Attention as a graph of cuDNN. Only this file includes the frontend, because the frontend takes long to compile.
-// NVIDIA's guide: docs.nvidia.com/deeplearning/cudnn/frontend/latest/operations/Attention.html
+// Attention as a graph of cuDNN. Only this file includes cuDNN's frontend, which takes long to compile. NVIDIA's guide:
+// docs.nvidia.com/deeplearning/cudnn/frontend/latest/operations/Attention.html
 #include "framework/kernels/cuda/attention/cudnn_plan.h"
 
 #include <cudnn_frontend.h>
@@ -25,12 +25,12 @@ using Operand = std::shared_ptr<Tensor_attributes>;
 using Dims = std::vector<int64_t>;
 using Id = AttentionOperand;
 
-/// Makes the graph of a problem. A document is a separate sequence of any length up to all positions. It begins at an
-/// offset that the card reads (a ragged tensor).
+/// Makes the graph of a problem. Each document is a separate sequence of at most all positions. It begins at an offset
+/// that the card reads (a ragged tensor).
 class GraphMaker {
  public:
   GraphMaker(Graph& graph, const AttentionProblem& problem) : graph_(graph), p_(problem) {
-    // All sums and all values between two products are in float.
+    // All sums, and all values between two products, are f32.
     graph_.set_io_data_type(DataType_t::BFLOAT16)
         .set_intermediate_data_type(DataType_t::FLOAT)
         .set_compute_data_type(DataType_t::FLOAT);
@@ -66,7 +66,7 @@ class GraphMaker {
     operand->set_output(true);
     describe(*operand, id, heads, p_.size, strides);
   }
-  /// Returns the strides of statistics in the order of tokens.
+  /// Returns the strides of row statistics in the order of the tokens.
   HeadStrides by_token() const { return {p_.heads, 1}; }
 
   template <class Options>
@@ -88,7 +88,7 @@ class GraphMaker {
                   v = input("v", Id::v, p_.key_heads, p_.v);
     auto [out, stats] = graph_.sdpa(q, k, v, options<SDPA_attributes>("attention").set_generate_stats(true));
     output(out, Id::out, p_.heads, p_.out);
-    // cuDNN writes statistics with these strides since 9.12. Before that, the frontend refused them.
+    // cuDNN supports these strides for statistics since version 9.12. The frontend of older versions refuses them.
     stats->set_output(true).set_data_type(DataType_t::FLOAT);
     describe(*stats, Id::stats, p_.heads, 1, by_token());
   }
@@ -100,10 +100,10 @@ class GraphMaker {
     Tensor_attributes stats;
     stats.set_name("stats").set_data_type(DataType_t::FLOAT);
     describe(stats, Id::stats, p_.heads, 1, by_token());
-    // Before 9.26, cuDNN supports only this layout if there are no offsets.
+    // Without offsets, cuDNN supports only this layout before version 9.26.
     if (p_.documents == 0) stats.set_stride({p_.heads * p_.positions, p_.positions, 1, 1});
     auto o = options<SDPA_backward_attributes>("attention_backward").set_deterministic_algorithm(p_.deterministic);
-    // Without these limits, cuDNN would reserve workspace for every document at full length.
+    // Without these limits, cuDNN would reserve workspace for every document at the full length.
     const int64_t tokens = p_.sequences * p_.positions;
     if (p_.documents > 0) o.set_max_total_seq_len_q(tokens).set_max_total_seq_len_kv(tokens);
     auto [dq, dk, dv] = graph_.sdpa_backward(q, k, v, out, dout, graph_.tensor(stats), o);
@@ -116,7 +116,8 @@ class GraphMaker {
   const AttentionProblem& p_;
 };
 
-/// Returns the reason why there is no plan for the graph; empty if there is one.
+/// Returns the reason why there is no plan for the graph; empty if there is a plan. `workspace` receives the plan's
+/// bytes.
 std::string refusal(error_t built, const Graph& graph, int64_t& workspace) {
   if (built.is_bad()) return built.get_message();
   if (error_t asked = graph.get_workspace_size(workspace); asked.is_bad()) return asked.get_message();

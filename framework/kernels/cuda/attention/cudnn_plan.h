@@ -1,5 +1,5 @@
-// Problems of cuDNN's fused attention, and the plans for them. Separate from the code that runs plans, so that plans
-// can be made, and refused, without a card.
+// Problems of cuDNN's fused attention and plans for them. They are separate from the code that runs plans, so that
+// plans can be made, and refused, without a card.
 #pragma once
 
 #include <compare>
@@ -13,19 +13,20 @@ struct CUstream_st;
 
 namespace hexad::kernels::cuda {
 
-/// Numbers of elements from token to token and from head to head of a tensor [tokens, heads, size] with contiguous
-/// size.
+/// Strides, in elements, between the tokens and between the heads of a tensor [tokens, heads, size] whose last
+/// dimension is contiguous.
 struct HeadStrides {
   int64_t token = 0, head = 0;
   auto operator<=>(const HeadStrides&) const = default;
 };
 
-/// Parameters of a call on which a plan depends: bf16 of `sequences` times `positions` tokens. Each token sees its
-/// whole sequence or, if there are documents, its document. If causal, it sees only tokens up to itself.
+/// Parameters of a call on which its plan depends, for bf16 tensors of `sequences` times `positions` tokens. A token
+/// sees its whole sequence or, if there are documents, its document. If `causal`, it sees only itself and earlier
+/// tokens.
 struct AttentionProblem {
   bool backward = false, causal = true, deterministic = false;
   int64_t sequences = 0, positions = 0;
-  int64_t documents = 0;  // number in all sequences; 0: no documents
+  int64_t documents = 0;  // number of documents in all sequences; 0: no documents
   int64_t heads = 0, key_heads = 0, size = 0;
   float scale = 1;
   HeadStrides q, k, v, out;
@@ -33,17 +34,18 @@ struct AttentionProblem {
   auto operator<=>(const AttentionProblem&) const = default;
 };
 
-/// Operands that a plan reads and writes. Statistics (f32) are max + ln(sum) of scaled scores. They are [tokens,
-/// heads], as in AttentionKernels, but [sequences, heads, positions] for a backward without documents.
+/// Operands that a plan reads and writes. The statistics (f32) are max + ln(sum) of the scaled scores. Their shape is
+/// [tokens, heads], as in AttentionKernels. Only for a backward pass without documents it is [sequences, heads,
+/// positions].
 enum class AttentionOperand : int64_t { q = 1, k, v, out, stats, dout, dq, dk, dv, query_lengths, key_lengths };
-/// Returns the operand's id. With documents, each of q to dv has offsets[documents + 1] (i64): the element at which
-/// each document begins, and the end of all tokens. Lengths are i32 [documents].
+/// Return the ids of an operand and of its offsets. With documents, each of the operands q to dv has offsets[documents
+/// + 1] (i64): the element at which each document begins, and the end of all tokens. The lengths are i32 [documents].
 constexpr int64_t id_of(AttentionOperand operand) { return static_cast<int64_t>(operand); }
 constexpr int64_t id_of_offsets(AttentionOperand operand) { return 100 + id_of(operand); }
-/// Addresses of operands by id.
+/// Addresses of the operands, by id.
 using AttentionOperands = std::unordered_map<int64_t, void*>;
 
-/// Handle of cuDNN on the current card.
+/// cuDNN's handle for the current card.
 class CudnnHandle {
  public:
   CudnnHandle();
@@ -51,17 +53,18 @@ class CudnnHandle {
   CudnnHandle(const CudnnHandle&) = delete;
   CudnnHandle& operator=(const CudnnHandle&) = delete;
 
-  /// False if the library does not work on this machine.
+  /// False if cuDNN does not work on this machine.
   bool works() const { return handle_ != nullptr; }
   cudnnContext* get() const { return handle_; }
-  /// Returns the version, such as 92500.
+  /// Returns cuDNN's version, for example 92500.
   int64_t version() const;
 
  private:
   cudnnContext* handle_ = nullptr;
 };
 
-/// A card that need not exist: its properties in cuDNN's format (JSON), and its generation (for example 90).
+/// Description of a card that need not be present: its properties in cuDNN's format (JSON), and its generation (for
+/// example 90).
 struct DescribedCard {
   std::string properties;
   int generation;
@@ -69,19 +72,19 @@ struct DescribedCard {
 
 class CudnnPlan {
  public:
-  /// Maximum bytes of workspace of a plan. Only a deterministic backward needs more. For it, cuDNN before 9.25 keeps
-  /// all B H S^2 gradients of scores in bf16 and is slower. That is 2.1 GB for 16 heads of 4 x 4096 tokens, also if
-  /// these are four documents. A backward that is not deterministic gives different results in each run. With it,
-  /// forward and backward take 2.06 ms; PyTorch's deterministic flash attention takes 5.2 ms.
+  /// Maximum bytes of workspace of a plan. Only a deterministic backward pass may need more: before version 9.25, cuDNN
+  /// is slower there and stores all B H S^2 gradients of scores in bf16. For 16 heads and 4 x 4096 tokens, these are
+  /// 2.1 GB, also if each sequence is one document. A backward pass that is not deterministic gives different results
+  /// in each run; forward and backward then take 2.06 ms. PyTorch's deterministic flash attention takes 5.2 ms.
   static constexpr int64_t most_workspace = int64_t{4} << 30;
 
   CudnnPlan(const AttentionProblem& problem, const CudnnHandle& handle);
-  /// Makes a plan that cannot be executed.
+  /// Makes a plan for a card that need not be present. The plan cannot be executed.
   CudnnPlan(const AttentionProblem& problem, const DescribedCard& card);
   CudnnPlan(CudnnPlan&&) noexcept;
   ~CudnnPlan();
 
-  /// Returns the reason why there is no plan; empty if there is one.
+  /// Returns the reason why there is no plan; empty if there is a plan.
   const std::string& refused() const { return refused_; }
   int64_t workspace() const { return workspace_; }
   void execute(const CudnnHandle& handle, CUstream_st* stream, AttentionOperands operands, void* workspace) const;

@@ -12,11 +12,11 @@ constexpr int most_tensors = 9;
 struct Offsets {
   int64_t* data;  // [tensors, documents + 1]
   int tensors;
-  int64_t distance[most_tensors];  // elements from token to token
+  int64_t distance[most_tensors];  // distance between tokens, in elements
 };
 
-// Runs as one block, which reads each bound once or twice. A thread has neighbouring tokens, and gets the number of
-// documents that begin before them by a scan.
+// Runs as one block, which reads each bound once or twice. Each thread has adjacent tokens. A scan gives it the number
+// of documents that begin before its tokens.
 __global__ void find(int* lengths, Offsets offsets, const int* first, const int* last, int64_t tokens,
                      int64_t positions, int64_t documents) {
   const int64_t each = (tokens + threads - 1) / threads;
@@ -24,7 +24,7 @@ __global__ void find(int* lengths, Offsets offsets, const int* first, const int*
   const auto begins = [&](int64_t token) { return first[token] == token % positions; };
   const auto put = [&](int64_t document, int64_t token, int length) {
     if (document < documents) lengths[document] = length;
-#pragma unroll  // without unrolling, distances are copied to indexable memory
+#pragma unroll  // without unrolling, `distance` would be copied to local memory
     for (int t = 0; t < most_tensors; ++t)
       if (t < offsets.tensors) offsets.data[t * (documents + 1) + document] = token * offsets.distance[t];
   };

@@ -5,7 +5,7 @@ namespace {
 
 constexpr int side = 32;
 
-// Transposes a square of side positions x side heads through shared memory, by a block of side x 8 threads.
+// Transposes squares of `side` positions x `side` heads through shared memory. A block has side x 8 threads.
 __global__ void transpose(float* out, const float* x, int64_t positions, int64_t heads, int64_t head_squares,
                           int64_t position_squares) {
   __shared__ float square[side][side + 1];

@@ -1,4 +1,4 @@
-// The kernels behind tiled_attention().
+// Kernels that tiled_attention() launches.
 #pragma once
 
 #include "framework/kernels/cuda/attention/visibility.cuh"
@@ -16,19 +16,20 @@ struct ForwardOperands {
 template <class D>
 struct BackwardOperands {
   HeadRows<D> dq, dk, dv, dout, q, k, v;
-  const sum_t<D>*log_sum_exp, *mean;  // [B S, H]; mean = <dout, out>, the probabilities' mean of their gradients
+  const sum_t<D>*log_sum_exp, *mean;  // [B S, H]; mean = <dout, out>, the mean of the probabilities' gradients,
+                                      // weighted by the probabilities
   Visible visible;
   AttentionSizes sizes;
   sum_t<D> scale;
 };
 
-/// One i32 per tile: not zero if the plain kernel must repeat the tile. Tensor cores multiply hidden rows by zero,
-/// which gives NaN if the row has an infinity or a NaN. Therefore the plain kernel, which skips hidden rows, repeats
-/// every tile whose result has a NaN.
+/// One i32 per tile; nonzero if the plain kernel must recompute the tile. Tensor cores multiply hidden rows by zero,
+/// which gives NaN if the row contains an infinity or a NaN. Therefore every tile whose result contains a NaN is
+/// recomputed by the plain kernel, which skips hidden rows.
 using Suspects = const int*;
 
-/// Kernels for any type and head size. `only` selects tiles of 64 queries [B, H, tiles], or of keys [B, G, tiles];
-/// nullptr: all.
+/// Kernels for every element type and head size. `only` marks the tiles of 64 queries [B, H, tiles], or of 64 keys [B,
+/// G, tiles], to compute; nullptr means all.
 template <class D>
 void plain_forward(Stream& stream, const ForwardOperands<D>& operands, Suspects only);
 template <class D>
@@ -40,8 +41,8 @@ template <class D>
 void gradient_means(Stream& stream, sum_t<D>* mean, const HeadRows<D>& dout, const HeadRows<D>& out, int64_t tokens,
                     int heads, int size);
 
-/// Kernels on tensor cores: bf16, head sizes in multiples of 8 up to 128, all rows on multiples of 16 bytes, scale > 0.
-/// Each kernel writes its suspects.
+/// Kernels on tensor cores. They require bf16, a head size that is a multiple of 8 and at most 128, rows at multiples
+/// of 16 bytes, and scale > 0. Each kernel writes `suspects` for its tiles.
 inline constexpr int largest_tensor_head = 128;
 void tensor_forward(Stream& stream, const ForwardOperands<__nv_bfloat16>& operands, int* suspects);
 void tensor_backward_queries(Stream& stream, const BackwardOperands<__nv_bfloat16>& operands, int* suspects);

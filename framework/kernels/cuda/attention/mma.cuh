@@ -1,6 +1,7 @@
-// Instructions of the tensor core kernels: m16n8k16 products of bf16 with sums in float, loads of matrices from shared
-// memory, asynchronous copies to shared memory. Layouts: PTX ISA, "Matrix fragments for mma.m16n8k16". In a fragment of
-// sums, lane 4 g + t holds columns 2 t and 2 t + 1 of rows g (elements 0, 1) and g + 8 (elements 2, 3).
+// Instructions of the kernels on tensor cores: m16n8k16 products of bf16 with f32 sums, loads of matrices from shared
+// memory, and asynchronous copies to shared memory. For the layouts, see the PTX ISA, "Matrix fragments for
+// mma.m16n8k16". In a fragment of sums, lane 4 g + t holds columns 2 t and 2 t + 1 of rows g (elements 0, 1) and g + 8
+// (elements 2, 3).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,7 +10,8 @@
 
 namespace hexad::kernels::cuda::mma {
 
-/// Loads four 8 x 8 matrices, one register each. Lane l gives row l % 8 of matrix l / 8, in elements from `memory`.
+/// Loads four 8 x 8 matrices, each into one register per lane. Lane l provides the offset `row` of row l % 8 of matrix
+/// l / 8, in elements from `memory`.
 __device__ __forceinline__ void load(uint32_t (&to)[4], const __nv_bfloat16* memory, int row) {
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(memory)) + 2 * static_cast<uint32_t>(row);
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -32,22 +34,22 @@ __device__ __forceinline__ void multiply_add(float (&sums)[4], const uint32_t (&
       : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right0), "r"(right1));
 }
 
-/// Returns two bf16 in one register, `low` first in memory.
+/// Returns two bf16 numbers in one register; `low` is first in memory.
 __device__ __forceinline__ uint32_t pack(float low, float high) {
   uint32_t both;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
   return both;
 }
 
-/// Returns 2^x, with results below 2^-126 as zero.
+/// Returns 2^x. Results below 2^-126 are zero.
 __device__ __forceinline__ float exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 
-/// Starts a copy of Bytes (4, 8 or 16, on multiples of that) to shared memory. Unless `wanted`, writes zeros and does
-/// not read `from`.
+/// Starts a copy of `Bytes` (4, 8 or 16) to shared memory; both addresses must be multiples of `Bytes`. Unless
+/// `wanted`, writes zeros and does not read `from`.
 template <int Bytes>
 __device__ __forceinline__ void copy(void* to, const void* from, bool wanted) {
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
@@ -59,7 +61,7 @@ __device__ __forceinline__ void copy(void* to, const void* from, bool wanted) {
                  : "memory");
   }
 }
-/// Waits until this thread's copies have arrived; copies of other threads need a barrier.
+/// Waits until this thread's copies have arrived. Copies of other threads also need a barrier.
 __device__ __forceinline__ void wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 }  // namespace hexad::kernels::cuda::mma

@@ -1,4 +1,4 @@
-// Code shared by the attention kernels: rows of heads, sizes, places of blocks, launches.
+// Code that the attention kernels share: rows of heads, sizes, the work of a block, launches.
 #pragma once
 
 #include "framework/kernels/cuda/attention/calls.h"
@@ -6,7 +6,7 @@
 
 namespace hexad::kernels::cuda {
 
-/// Number of queries, and of keys, that a block takes at a time.
+/// Number of queries, and of keys, that a block processes at a time.
 inline constexpr int tile_rows = 64;
 
 __host__ __device__ constexpr int64_t tiles_of(int64_t rows) { return (rows + tile_rows - 1) / tile_rows; }
@@ -36,15 +36,15 @@ inline AttentionSizes sizes_of(const Tensor& q, const Tensor& k, const Attention
           .size = static_cast<int>(q.dim(2))};
 }
 
-/// Some rows of one head of one sequence.
+/// Adjacent rows of one head in one sequence.
 template <class D>
 struct HeadTile {
   HeadRows<D> rows;
   int64_t token;
-  int count;  // number of existing rows from `token` on
+  int count;  // number of rows from `token` on that exist
   int64_t head;
 };
-/// Returns the rows from `begin` on of a sequence of `length` positions, at most `most`.
+/// Returns at most `most` rows of a sequence of `length` positions, beginning at position `begin`.
 template <class D>
 __device__ __forceinline__ HeadTile<D> head_tile(const HeadRows<D>& rows, int64_t sequence, int64_t length,
                                                  int64_t begin, int most, int64_t head) {
@@ -52,7 +52,7 @@ __device__ __forceinline__ HeadTile<D> head_tile(const HeadRows<D>& rows, int64_
   return {rows, sequence * length + begin, static_cast<int>(left < most ? left : most), head};
 }
 
-/// Tile, head and sequence that a block works on; tiles of one head are neighbours.
+/// The tile, head and sequence that a block computes. Adjacent blocks compute the tiles of one head.
 struct Place {
   int64_t tile, head, sequence;
 };

@@ -1,6 +1,6 @@
-// Tiles of the plain kernels: threads multiply elements of any type and head size, staged through shared memory. A
-// block of 256 threads works on 64 queries x 64 keys. Thread (y, x) of 16 x 16 has the rows y + 16 i and columns x + 16
-// j. Head sizes above a slice of 64 elements take one block per slice, each with the whole scores.
+// Tiles of the plain kernels, in which threads multiply elements of any type, staged through shared memory, for any
+// head size. A block of 256 threads computes 64 queries x 64 keys. Thread (y, x) of 16 x 16 computes rows y + 16 i and
+// columns x + 16 j. If a head has more than 64 elements, one block computes each slice of 64, with all scores.
 #pragma once
 
 #include "framework/kernels/cuda/attention/visibility.cuh"
@@ -10,15 +10,15 @@ namespace hexad::kernels::cuda {
 inline constexpr int plain_threads = 256, plain_side = 16, plain_share = tile_rows / plain_side;
 inline constexpr int plain_slice = 64, plain_chunk = 32;
 
-/// A thread's part of a tile.
+/// The elements of a tile that one thread computes.
 template <class A>
 using Share = A[plain_share][plain_share];
-/// Tile in shared memory, padded so that neighbouring rows are in different banks.
+/// A tile in shared memory, padded so that adjacent rows are in different banks.
 template <class A, int Columns>
 using Staged = A[tile_rows][Columns + 1];
 
-/// Contents of a block's shared memory: operands of the scores and then, in the same place, a slice of rows to be
-/// weighted.
+/// Shared memory of a block: first the operands of the scores, then, in the same memory, a slice of the rows that are
+/// multiplied by the weights.
 template <class A>
 union Stage {
   struct {
@@ -34,7 +34,7 @@ __device__ __forceinline__ int plain_column(int j) {
   return static_cast<int>(threadIdx.x) % plain_side + plain_side * j;
 }
 
-/// Loads elements [column, column + Columns) of a tile's rows; zeros for missing rows and columns.
+/// Loads elements [column, column + Columns) of the rows of a tile. Missing rows and columns become zeros.
 template <int Columns, class A, class D>
 __device__ __forceinline__ void stage(Staged<A, Columns>& staged, const HeadTile<D>& tile, int column, int size) {
   for (int i = static_cast<int>(threadIdx.x); i < tile_rows * Columns; i += plain_threads) {
@@ -44,7 +44,8 @@ __device__ __forceinline__ void stage(Staged<A, Columns>& staged, const HeadTile
   }
 }
 
-/// Computes sums[i][j] = <left row i, right row j>. The stage is free once all threads have passed a barrier.
+/// Computes sums[i][j] = <left row i, right row j>. The stage may be overwritten once all threads have passed a
+/// barrier.
 template <class A, class D>
 __device__ __forceinline__ void multiply(Share<A>& sums, Stage<A>& memory, const HeadTile<D>& left,
                                          const HeadTile<D>& right, int size) {
@@ -71,9 +72,9 @@ __device__ __forceinline__ void multiply(Share<A>& sums, Stage<A>& memory, const
 
 __device__ __forceinline__ bool sees(const int2& range, int64_t key) { return key >= range.x && key < range.y; }
 
-/// Computes sums[i][c] += sum_j weights[i][j] rows[j][c]. If `Transposed`, the weights are [query, key], and
-/// weights[j][i] is used. If `Masked`, sums only over pairs that see each other, so that a NaN in a row has no effect
-/// where its weight is zero.
+/// Computes sums[i][c] += sum_j weights[i][j] rows[j][c]. If `Transposed`, the weights are stored as [query, key] and
+/// weights[j][i] is used. If `Masked`, only pairs in which the query sees the key are summed, so that a NaN in a row
+/// has no effect where its weight is zero.
 template <bool Transposed, bool Masked, class A>
 __device__ __forceinline__ void weigh(Share<A>& sums, const Staged<A, tile_rows>& weights, const Stage<A>& memory,
                                       const int2 (&ranges)[tile_rows], int64_t first_key) {
@@ -102,7 +103,7 @@ __device__ __forceinline__ void weigh(bool masked, Share<A>& sums, const Staged<
   }
 }
 
-/// A thread's part of a slice of the result.
+/// Writes the elements of this thread in a slice of the result.
 template <class D, class A>
 __device__ __forceinline__ void store_share(const HeadTile<D>& tile, const Share<A>& sums, int column, int size) {
 #pragma unroll
@@ -118,7 +119,7 @@ __device__ __forceinline__ void store_share(const HeadTile<D>& tile, const Share
   }
 }
 
-/// Loads the rows' ranges of keys; empty ranges for missing rows.
+/// Loads the range of keys of each row. Missing rows get empty ranges.
 __device__ __forceinline__ void load_ranges(int2 (&ranges)[tile_rows], const Visible& visible, int64_t row, int count) {
   const auto r = static_cast<int>(threadIdx.x);
   if (r < tile_rows) ranges[r] = r < count ? visible.rows[row + r] : make_int2(0, 0);

@@ -1,5 +1,6 @@
-// Attention backward for every element type and head size, without atomics. With P from the kept log-sum-exp, dS =
-// scale P (dO V^T - <dO, O>), dQ = dS K, dK = dS^T Q, dV = P^T dO. One kernel sums over keys, one over queries.
+// Backward pass of attention for every element type and head size, without atomics. P is recomputed from the saved
+// log-sum-exp. dS = scale P (dO V^T - <dO, O>), dQ = dS K, dK = dS^T Q, dV = P^T dO. One kernel sums over keys, the
+// other over queries.
 #include "framework/kernels/cuda/attention/kernels.cuh"
 #include "framework/kernels/cuda/attention/plain.cuh"
 
@@ -33,12 +34,13 @@ __device__ __forceinline__ void load_facts(RowFacts<A>& facts, const BackwardOpe
   facts.mean[r] = p.mean[(q.token + r) * p.sizes.heads + q.head];
 }
 
-/// A probability and the gradient of its unscaled score.
+/// A probability, and the gradient of its score before scaling.
 template <class A>
 struct Pair {
   A weight, gradient;
 };
-/// Returns a probability and its score's gradient from <q, k> and <dout, v>; zeros if the query does not see the key.
+/// Returns the pair of a query and a key, given <q, k> as `score` and <dout, v> as `change`; zeros if the query does
+/// not see the key.
 template <class A>
 __device__ __forceinline__ Pair<A> pair_of(const RowFacts<A>& facts, int row, int64_t key, A scale, A score, A change) {
   if (!sees(facts.ranges[row], key)) return {A(0), A(0)};
@@ -104,7 +106,7 @@ __global__ void __launch_bounds__(plain_threads) backward_keys(BackwardOperands<
       const HeadTile<D> q = head_tile(p.q, sequence, n.queries, tile * tile_rows, tile_rows, head);
       const HeadTile<D> dout = head_tile(p.dout, sequence, n.queries, tile * tile_rows, tile_rows, head);
       const bool masked = !range.sees_all(j, j + tile_rows);
-      __syncthreads();  // the previous tile has been summed
+      __syncthreads();  // waits until the previous tile has been summed
       load_facts(shared.facts, p, q);
       Share<A> scores, changes;
       multiply(scores, shared.stage, q, k, n.size);
@@ -132,7 +134,7 @@ __global__ void __launch_bounds__(plain_threads) backward_keys(BackwardOperands<
   store_share(head_tile(p.dv, sequence, n.keys, j, tile_rows, key_head), dv, column, n.size);
 }
 
-// One warp per row, N elements at a time.
+// Computes one row per warp, N elements at a time.
 template <int N, class D>
 __global__ void row_products(sum_t<D>* products, HeadRows<D> x, HeadRows<D> y, int64_t rows, int heads, int size) {
   const int64_t row = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / warp_size;

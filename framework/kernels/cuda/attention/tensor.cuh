@@ -1,6 +1,6 @@
-// Tiles of the tensor core kernels. A block has four warps, and each warp has its own 16 rows of the left operands.
-// Head sizes are padded with zeros to Width = 64 or 128. Rows that stream through shared memory are double buffered:
-// the next tile arrives during work on the current tile, with one barrier per tile.
+// Tiles of the kernels on tensor cores. A block has four warps, and each warp has its own 16 rows of the left operands.
+// Head sizes are padded with zeros to Width = 64 or 128. Rows that are read tile by tile are double-buffered in shared
+// memory: the next tile is copied while the current one is used, with one barrier per tile.
 #pragma once
 
 #include "framework/kernels/cuda/attention/kernels.cuh"
@@ -10,8 +10,8 @@ namespace hexad::kernels::cuda {
 
 inline constexpr int tensor_warps = 4, tensor_threads = tensor_warps * warp_size;
 
-/// Rows of Width elements in shared memory. Pieces of 16 bytes are permuted within a row, so that eight neighbouring
-/// rows of one column of pieces are in different banks.
+/// Rows of Width elements in shared memory. The pieces of 16 bytes in a row are permuted, so that the same piece of
+/// eight adjacent rows is in eight different banks.
 template <int Width, int Height = tile_rows>
 struct alignas(16) SharedTile {
   static constexpr int pieces = Width / 8;
@@ -19,8 +19,8 @@ struct alignas(16) SharedTile {
   __device__ __forceinline__ __nv_bfloat16* at(int row, int piece) {
     return data + row * Width + (piece ^ (row & 7)) * 8;
   }
-  /// Returns the offset of at(row, odd + even) if row % 8 is lane % 8, odd is 0 or 1, and even is an even constant.
-  /// Most of it stays in one register for all constants.
+  /// Returns the offset of at(row, odd + even) if row % 8 equals lane % 8, odd is 0 or 1, and even is an even constant.
+  /// One register holds the part of the offset that all constants share.
   __device__ __forceinline__ int lane_offset(int row, int odd, int even) const {
     return row * Width + ((odd ^ (static_cast<int>(threadIdx.x) & 7)) ^ even) * 8;
   }
@@ -28,38 +28,38 @@ struct alignas(16) SharedTile {
 
 __device__ __forceinline__ int warp_index() { return static_cast<int>(threadIdx.x) / warp_size; }
 __device__ __forceinline__ int lane_index() { return static_cast<int>(threadIdx.x) % warp_size; }
-/// Return the row within eight, and the pair of columns, of this lane in a fragment of sums.
+/// Return the row (0 to 7), and the first of the two columns, of this lane in a fragment of sums.
 __device__ __forceinline__ int lane_row() { return lane_index() / 4; }
 __device__ __forceinline__ int lane_column() { return lane_index() % 4 * 2; }
 
-/// Sums over 16 rows and 8 N columns.
+/// Sums of 16 rows and 8 N columns.
 template <int N>
 using Sums = float[N][4];
 
-/// Starts to copy a tile; zeros for missing rows.
+/// Starts to copy a tile. Missing rows become zeros.
 template <int Width, int Height>
 __device__ __forceinline__ void copy_tile(SharedTile<Width, Height>& tile, const HeadTile<__nv_bfloat16>& from,
                                           int size) {
   constexpr int pieces = SharedTile<Width, Height>::pieces, step = tensor_threads / pieces;
   static_assert(tensor_threads % pieces == 0 && step % 8 == 0 && Height % step == 0);
   const int first = static_cast<int>(threadIdx.x) / pieces, piece = static_cast<int>(threadIdx.x) % pieces;
-  const __nv_bfloat16* const some = from.rows.at(from.token, from.head);  // a legal address
+  const __nv_bfloat16* const some = from.rows.at(from.token, from.head);  // valid address for copies of no bytes
   const __nv_bfloat16* source = some + first * from.rows.token + piece * 8;
   const int last = piece * 8 < size ? from.count : 0;
   __nv_bfloat16* to = tile.at(first, piece);
-#pragma unroll 1  // few instructions here leave the registers to the sums
+#pragma unroll 1  // few instructions here leave more registers for the sums
   for (int row = first; row < Height; row += step, source += step * from.rows.token, to += step * Width)
     mma::copy<16>(to, row < last ? source : some, row < last);
 }
 
-/// Loads a left operand: rows [row, row + 16), elements [16 k, 16 k + 16).
+/// Loads rows [row, row + 16) and elements [16 k, 16 k + 16) as a left operand.
 template <int Width, int Height>
 __device__ __forceinline__ void load_left(uint32_t (&left)[4], SharedTile<Width, Height>& tile, int row, int k) {
   const int lane = lane_index();
   mma::load(left, tile.data, tile.lane_offset(row + lane % 16, lane / 16, 2 * k));
 }
 
-/// Computes sums[m][n] += <left row, right row> of M times 16 left rows from `row` on and all right rows.
+/// Computes sums[m][n] += <left row, right row> for M times 16 left rows from `row` on and all right rows.
 template <int M, int Width, int Height, int Columns>
 __device__ __forceinline__ void multiply_rows(Sums<Columns / 8> (&sums)[M], SharedTile<Width, Height>& left, int row,
                                               SharedTile<Width, Columns>& right) {
@@ -82,7 +82,8 @@ __device__ __forceinline__ void multiply_rows(Sums<Columns / 8> (&sums)[M], Shar
   }
 }
 
-/// Computes sums[m][n] += weights rows. The weights' columns are the rows of `tile`. Weights are rounded to bf16.
+/// Computes sums[m][n] += weights times rows. The columns of the weights correspond to the rows of `tile`. The weights
+/// are rounded to bf16.
 template <int M, int Width, int Columns>
 __device__ __forceinline__ void weigh_rows(Sums<Width / 8> (&sums)[M], const Sums<Columns / 8> (&weights)[M],
                                            SharedTile<Width, Columns>& tile) {
@@ -111,8 +112,8 @@ __device__ __forceinline__ void weigh_rows(Sums<Width / 8> (&sums)[M], const Sum
   }
 }
 
-/// Writes a warp's 16 rows of results, of which the first `count` exist. They are staged in the warp's own rows [row,
-/// row + 16) of `tile`, which no other warp uses any more.
+/// Writes the first `count` of a warp's 16 rows of results. They are staged in rows [row, row + 16) of `tile`, which
+/// belong to this warp and which no other warp uses any more.
 template <int Width, int Height>
 __device__ __forceinline__ void store_rows(const HeadRows<__nv_bfloat16>& to, int64_t token, int count, int64_t head,
                                            int size, const Sums<Width / 8>& sums, SharedTile<Width, Height>& tile,
@@ -134,7 +135,7 @@ __device__ __forceinline__ void store_rows(const HeadRows<__nv_bfloat16>& to, in
   }
 }
 
-/// True if one of this lane's sums, in rows before `count`, is NaN.
+/// True if any of this lane's sums in the first `count` rows is NaN.
 template <int N>
 __device__ __forceinline__ bool has_nan(const Sums<N>& sums, int count) {
   bool nan = false;

@@ -1,6 +1,6 @@
-// Gradients of keys and values on tensor cores: blocks of 64 keys, 16 per warp, over tiles of 64 queries of all heads
-// that share the keys, one after the other. Scores are computed transposed, [key, query], so that a warp's
-// probabilities can be the left operand of the sums over queries without a change. See plain_backward.cu.
+// Gradients of keys and values on tensor cores. A block has 64 keys, 16 per warp. It iterates over tiles of 64 queries
+// of all heads that share the keys. Scores are computed transposed, as [key, query]. The probabilities of a warp can
+// thus be the left operand of the sums over queries without rearrangement. See plain_backward.cu.
 #include "framework/kernels/cuda/attention/tensor.cuh"
 
 namespace hexad::kernels::cuda {
@@ -37,7 +37,7 @@ __device__ __forceinline__ void copy_queries(QueryTile<Width>& to, const Backwar
   }
 }
 
-/// Returns a range of query tiles that contains all queries that see a key of [first, last).
+/// Returns a range of query tiles that contains all queries that see any key of [first, last).
 template <int Width>
 __device__ __forceinline__ int2 seeing_tiles(Shared<Width>& shared, const TileRange* tiles, int64_t count,
                                              int64_t first, int64_t last) {
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(tensor_threads, 2)
   Sums<Width / 8> dk[1]{}, dv[1]{};
   for (int step = 0; step < group * tiles_per_head; ++step) {
     const TileRange range = ranges[query_tile];
-    if (++query_tile == seeing.y) query_tile = seeing.x, ++head;  // the next tile
+    if (++query_tile == seeing.y) query_tile = seeing.x, ++head;  // advances to the next tile
     mma::wait();
     __syncthreads();
     if (step + 1 < group * tiles_per_head) copy_queries(shared.queries[(step + 1) % 2], p, sequence, query_tile, head);

@@ -1,10 +1,11 @@
-// Attention forward on tensor cores (Dao 2023): blocks of 128 queries, 32 per warp, over tiles of 64 keys.
+// Forward pass of attention on tensor cores (Dao 2023). A block has 128 queries, 32 per warp, and iterates over tiles
+// of 64 keys.
 #include "framework/kernels/cuda/attention/tensor.cuh"
 
 namespace hexad::kernels::cuda {
 namespace {
 
-constexpr int parts = 2;  // parts of 16 rows per warp: each load of a matrix of keys and values serves 32 rows
+constexpr int parts = 2;  // groups of 16 rows per warp; each loaded matrix of keys or values is used for 32 rows
 constexpr int block_rows = 16 * parts * tensor_warps;
 
 template <int Width>
@@ -18,7 +19,7 @@ __device__ __forceinline__ TileRange both(const TileRange& a, const TileRange& b
   return {min(a.begin, b.begin), max(a.end, b.end), max(a.all_begin, b.all_begin), min(a.all_end, b.all_end)};
 }
 
-/// Returns the maximum on the four lanes of a row; NaN does not count.
+/// Returns the maximum over the four lanes of a row; NaN is ignored.
 __device__ __forceinline__ float row_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
   return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
@@ -34,7 +35,7 @@ __global__ void __launch_bounds__(tensor_threads, 2)
   auto& shared = dynamic_shared<Shared<Width>>();
   const AttentionSizes& n = p.sizes;
   const auto [turn, head, sequence] = place_of(blockIdx.x, blocks_per_head, n.heads);
-  const int64_t block = blocks_per_head - 1 - turn;  // causal: the last rows take longest, so they are first
+  const int64_t block = blocks_per_head - 1 - turn;  // if causal, the last rows take longest and thus go first
   const int64_t key_head = head / (n.heads / n.key_heads), query_tiles = tiles_of(n.queries);
   const HeadTile<__nv_bfloat16> q = head_tile(p.q, sequence, n.queries, block * block_rows, block_rows, head);
   const TileRange* tile = p.visible.tiles + sequence * query_tiles + 2 * block;
@@ -51,7 +52,7 @@ __global__ void __launch_bounds__(tensor_threads, 2)
   copy_tile(shared.q, q, n.size);
   if (first_key < range.end) copy_keys(first_key, 0);
 
-  const float scale = p.scale * log2_e;  // powers of two instead of e
+  const float scale = p.scale * log2_e;  // exponentials are computed as powers of two
   const int warp_row = warp_index() * 16 * parts;
   Sums<Width / 8> sums[parts]{};
   float largest[parts][2], total[parts][2]{};
@@ -59,7 +60,7 @@ __global__ void __launch_bounds__(tensor_threads, 2)
   int buffer = 0;
   for (int j = first_key; j < range.end; j += tile_rows, buffer ^= 1) {
     mma::wait();
-    __syncthreads();  // this tile has arrived, and all threads have left the previous tile
+    __syncthreads();  // this tile has arrived, and all threads have finished the previous tile
     if (j + tile_rows < range.end) copy_keys(j + tile_rows, buffer ^ 1);
     Sums<tile_rows / 8> scores[parts]{};
     multiply_rows(scores, shared.q, warp_row, shared.k[buffer]);
@@ -85,7 +86,7 @@ __global__ void __launch_bounds__(tensor_threads, 2)
 #pragma unroll
         for (auto& s : scores[m]) top = fmaxf(top, fmaxf(s[2 * half], s[2 * half + 1]));
         top = row_max(top);
-        const float base = top == -INFINITY ? 0.0f : top * scale;  // no key seen so far: exp2(-inf - base) is zero
+        const float base = top == -INFINITY ? 0.0f : top * scale;  // if no key was seen, exp2(-inf - base) is zero
         const float factor = mma::exp2(fmaf(largest[m][half], scale, -base));
         largest[m][half] = top;
         float sum = 0;
@@ -104,7 +105,7 @@ __global__ void __launch_bounds__(tensor_threads, 2)
       }
     weigh_rows(sums, scores, shared.v[buffer]);
   }
-  mma::wait();  // if no key is seen, copies of queries may still be in flight to memory that is written next
+  mma::wait();  // if no key is seen, the queries may still be in flight to memory that is written next
   __syncthreads();
 
   bool nan = false;

@@ -1,4 +1,4 @@
-// Attention by our own kernels: on tensor cores if the operands allow it, else by plain kernels.
+// Attention with our own kernels: those on tensor cores if they support the operands, otherwise the plain ones.
 #include "framework/kernels/cuda/attention/kernels.cuh"
 
 namespace hexad::kernels::cuda {
@@ -7,7 +7,7 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-/// True if every row of every head is on a multiple of 16 bytes.
+/// True if every row of every head begins at a multiple of 16 bytes.
 bool aligned(const Tensor& t) {
   const auto distance = [&](int d) { return t.dim(d) <= 1 ? 0 : t.strides()[d]; };
   return multiples_of(wide<__nv_bfloat16>, sizeof(__nv_bfloat16), device_raw(t), {distance(0), distance(1)});

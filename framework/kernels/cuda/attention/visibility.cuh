@@ -1,13 +1,14 @@
-// Keys that each query sees. Causality, documents and lengths become one range per row and one summary per tile of
-// rows. Kernels use them to skip keys that no query sees, and to omit the mask where every query sees every key.
+// The keys that each query sees. Causality, documents and lengths together give one range per query and one summary per
+// tile of queries. With these, kernels skip keys that no query sees and omit the mask where every query sees every key.
 #pragma once
 
 #include "framework/kernels/cuda/attention/operands.cuh"
 
 namespace hexad::kernels::cuda {
 
-/// Keys of one tile of queries. No query sees a key outside [begin, end); (INT_MAX, 0) if no query sees any key. Every
-/// query sees [all_begin, all_end). This range is empty if rows are missing at the end of the sequence.
+/// Summary of the keys that a tile of queries sees. No query sees a key outside [begin, end); this is (INT_MAX, 0) if
+/// no query sees any key. Every query sees all keys in [all_begin, all_end), which is empty if queries are missing at
+/// the end of the sequence.
 struct TileRange {
   int begin, end, all_begin, all_end;
 
@@ -17,14 +18,14 @@ struct TileRange {
   }
 };
 
-/// View for kernels. Query r of [B S] sees the keys [rows[r].x, rows[r].y); (0, 0) if it sees none. Also holds the
-/// ranges of the queries' tiles.
+/// View for kernels. Query r of [B S] sees the keys [rows[r].x, rows[r].y); (0, 0) if it sees none. tiles[] summarises
+/// the tiles of queries.
 struct Visible {
   const int2* rows;
   const TileRange* tiles;  // [B, tiles_of(S)]
 };
 
-/// Memory of a Visible, freed in stream order.
+/// Memory of a Visible. It is freed in stream order.
 class Visibility {
  public:
   Visibility(Stream& stream, const Tensor& first, const Tensor& last, const AttentionShape& shape, Device device);

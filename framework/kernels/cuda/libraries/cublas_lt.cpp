@@ -1,5 +1,5 @@
 // Stubs of the cuBLASLt functions that the program calls. The first call of any of them loads the library, so that the
-// program needs it only on a card. The stubs are hidden, so that cuBLASLt itself does not call them.
+// library is needed only on machines with a card. The stubs are hidden, so that cuBLASLt itself does not call them.
 #include <cublasLt.h>
 
 #include "framework/device/cuda/shared_library.h"

@@ -11,23 +11,23 @@ namespace {
 constexpr std::string_view op = "matmul in bf16 parts";
 constexpr int threads = 256, per_thread = 4;
 constexpr int64_t parts = 3;
-constexpr int64_t aligned = 8;               // elements: cuBLASLt's fast kernels need rows of multiples of 16 bytes
-constexpr int64_t large = int64_t{1} << 20;  // elements; for fewer, launches take most of the time
+constexpr int64_t aligned = 8;               // in elements; cuBLASLt's fast kernels need rows at multiples of 16 bytes
+constexpr int64_t large = int64_t{1} << 20;  // in elements; below this size, launches take most of the time
 
-/// Arrangement of the parts of a matrix: one below the other [3 rows, columns], or side by side [rows, 3 columns].
+/// Arrangement of the parts of a matrix: one below the other, [3 rows, columns], or side by side, [rows, 3 columns].
 enum class Along : uint8_t { rows, columns };
 
 constexpr Along other(Along along) { return along == Along::rows ? Along::columns : Along::rows; }
 
-/// Order of the parts: first, second, third; 0 is the largest. of_left and of_right are for two f32 factors: the
-/// product of the arranged parts is hi hi + hi mid + mid hi.
+/// Order of the three parts; 0 is the largest part. of_left and of_right are for two f32 factors: the product of the
+/// arranged parts is hi hi + hi mid + mid hi.
 struct Order {
   int at[parts];
 };
 constexpr Order all{{0, 1, 2}}, of_left{{0, 0, 1}}, of_right{{0, 1, 0}};
 
-/// A matrix with four elements of a row per thread, and its parts. The part of element (r, c) is at r * row + c; each
-/// next part is `part` elements further.
+/// A matrix with four elements of a row per thread, and its parts. In the first part, element (r, c) is at r * row + c.
+/// Each further part begins `part` elements later.
 struct Grid {
   int64_t items, items_per_row, row, part;
 
@@ -51,7 +51,7 @@ __device__ Bf16Parts bf16_parts_of(float w) {
   return {hi, mid, __float2bfloat16_rn(rest - to<float>(mid))};
 }
 
-/// Splits a matrix, reading `at_once` elements at a time.
+/// Splits a matrix into its parts, reading `at_once` elements at a time.
 template <int at_once>
 __global__ void __launch_bounds__(threads)
     split_kernel(__nv_bfloat16* out, Grid grid, Order order, const float* whole, int64_t stride) {
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(threads)
   for (int p = 0; p < parts; ++p) store(out + r * grid.row + c + p * grid.part, result[p]);
 }
 
-/// Computes out = or += lo + mid + hi, reading or writing `at_once` elements at a time.
+/// Writes or adds lo + mid + hi to `out`. Reads and writes `at_once` elements at a time.
 template <int at_once, class Out>
 __global__ void __launch_bounds__(threads) sum_kernel(Out* out, int64_t stride, const float* in, Grid grid, bool add) {
   const int64_t i = int64_t{blockIdx.x} * threads + threadIdx.x;
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(threads) sum_kernel(Out* out, int64_t stride, 
   }
 }
 
-/// Calls f<4>() if groups of four elements of all rows are aligned to their size, else f<1>().
+/// Calls f<4>() if all groups of four elements of a row are aligned to their size, otherwise f<1>().
 template <class F>
 void with_width(const Matrix& m, const F& f) {
   const auto bytes = static_cast<uintptr_t>(per_thread * size_of(m.tensor.dtype()));
@@ -113,7 +113,7 @@ Matrix room_for_parts(int64_t rows, int64_t columns, Along along, Dtype dtype, D
   return {Tensor::empty({rows, columns}, dtype, device), rows, columns, columns};
 }
 
-/// Returns the f32 factor in bf16 parts, arranged along its rows or columns as a factor.
+/// Returns the bf16 parts of an f32 factor, arranged along the rows or columns of the factor.
 Factor split(Stream& stream, const Factor& factor, Along along, const Order& order) {
   const Matrix& whole = factor.matrix;
   const Along stored = factor.transposed ? other(along) : along;
@@ -136,8 +136,8 @@ void sum_of_parts(Stream& stream, const Matrix& out, const Matrix& in, Along alo
   });
 }
 
-/// True if splitting f32 of `n` rows or columns pays for a product with the bf16 matrix `m`, which is read or written
-/// unchanged. The parts then take no more memory than `m` in f32 would.
+/// True if splitting f32 operands of `n` rows or columns is worthwhile for a product with the bf16 matrix `m`, which is
+/// not split. The parts then take no more memory than `m` would in f32.
 bool pays(const Matrix& m, int64_t n) {
   return m.rows * m.columns >= large && parts * n <= m.columns && m.stride % aligned == 0 &&
          reinterpret_cast<uintptr_t>(device_raw(m.tensor)) % 16 == 0;

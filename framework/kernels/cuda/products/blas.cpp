@@ -18,8 +18,8 @@ namespace {
 
 using device::cuda::cuda_stream;
 
-constexpr size_t most_workspace = size_t{32} << 20;  // cuBLAS's own size on Hopper
-constexpr size_t most_plans = 4096;  // a limit is needed, because the experts' numbers of rows differ at every step
+constexpr size_t most_workspace = size_t{32} << 20;  // the size that cuBLAS uses on Hopper
+constexpr size_t most_plans = 4096;  // limited, because the numbers of rows of the experts change in every step
 constexpr uint32_t best_alignment = 256;
 
 void check(cublasStatus_t status, std::string_view what) {
@@ -31,28 +31,27 @@ cudaDataType_t data_type(Dtype dtype) {
   return dtype == Dtype::bf16 ? CUDA_R_16BF : dtype == Dtype::f64 ? CUDA_R_64F : CUDA_R_32F;
 }
 
-/// Returns the largest power of two, up to best_alignment, that divides the address.
+/// Returns the largest power of two, at most best_alignment, that divides the address.
 uint32_t alignment_of(const void* p) {
   const auto address = reinterpret_cast<uintptr_t>(p) | best_alignment;
   return static_cast<uint32_t>(address & (~address + 1));
 }
 
-/// A product in the terms of cuBLASLt, which uses column-major matrices. A row-major matrix [r, c] with rows `stride`
-/// apart is a column-major matrix c x r with leading dimension `stride`, the transpose. Therefore our out = left right
-/// is out^T = right^T left^T there:
+/// A product in the terms of cuBLASLt, which uses column-major matrices. Stored in memory, a row-major matrix [r, c]
+/// whose rows are `stride` apart equals a column-major c x r matrix with leading dimension `stride`: its transpose. Our
+/// product out = left right is therefore out^T = right^T left^T for cuBLASLt:
 ///
 ///   our product                             | m, n, k     | A                     | B
 ///   out[m, n] = left[m, k] right[k, n]      | n, m, k     | right, n x k: as is   | left, k x m: as is
 ///     right is the transpose of w[n, k]     |             | w, k x n: transposed  |
 ///     left is the transpose of dy[k, m]     |             |                       | dy, m x k: transposed
-/// Therefore A is our right factor and B our left factor. Each is transposed for cuBLASLt if and only if it is
-/// transposed here.
+/// Thus A is our right factor and B our left factor. cuBLASLt transposes a factor if and only if our product does.
 struct Problem {
   int64_t m, n, k, a_stride, b_stride, out_stride;
   Dtype in, out;
   bool a_transposed, b_transposed, add;
   uint32_t a_alignment, b_alignment, out_alignment;
-  int multiprocessors;  // maximum number of multiprocessors for the product; 0: all
+  int multiprocessors;  // maximum number of multiprocessors for the product; 0: no limit
 
   auto operator<=>(const Problem&) const = default;
 };
@@ -76,8 +75,8 @@ Problem problem_of(const Matrix& out, const Factor& left, const Factor& right, W
           .multiprocessors = multiprocessors};
 }
 
-/// Returns the problem whose kernel this problem uses: with its number of rows rounded up, if that changes no stride.
-/// The choice must depend on nothing else, because another kernel may give results with other bits.
+/// Returns the problem for which the kernel of problem `p` is chosen: `p` with its number of rows rounded up, if no
+/// stride changes. The choice must depend on nothing else, because another kernel may give other bits.
 Problem chosen_for(Problem p) {
   if (!p.b_transposed) {
     p.n = rounded_rows(p.n);
@@ -87,7 +86,7 @@ Problem chosen_for(Problem p) {
   return p;
 }
 
-/// A problem in the descriptors of cuBLASLt.
+/// A problem as descriptors of cuBLASLt.
 struct Description {
   cublasLtMatmulDescOpaque_t product{};
   cublasLtMatrixLayoutOpaque_t a{}, b{}, out{};
@@ -102,13 +101,13 @@ struct Choice {
 struct Plan {
   Description problem;
   Choice kernel;
-  bool borrowed = false;  // the kernel was chosen for another number of rows
+  bool borrowed = false;  // true if the kernel was chosen for another number of rows
 };
 
 Description describe(const Problem& p) {
   Description d;
   const bool wide = p.in == Dtype::f64;
-  // CUBLAS_COMPUTE_32F keeps f32 operands whole; TF32 would be CUBLAS_COMPUTE_32F_FAST_TF32.
+  // CUBLAS_COMPUTE_32F does not round f32 operands; TF32 would be CUBLAS_COMPUTE_32F_FAST_TF32.
   check(cublasLtMatmulDescInit(&d.product, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
                                wide ? CUDA_R_64F : CUDA_R_32F),
         "product");
@@ -138,7 +137,7 @@ void prefer(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttri
   check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value), "preference");
 }
 
-/// cuBLASLt on one card, with the plans made so far.
+/// cuBLASLt on one card, and the plans made so far.
 class Library {
  public:
   Library() { check(cublasLtCreate(&handle_), "create"); }
@@ -148,11 +147,11 @@ class Library {
 
   cublasLtHandle_t handle() const { return handle_; }
 
-  /// Returns the plan of a problem, valid until the next call.
+  /// Returns the plan of a problem. It is valid until the next call.
   Plan& plan(const Problem& problem) {
     return plans_.get(problem, [&] { return make_plan(problem); });
   }
-  /// Gives the plan a kernel that is chosen for its own problem.
+  /// Replaces the kernel of the plan by one that is chosen for the plan's own problem.
   void choose_own(Plan& plan, const Problem& problem) const {
     plan.kernel = choose(problem);
     plan.borrowed = false;
@@ -164,12 +163,12 @@ class Library {
   Choice checked(Description& d, const cublasLtMatmulAlgo_t& algorithm) const;
 
   cublasLtHandle_t handle_ = nullptr;
-  PlanCache<Problem, Choice> choices_{most_plans};  // of chosen_for() the problems
+  PlanCache<Problem, Choice> choices_{most_plans};  // by the result of chosen_for()
   PlanCache<Problem, Plan> plans_{most_plans};
 };
 
-// Reuses the kernel of another number of rows if it suits. Choosing a kernel takes the host 20 to 60 microseconds;
-// checking one takes only a few.
+// Uses the kernel of another number of rows if it also supports this problem. Choosing a kernel takes the host 20 to 60
+// microseconds; checking one takes only a few.
 Plan Library::make_plan(const Problem& p) {
   Plan plan{.problem = describe(p), .kernel = {}};
   const Problem similar = chosen_for(p);
@@ -181,8 +180,8 @@ Plan Library::make_plan(const Problem& p) {
   return plan;
 }
 
-// Returns the algorithm with the workspace that it needs for this problem. If the algorithm does not suit, `possible`
-// is false.
+// Returns the algorithm with the workspace that it needs for this problem. `possible` is false if the algorithm does
+// not support the problem.
 Choice Library::checked(Description& d, const cublasLtMatmulAlgo_t& algorithm) const {
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status =
@@ -196,7 +195,7 @@ Choice Library::choose(const Problem& p) const {
   cublasLtMatmulPreferenceOpaque_t preference{};
   check(cublasLtMatmulPreferenceInit(&preference), "preference");
   prefer(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{most_workspace});
-  // Keeps the parts of a split sum in f32 in the workspace. In a bf16 result they would be rounded.
+  // Stores the partial sums of a split product in the workspace, in f32. In a bf16 result they would be rounded.
   prefer(&preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   prefer(&preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p.a_alignment);
@@ -251,7 +250,7 @@ bool multiply(Stream& stream, const Matrix& out, const Factor& left, const Facto
   void* result = device_raw(out.tensor);
   Description& p = plan.problem;
   const auto launch = [&] {
-    // Allocated for each product, so that streams never share a workspace; the allocator keeps the memory.
+    // A workspace is allocated for each product, so that streams never share one. The allocator caches the memory.
     Tensor workspace;
     const size_t bytes = plan.kernel.workspace;
     if (bytes > 0) workspace = Tensor::empty({static_cast<int64_t>(bytes)}, Dtype::u8, out.tensor.device());
@@ -262,7 +261,7 @@ bool multiply(Stream& stream, const Matrix& out, const Factor& left, const Facto
                           queue.get());
   };
   cublasStatus_t status = launch();
-  if (status != CUBLAS_STATUS_SUCCESS && plan.borrowed) {  // a good check does not guarantee that a kernel runs
+  if (status != CUBLAS_STATUS_SUCCESS && plan.borrowed) {  // even a checked kernel may fail to run
     library.choose_own(plan, problem);
     if (!plan.kernel.possible) return false;
     status = launch();

@@ -1,4 +1,4 @@
-// Products of two dense matrices by cuBLASLt.
+// Products of two dense matrices with cuBLASLt.
 #pragma once
 
 #include <string_view>
@@ -9,15 +9,15 @@ namespace hexad::kernels::cuda {
 
 using base::Dtype;
 
-/// A tensor as a matrix: leading dimensions are flattened, and rows of contiguous elements are `stride` elements apart.
+/// A tensor as a matrix. Leading dimensions are flattened; rows of contiguous elements are `stride` elements apart.
 struct Matrix {
-  Tensor tensor;  // keeps the memory
+  Tensor tensor;  // owns the memory
   int64_t rows, columns, stride;
 };
-/// Returns the tensor as a matrix. Throws std::logic_error with `op` and `name` if the tensor is not a matrix.
+/// Returns the tensor as a matrix. If it is not a matrix, throws std::logic_error that names `op` and `name`.
 Matrix matrix(std::string_view op, std::string_view name, const Tensor& t);
 
-/// A factor of a product: a matrix as stored, or its transpose.
+/// A factor of a product: a stored matrix, or its transpose.
 struct Factor {
   Matrix matrix;
   bool transposed = false;
@@ -27,8 +27,9 @@ struct Factor {
   Dtype dtype() const { return matrix.tensor.dtype(); }
 };
 
-/// Computes out = or += left right, summed in acc. The factors have one dtype. `out` has this dtype or acc. No size is
-/// zero. Returns false, without a launch, if cuBLASLt has no kernel for these addresses and strides (bf16 at odd ones).
+/// Computes out = left right, or adds it to `out`, with sums in the accumulator dtype. Both factors have the same
+/// dtype; `out` has this dtype or the accumulator dtype. No size may be zero. Returns false, without a launch, if
+/// cuBLASLt has no kernel for these addresses and strides (bf16 at odd ones).
 bool multiply(Stream& stream, const Matrix& out, const Factor& left, const Factor& right, Write write);
 
 }  // namespace hexad::kernels::cuda

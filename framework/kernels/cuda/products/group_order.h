@@ -1,4 +1,4 @@
-// Order of the groups of a grouped product. The multiprocessors take their tiles in this order.
+// Order of the groups of a grouped product, in which multiprocessors take the groups' tiles.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,15 @@
 
 namespace hexad::kernels::cuda {
 
-/// Returns the place of group e in the list of a pass. Tiles are assigned to multiprocessors in the order of the list,
-/// in turn and regardless of their lengths.
-///   weight gradient           by falling rows; groups with equal rows keep their order. A tile's sum is as long as the
-///                             group has rows. Long tiles that come last, or several to one multiprocessor, keep the
-///                             others waiting.
-///   forward, input gradient   as they are. Rows decide the number of tiles there, and all tiles' sums are equally
-///   long.
-/// `offsets`: [groups + 1]. The places of all groups are a permutation. Takes `groups` steps for the weight gradient.
+/// Returns the position of group e in the list of a pass. Tiles are assigned to the multiprocessors in the order of
+/// this list, one after the other and regardless of their lengths.
+///   weight gradient           by descending number of rows; groups with equal rows keep their order. The sum of a tile
+///                             has as many terms as the group has rows. If long tiles came last, or several of them
+///                             went to one multiprocessor, the other multiprocessors would wait.
+///   forward, input gradient   in the given order. There, rows determine only the number of tiles, and all sums have
+///                             the same length.
+/// `offsets` is [groups + 1]. The positions of all groups are a permutation. Takes `groups` steps for the weight
+/// gradient.
 constexpr int64_t place_of_group(GroupedPass pass, int64_t e, const int64_t* offsets, int64_t groups) {
   if (pass != GroupedPass::weight_gradient) return e;
   const int64_t rows = offsets[e + 1] - offsets[e];

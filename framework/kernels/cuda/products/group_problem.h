@@ -1,4 +1,4 @@
-// The product of one group in a pass.
+// The product of one group in one pass.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +7,19 @@ namespace hexad::kernels::cuda {
 
 enum class GroupedPass : uint8_t { forward, input_gradient, weight_gradient };
 
-/// Product d[m, n] = or += a b over k terms. a, b and d are the indices of the first elements in their tensors. A
-/// product without elements has m = 0.
+/// Product d[m, n] = a b, or d += a b, over k terms. `a`, `b` and `d` are the indices of the first elements in their
+/// tensors. A product without elements has m = 0.
 struct GroupProblem {
   int32_t m, n, k;
   int64_t a, b, d;
 };
 
-/// Returns the problem of group e: its rows [begin, end) of x[R, width] and y[R, features], and w[E, features, width].
+/// Returns the problem of group e, which has rows [begin, end) of x[R, width] and y[R, features], and w[E, features,
+/// width].
 ///   forward          y = x w^T     a: x     b: w^T   d: y
 ///   input gradient   dx = dy w     a: dy    b: w     d: dx
 ///   weight gradient  dw = dy^T x   a: dy^T  b: x     d: dw
-/// A sum without terms has m = 0, because CUTLASS would store uninitialised accumulators. The caller must zero the
+/// If a sum has no terms, m is 0, because CUTLASS would store uninitialised accumulators. The caller must zero the
 /// result of such a group.
 constexpr GroupProblem group_problem(GroupedPass pass, int64_t e, int64_t begin, int64_t end, int64_t features,
                                      int64_t width) {

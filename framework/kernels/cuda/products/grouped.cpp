@@ -1,4 +1,4 @@
-// Chooses an implementation for each grouped product.
+// Chooses the implementation of each grouped product.
 #include <algorithm>
 
 #include "framework/kernels/cuda/products/grouped_passes.h"
@@ -13,14 +13,15 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-// Minimum sizes for one product per group, if the kernel on tensor cores cannot take the operands. From these sizes on,
-// dense products of f32 and f64 are assumed to be faster than the simple kernel (not measured).
+// Minimum sizes for which each group is a separate dense product if the grouped kernel on tensor cores does not support
+// the operands. For these sizes, dense products of f32 and f64 are assumed to be faster than the simple kernel (not
+// measured).
 constexpr int64_t large_weight = 4096 * 4096, many_rows = 1024;
-// Minimum average rows per group for one launch per group. With fewer rows, the simple kernel computes all groups in
-// one launch (not measured).
+// Minimum average number of rows per group for a separate launch for each group. Below it, the simple kernel computes
+// all groups in one launch (not measured).
 constexpr int64_t few_rows = 16;
 
-/// The operands of a pass as matrices: x[R, width], y[R, features], w[E, features, width].
+/// Operands of a pass as matrices: x[R, width], y[R, features], w[E, features, width].
 struct Operands {
   Tensor x, y, w;
   int64_t groups = 0, rows = 0, features = 0, width = 0;
@@ -51,8 +52,8 @@ Operands operands(std::string_view op, const Tensor& x, const Tensor& y, const T
   return o;
 }
 
-/// True if tensor cores can take the operands: TMA and cuBLASLt need rows of multiples of 16 bytes, and a tile's sum
-/// must have at least one term.
+/// True if tensor cores support the operands. TMA and cuBLASLt need rows at multiples of 16 bytes, and the sum of a
+/// tile must have at least one term.
 bool fits_tensor_cores(const Operands& o) {
   const auto aligned = [](const Tensor& t) { return reinterpret_cast<uintptr_t>(device_raw(t)) % 16 == 0; };
   if (!tensor_cores::in_one_kernel && o.rows < few_rows * o.groups) return false;
@@ -60,7 +61,7 @@ bool fits_tensor_cores(const Operands& o) {
          aligned(o.x) && aligned(o.y) && aligned(o.w);
 }
 
-/// Returns GroupedProduct::weight_bytes of a product with the weights or weight gradients w.
+/// Returns the value of GroupedProduct::weight_bytes for a product with the weights, or weight gradients, w.
 int64_t weight_bytes(const Tensor& w, GroupedPass pass, Write write) {
   const int64_t size = size_of(w.dtype());
   return pass == GroupedPass::weight_gradient && write == Write::add ? 2 * size : size;
@@ -76,12 +77,12 @@ bool uses_one_product_per_group(const Operands& o, const GroupOffsets& offsets, 
   return seconds_one_by_one(product) < seconds_in_one_kernel(product);
 }
 
-/// True if a group may be without rows. False only if the host knows that every group has rows.
+/// False only if the host knows that every group has rows.
 bool may_have_empty_groups(const GroupOffsets& offsets) {
   return offsets.host.empty() || std::ranges::adjacent_find(offsets.host) != offsets.host.end();
 }
 
-/// Calls f(e, rows of x, rows of y) for every expert.
+/// Calls f(e, rows of x, rows of y) for each expert.
 template <class F>
 void for_each_expert(const Operands& o, const GroupOffsets& offsets, const F& f) {
   for (int64_t e = 0; e < o.groups; ++e) {

@@ -1,4 +1,4 @@
-// Grouped products on generations of cards without a grouped kernel: one cuBLASLt product per group.
+// Grouped products on cards for which there is no grouped kernel: one cuBLASLt product per group.
 #include "framework/kernels/cuda/products/grouped_passes.h"
 #include "framework/kernels/kernel_table.h"
 #include "framework/tensor/host_read.h"
@@ -8,7 +8,7 @@ namespace hexad::kernels::cuda::tensor_cores {
 using namespace tensor;
 namespace {
 
-/// Calls f(w of group e, rows of x, rows of y) for every group.
+/// Calls f(w of group e, rows of x, rows of y) for each group.
 template <class F>
 void for_each_group(Stream& stream, const Tensor& x, const Tensor& y, const Tensor& w, const Tensor& offsets,
                     const F& f) {

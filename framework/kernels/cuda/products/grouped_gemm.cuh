@@ -1,6 +1,6 @@
-// Grouped products on Hopper's tensor cores: one persistent CUTLASS kernel whose problem shapes are only on the device.
-// Each instantiation takes half a minute to compile, so each has its own file. Without -DNDEBUG its asserts serialise
-// the products.
+// Grouped products on Hopper's tensor cores, with one persistent CUTLASS kernel. The sizes of the problems are only in
+// device memory. Each instantiation takes half a minute to compile and therefore has its own file. Without -DNDEBUG,
+// CUTLASS's asserts make the products run one after the other.
 #pragma once
 
 #include <cutlass/cutlass.h>
@@ -26,19 +26,19 @@ using base::ExitCode;
 using base::fail;
 using tensor::device_raw;
 
-/// The kernel of a pass with results of type Out. Tile and cluster are the fastest of those measured in all passes (128
-/// x 256 and 256 x 128 cooperative, 128 x 128 ping-pong; 8K to 256K rows, 8 to 128 experts).
+/// The kernel of a pass with results of type Out. Of the tiles and clusters measured, these are the fastest in all
+/// passes (measured: 128 x 256 and 256 x 128 cooperative, 128 x 128 ping-pong; 8K to 256K rows, 8 to 128 experts).
 template <GroupedPass pass, class Out>
 struct GroupedGemm {
   using Element = cutlass::bfloat16_t;
   using Row = cutlass::layout::RowMajor;
   using Column = cutlass::layout::ColumnMajor;
-  // A row-major transpose is a column-major matrix.
+  // The transpose of a row-major matrix is a column-major matrix.
   using LayoutA = std::conditional_t<pass == GroupedPass::weight_gradient, Column, Row>;
   using LayoutB = std::conditional_t<pass == GroupedPass::forward, Column, Row>;
   using Tile = cute::Shape<cute::_128, cute::_256, cute::_64>;
   using Cluster = cute::Shape<cute::_2, cute::_1, cute::_1>;
-  static constexpr int aligned = 8, aligned_out = 16 / sizeof(Out);  // elements: 16 bytes, as TMA requires
+  static constexpr int aligned = 8, aligned_out = 16 / sizeof(Out);  // in elements; TMA requires multiples of 16 bytes
 
   using Epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
       cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
@@ -59,7 +59,7 @@ struct GroupedGemm {
   using StrideD = typename Kernel::InternalStrideD;
   static_assert(std::is_same_v<StrideD, typename Kernel::InternalStrideC>);
 
-  /// Data of each group that the kernel reads, in device memory. Added results are updated in place.
+  /// Data of each group that the kernel reads from device memory. If results are added, d is updated in place.
   struct Groups {
     typename Problems::UnderlyingProblemShape* shapes = nullptr;
     const Element **a = nullptr, **b = nullptr;
@@ -69,14 +69,14 @@ struct GroupedGemm {
     StrideD* stride_d = nullptr;
   };
 
-  /// Number of clusters that the card runs at the same time; queried once per card.
+  /// Number of clusters that the card can run at the same time. Queried once per card.
   struct Occupancy {
     int clusters = cutlass::KernelHardwareInfo::query_device_max_active_clusters<Kernel>();
   };
 };
 
-/// Divides one block of memory into parts, each aligned to 64 bytes as tensor maps require. If the block begins at
-/// nullptr, only the size is computed.
+/// Divides one block of memory into parts. Each is aligned to 64 bytes, as tensor maps require. If the block begins at
+/// nullptr, only the total size is computed.
 class Parts {
  public:
   explicit Parts(void* begin) : begin_(reinterpret_cast<uintptr_t>(begin)), next_(begin_) {}
@@ -103,7 +103,7 @@ typename Gemm::Groups take_groups(Parts& parts, size_t groups) {
           .stride_d = parts.take<typename Gemm::StrideD>(groups)};
 }
 
-/// Fills in the data of the groups in the order of place_of_group(), with one thread per group.
+/// Writes the data of the groups in the order of place_of_group(), with one thread per group.
 template <GroupedPass pass, class Out>
 __global__ void describe_groups(typename GroupedGemm<pass, Out>::Groups to, const cutlass::bfloat16_t* a,
                                 const cutlass::bfloat16_t* b, Out* d, const int64_t* offsets, int64_t groups,
@@ -122,7 +122,7 @@ __global__ void describe_groups(typename GroupedGemm<pass, Out>::Groups to, cons
   to.stride_d[place] = cutlass::make_cute_packed_stride(typename Gemm::StrideD{}, cute::make_shape(p.m, p.n, 1));
 }
 
-/// Computes d = or += a b for every group, with weights [E, features, width].
+/// Computes d = a b, or d += a b, for each group, with weights [E, features, width].
 template <GroupedPass pass, class Out>
 void grouped_gemm(Stream& stream, const Tensor& d, const Tensor& a, const Tensor& b, const Tensor& offsets,
                   int64_t features, int64_t width, Write write) {

@@ -1,5 +1,5 @@
-// Time of a grouped product on an H100 by either implementation, from measured rates. grouped.cpp chooses by it, as
-// EPS-MoE switches between GroupGEMM and DenseGEMM by the experts' load.
+// Predicted time of a grouped product on an H100 for each implementation, from measured rates. grouped.cpp uses it to
+// choose, as EPS-MoE switches between GroupGEMM and DenseGEMM by the load of the experts.
 #pragma once
 
 #include <cstddef>
@@ -9,21 +9,21 @@
 
 namespace hexad::kernels::cuda {
 
-/// Sizes of bf16 products of w[E, features, width]. Expert e has the rows offsets[e] to offsets[e + 1].
+/// Sizes of bf16 products with w[E, features, width]. Expert e has rows [offsets[e], offsets[e + 1]).
 struct GroupedProduct {
   GroupedPass pass;
   int64_t features, width;
   std::span<const int64_t> offsets;
-  /// Bytes moved for each element of w or dw: 2 for w, which is read; for dw the size of an element, or twice that if
-  /// the result is added to dw.
+  /// Bytes moved for each element of w or dw. For w, which is read, this is 2. For dw, it is the size of an element, or
+  /// twice this size if the result is added to dw.
   int64_t weight_bytes = 2;
 };
 
 /// Rates of an implementation: seconds = groups * start + operations / operations_per_second + bytes /
-/// bytes_per_second. They are fitted to the times of tools/bench/products_of_experts.cpp on an H100 80GB HBM3
-/// (docs/reports/gpu-h100.md): a single rate is not a limit of the card.
+/// bytes_per_second. They are fitted to times of tools/bench/products_of_experts.cpp on an H100 80GB HBM3
+/// (docs/reports/gpu-h100.md). A single rate is therefore no physical limit of the card.
 struct GroupedRates {
-  double start = 0;  // per group with rows
+  double start = 0;  // seconds for each group that has rows
   double operations_per_second, bytes_per_second;
 
   constexpr double seconds(const GroupedProduct& p) const {
@@ -39,13 +39,13 @@ struct GroupedRates {
   }
 };
 
-/// Returns the seconds of one dense product per expert, one after the other.
+/// Returns the seconds of a separate dense product for each expert, one after the other.
 constexpr double seconds_one_by_one(const GroupedProduct& p) {
   constexpr GroupedRates of_rows{5.36e-6, 751e12, 1e18}, of_weights{2.1e-6, 1240e12, 2.31e12};
   return (p.pass == GroupedPass::weight_gradient ? of_weights : of_rows).seconds(p);
 }
 
-/// Returns the seconds of CUTLASS's kernel for all experts.
+/// Returns the seconds of CUTLASS's kernel for all experts together.
 constexpr double seconds_in_one_kernel(const GroupedProduct& p) {
   constexpr GroupedRates of_rows{0, 739e12, 13.2e12}, of_weights{0, 845e12, 3.7e12};
   return (p.pass == GroupedPass::weight_gradient ? of_weights : of_rows).seconds(p);

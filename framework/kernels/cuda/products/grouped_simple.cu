@@ -1,4 +1,4 @@
-// Grouped products that tensor cores cannot take: tiles of 64 x 64 in shared memory, any width, any address.
+// Grouped products that tensor cores do not support: tiles of 64 x 64 in shared memory, for any width and any address.
 #include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/cuda/products/grouped_passes.h"
 
@@ -8,16 +8,17 @@ using namespace base;
 namespace {
 
 constexpr int tile = 64, depth = 16, threads = 256;
-constexpr int side = 16, each = tile / side;  // threads form a square; each has every 16th row and column of the tile
+// Side of the square of threads, and of the square of elements that each thread computes in a tile.
+constexpr int side = 16, each = tile / side;
 
-/// Layout of a factor's terms: adjacent in its row or column, or a stride apart.
+/// Layout of a factor's terms in a row (or column): adjacent, or a stride apart.
 enum class Terms : uint8_t { adjacent, strided };
 
-/// Lines of a factor: `lines` rows (of the left factor) or columns (of the right factor) from `data` on.
+/// Lines of a factor from `data` on: rows of the left factor, or columns of the right factor.
 template <class D, Terms terms>
 struct Lines {
   const D* data;
-  int64_t stride;  // between lines if terms are adjacent, else between terms
+  int64_t stride;  // distance between lines if the terms of a line are adjacent, otherwise between terms
   int64_t lines;
 
   __device__ D at(int64_t line, int64_t term) const {
@@ -30,8 +31,8 @@ struct Scratch {
   A left[depth][tile + 1], right[depth][tile + 1];
 };
 
-/// Loads terms [first, first + depth) of a tile's lines; zeros, without reading, outside. Neighbouring threads read
-/// neighbouring elements.
+/// Loads terms [first, first + depth) of the lines of a tile. Elements outside the factor are not read and become
+/// zeros. Adjacent threads read adjacent elements.
 template <class A, class D, Terms terms>
 __device__ void load(A (&tiles)[depth][tile + 1], const Lines<D, terms>& from, int64_t first, int64_t count) {
   for (int i = static_cast<int>(threadIdx.x); i < tile * depth; i += threads) {
@@ -42,7 +43,8 @@ __device__ void load(A (&tiles)[depth][tile + 1], const Lines<D, terms>& from, i
   }
 }
 
-/// Computes out[i, j] = or += the sum over `count` terms, in their order, for existing lines. All threads call it.
+/// Writes or adds to out[i, j] the sum over `count` terms, in order, for the lines that exist. All threads must call
+/// it.
 template <class Out, class D, Terms l, Terms r>
 __device__ void multiply_tile(Out* out, int64_t out_stride, const Lines<D, l>& left, const Lines<D, r>& right,
                               int64_t count, bool add, Scratch<sum_t<D>>& scratch) {
@@ -99,9 +101,9 @@ struct RowProduct {
   bool add;
 };
 
-/// Computes out[rows, columns] = x[rows, terms] times each row's group's matrix of w: [columns, terms] if its terms are
-/// adjacent, else [terms, columns]. A block has 64 rows, regardless of group borders, and 64 columns. It iterates over
-/// the groups of its rows, so the host need not know the number of rows of a group.
+/// Computes out[rows, columns] = x[rows, terms] times the matrix of each row's group in w: [columns, terms] if its
+/// terms are adjacent, otherwise [terms, columns]. A block has 64 columns and 64 rows, regardless of the borders of
+/// groups. It iterates over the groups of its rows, so the host need not know the rows of a group.
 template <class D, Terms w_terms>
 __global__ void __launch_bounds__(threads) rows_by_weights(D* out, const D* x, const D* w, RowProduct p) {
   __shared__ Scratch<sum_t<D>> scratch;
@@ -120,7 +122,8 @@ __global__ void __launch_bounds__(threads) rows_by_weights(D* out, const D* x, c
   }
 }
 
-/// Computes dw[e, features, width] = or += dy^T x over the rows of group e. A block has 64 x 64 elements of one group.
+/// Computes dw[e, features, width] = dy^T x over the rows of group e, or adds it to dw. A block has 64 x 64 elements of
+/// one group.
 template <class D, class Out>
 __global__ void __launch_bounds__(threads) columns_by_rows(Out* dw, const D* dy, const D* x, const int64_t* offsets,
                                                            int64_t features, int64_t width, bool add) {

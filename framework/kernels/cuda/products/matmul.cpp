@@ -30,7 +30,7 @@ void zero(Stream& stream, const Matrix& m) {
                       "matmul: zeros");
 }
 
-/// Returns the factor, or a copy of it in `dtype`.
+/// Returns the factor, or a copy of it if its dtype is not `dtype`.
 Factor in_dtype(Stream& stream, std::string_view op, const Factor& factor, Dtype dtype) {
   const Tensor& t = factor.matrix.tensor;
   if (t.dtype() == dtype) return factor;
@@ -39,8 +39,9 @@ Factor in_dtype(Stream& stream, std::string_view op, const Factor& factor, Dtype
   return {matrix(op, "copy", copy), factor.transposed};
 }
 
-/// Multiplies in acc, with copies of all operands that are not acc, and rounds the result once. For factors of two
-/// dtypes that bf16 parts do not suit, and for bf16 rows at addresses or strides without a cuBLASLt kernel.
+/// Multiplies in the accumulator dtype, with copies of all operands of another dtype, and rounds the result once. For
+/// factors of two dtypes that cannot be multiplied in bf16 parts, and for bf16 rows for whose addresses or strides
+/// cuBLASLt has no kernel.
 void multiply_in_acc(Stream& stream, std::string_view op, const Matrix& out, const Factor& left, const Factor& right,
                      Write write) {
   const Dtype acc = accumulator_dtype(left.dtype());

@@ -1,4 +1,4 @@
-// The multiprocessors that a product may use.
+// Number of multiprocessors that a product may use.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,9 @@
 
 namespace hexad::kernels::cuda {
 
-/// Returns the number of multiprocessors for a product that this thread launches: those that the card does not reserve
-/// and within the thread's compute share, even and at least two. Returns all if neither limit is set.
+/// Returns the number of multiprocessors for a product that this thread launches. If there is no limit, this is the
+/// number of all multiprocessors. Otherwise it excludes those that the card reserves, is within the thread's compute
+/// share, is even, and is at least two.
 inline int multiprocessors_of_products(const device::cuda::Card& card) {
   const int all = card.multiprocessors(), left = all - card.reserved();
   if (left == all && compute_share() == 1) return all;

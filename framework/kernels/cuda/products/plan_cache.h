@@ -1,4 +1,4 @@
-// Plans of products by problem: how many are kept, and which numbers of rows share a choice.
+// Cache of plans for products, and the rounding of row numbers by which products share a choice.
 #pragma once
 
 #include <algorithm>
@@ -11,21 +11,23 @@
 
 namespace hexad::kernels::cuda {
 
-/// Returns `rows` rounded up to a multiple of an eighth of the power of two below it: at most 12.5% more. There are
-/// eight such numbers per power of two; numbers up to 16 stay as they are. `rows` is positive.
+/// Returns `rows` (positive) rounded up to a multiple of an eighth of the largest power of two that is at most `rows`:
+/// at most 12.5% more. There are eight such numbers per power of two. Numbers up to 16 do not change.
 constexpr int64_t rounded_rows(int64_t rows) {
   const auto step = std::max<int64_t>(1, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(rows))) / 8);
   return (rows + step - 1) / step * step;
 }
 
-/// Values by key, at most `most`. A full cache removes the least recently used half of its values.
+/// Cache of at most `most` values by key. If it is full, it removes the half of its values that were used least
+/// recently.
 template <class Key, class Value>
 class PlanCache {
  public:
-  /// `most` is at least one.
+  /// `most` must be at least one.
   explicit PlanCache(size_t most) : most_(most) {}
 
-  /// Returns the value of `key`; calls make() for it if the cache has none. The reference is valid until the next call.
+  /// Returns the value of `key`. If the cache has no value, calls make() and stores its result. The reference is valid
+  /// until the next call.
   template <class Make>
   Value& get(const Key& key, const Make& make) {
     auto known = entries_.find(key);
@@ -41,7 +43,7 @@ class PlanCache {
  private:
   struct Entry {
     Value value;
-    uint64_t used;  // the last call that returned it
+    uint64_t used;  // number of the last call that returned this value
   };
 
   void forget() {

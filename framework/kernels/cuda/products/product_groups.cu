@@ -29,7 +29,7 @@ void check_offsets(std::string_view op, const GroupOffsets& offsets, int64_t gro
   if (offsets.device.defined()) require_flat(op, "offsets", offsets.device, groups + 1);
   require(host.empty() || (static_cast<int64_t>(host.size()) == groups + 1 &&
                            std::is_sorted(host.begin(), host.end()) && host.front() >= 0 && host.back() <= rows),
-          "[", op, "] ", host.size(), " offsets for ", groups, " experts are not rising within 0 .. ", rows);
+          "[", op, "] ", host.size(), " offsets for ", groups, " experts do not ascend within 0 .. ", rows);
 }
 
 Tensor offsets_on_device(Stream& stream, const GroupOffsets& offsets, Device device) {

@@ -1,4 +1,4 @@
-// Code shared by kernels over groups of rows: offsets on the device, zeros for groups without rows.
+// Code that kernels over groups of rows share: checks of offsets, offsets on the device, zeros for groups without rows.
 #pragma once
 
 #include <string_view>
@@ -7,16 +7,17 @@
 
 namespace hexad::kernels::cuda {
 
-/// Throws std::logic_error unless the offsets are for `groups` groups and, if the host has them, rise within 0 .. rows.
+/// Throws std::logic_error unless there are offsets of `groups` groups. If the host has them, also checks that they are
+/// ascending within 0 .. rows.
 void check_offsets(std::string_view op, const GroupOffsets& offsets, int64_t groups, int64_t rows);
 
-/// Returns the offsets, [groups + 1] i64, on `device`; copies them in the order of `stream` if only the host has them.
-/// Each call copies again, from pageable memory through the driver's staging buffer, which takes the host some
-/// microseconds. Callers that use offsets more than once should also provide them on the device.
+/// Returns the offsets, [groups + 1] i64, on `device`. If only the host has them, copies them in the order of `stream`.
+/// Each call makes a new copy from pageable memory through the driver's staging buffer, which takes the host a few
+/// microseconds. Callers that use the same offsets more than once should therefore provide them on the device.
 Tensor offsets_on_device(Stream& stream, const GroupOffsets& offsets, Device device);
 
-/// Zeroes the slices of dw[E, ...] whose group has no rows. The device finds these groups; a host that knows that every
-/// group has rows can omit the launch. The size and the address of a slice are multiples of 16 bytes.
+/// Zeroes the slices of dw[E, ...] whose groups have no rows. The device finds these groups. A host that knows that
+/// every group has rows need not call this. The size and the address of each slice must be multiples of 16 bytes.
 void zero_empty_groups(Stream& stream, const Tensor& dw, const Tensor& offsets);
 
 }  // namespace hexad::kernels::cuda
