@@ -25,7 +25,7 @@ using device::Category;
 using device::Device;
 using tensor::Tensor;
 
-/// /// Tensors of the model that are not trained, by name: balancing biases, expert counts. All ranks of a pipeline
+/// Tensors of the model that are not trained, by name: balancing biases, expert counts. All ranks of a pipeline
 /// stage hold the same values. Checkpoints save them.
 class StateSet {
  public:
@@ -48,7 +48,7 @@ struct ParallelOptions {
   bool deterministic = false;  // true: every kernel must give bitwise identical results in every run
 };
 
-/// /// Factory of parameters and states at one position in the tree of names. `b / "gate"` is the position "gate" below
+/// Factory of parameters and states at one position in the tree of names. `b / "gate"` is the position "gate" below
 /// `b`: `Linear(config, b / "gate")` makes the parameter "layers.0.mlp.gate.weight". A copy is cheap: it holds
 /// pointers, options and the prefix of the names.
 class Builder {
