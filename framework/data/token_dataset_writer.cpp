@@ -24,8 +24,8 @@ void TokenDatasetWriter::add_document(std::span<const int32_t> ids, int64_t text
   for (int32_t id : ids) {
     require(id >= 0 && id < header_.vocab_size, "[dataset] id is ", id, "; expected 0 to ", header_.vocab_size - 1);
   }
-  require(loss_mask.size() == (header_.has_loss_mask ? ids.size() : 0), "[dataset] loss mask of ", loss_mask.size(),
-          " for ", ids.size(), " ids");
+  require(loss_mask.size() == (header_.has_loss_mask ? ids.size() : 0), "[dataset] a loss mask has ", loss_mask.size(),
+          " bytes for ", ids.size(), " ids; expected ", header_.has_loss_mask ? ids.size() : 0);
   const auto append = [&](const void* bytes, size_t count) {
     file_.append(bytes, count);
     contents_.add(bytes, count);

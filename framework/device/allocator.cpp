@@ -146,8 +146,8 @@ void* CachingAllocator::allocate(int64_t bytes, Category category) {
   }
   if (!block)
     base::fail(base::ExitCode::resource, "out of memory: ", name_of(category), " block of ", bytes, " bytes",
-               limit_ ? base::cat(" exceeds the limit of ", limit_, " bytes") : "", "; in use:\n", stats().table(),
-               "largest blocks:\n", largest_blocks());
+               limit_ ? base::cat(" does not fit under the limit of ", limit_, " bytes") : "", "; in use:\n",
+               stats().table(), "largest blocks:\n", largest_blocks());
   count(bytes, category);
   if (poison_) std::memset(block, 0xff, bytes);  // a float with all bits set is NaN
   return block;

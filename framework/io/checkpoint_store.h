@@ -50,13 +50,13 @@ class CheckpointStore {
 
   /// Removes the remains of saves that were interrupted. Call it before the first save.
   void clean() const;
-  /// Removes all good checkpoints except the newest `keep`. Checkpoints that a process has open, and bad checkpoints
-  /// that are newer than the newest good one, are kept. Failures are reported as warnings.
+  /// Removes all good checkpoints except the newest `keep`, and the bad checkpoints that are older than the newest good
+  /// one. Does nothing if `keep` is 0. Checkpoints that a process has open are kept. Failures are reported as warnings.
   void retain() const;
-  /// Renames the checkpoints of steps after `step` to step-N.abandoned. For a run that returned to `step` (0: started
-  /// over) and will train the later steps again. Readers ignore these folders; only a later call for the same step
-  /// removes them. Also writes `step` to `latest`. Returns the new paths. Throws Error(resource) if a file cannot be
-  /// renamed or written.
+  /// Renames the checkpoints of each step N after `step` to step-N.abandoned, because a run that returned to `step` (0:
+  /// started over) will train these steps again. Readers ignore these folders; a later call removes one when it
+  /// abandons step N again. If any was renamed, writes `step` to `latest`, or removes `latest` if `step` has no folder.
+  /// Returns the new paths. Throws Error(resource) if a file cannot be renamed or written.
   std::vector<std::string> abandon_after(int64_t step) const;
   /// Returns 1 + the highest sequence number of all good checkpoints.
   int64_t next_sequence() const;

@@ -103,16 +103,16 @@ Layout::Layout(const Sizes& s, int world) : world_(world), expansion_(s.expansio
   require_positive("dp", s.dp, 0);
   require_positive("etp", s.etp, 0);
   const int64_t fixed = int64_t{s.pp} * s.cp * s.tp;
-  const std::string product = cat("pp ", s.pp, " x cp ", s.cp, " x tp ", s.tp, " = ", fixed);
+  const std::string axes = cat("pp ", s.pp, " x cp ", s.cp, " x tp ", s.tp);
   if (fixed > world || world % fixed != 0)
     throw IllegalLayout(
         "parallel", "",
-        cat("has ", product, " ranks, which must divide the number of ranks (", world, "); nearest: ",
+        cat("has ", axes, " = ", fixed, " ranks, which must divide the number of ranks (", world, "); nearest: ",
             fixed > world ? cat(fixed) : nearest_multiples(static_cast<int>(fixed), world), " ranks, or ",
             nearest_divisors(world, static_cast<int>(std::min<int64_t>(fixed, world))), " for the product"));
   const int dp = world / static_cast<int>(fixed);
   if (s.dp != 0 && s.dp != dp)
-    refuse("dp", s.dp, "x ", product, " is ", s.dp * fixed, ", but there are ", world, " ranks; legal dp: ", dp);
+    refuse("dp", s.dp, "x ", axes, " needs ", s.dp * fixed, " ranks, but there are ", world, "; legal dp: ", dp);
 
   const int etp = s.etp ? s.etp : s.tp;
   const int stage = dp * s.cp * s.tp;

@@ -141,8 +141,9 @@ class Runner {
   void give(const Message& message, const Tensor& data) {
     const auto boundary = work_.boundary(message.micro);
     require(data.defined() && data.shape() == boundary.shape && data.dtype() == boundary.dtype, "[pp] the ",
-            message.forward ? "input" : "output gradient", " of virtual stage ", message.stage, " should be ",
-            boundary.shape, " ", boundary.dtype, ", but is ", data.shape(), " ", data.dtype());
+            message.forward ? "input" : "output gradient", " of virtual stage ", message.stage, ", micro-batch ",
+            message.micro, ", is ", data.shape(), " ", data.dtype(), "; expected ", boundary.shape, " ",
+            boundary.dtype);
     const int to = receiver(schedule_.stages, message);
     if (to == pp_.rank()) {
       here_[message] = {data, {}};

@@ -129,9 +129,11 @@ TEST(AttentionErrors, NameTheShapesThatDoNotFit) {
       message({6, 2, 4}, {6, 2, 3}, {6, 2, 3}, {2, 3, 3, 1}),
       "[attention] q is [6, 2, 4], k [6, 2, 3], v [6, 2, 3]; expected rank 3, one head size, and k and v of one shape");
   EXPECT_EQ(message({6, 3, 4}, {6, 2, 4}, {6, 2, 4}, {2, 3, 3, 1}),
-            "[attention] 2 sequences of 3 queries and 3 keys do not fit q [6, 3, 4] and k [6, 2, 4]");
-  EXPECT_EQ(message({6, 2, 4}, {6, 2, 4}, {6, 2, 4}, {2, 4, 3, 1}),
-            "[attention] 2 sequences of 4 queries and 3 keys do not fit q [6, 2, 4] and k [6, 2, 4]");
+            "[attention] q has 3 heads; expected a multiple of the 2 heads of k");
+  EXPECT_EQ(
+      message({6, 2, 4}, {6, 2, 4}, {6, 2, 4}, {2, 4, 3, 1}),
+      "[attention] q is [6, 2, 4], k [6, 2, 4]; expected 8 rows of q (2 sequences of 4 queries) and 6 rows of k (2 "
+      "sequences of 3 keys)");
 }
 
 }  // namespace

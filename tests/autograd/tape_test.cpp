@@ -332,7 +332,8 @@ TEST_F(TapeTest, AGradientForAnOpThatHasBeenReplayedThrows) {
   }
 }
 
-// Like a norm's pullback, this one computes column sums of dout. Both uses share one pullback and one weight pullback.
+// The op is used twice, with one pullback and one weight pullback. The pullback hands column sums of dout to the weight
+// pullback, as RMSNorm hands on partial sums of its gain's gradient.
 TEST_F(TapeTest, APullbackHandsAValueToTheWeightPullbackOfItsOwnUse) {
   Parameter& w = lab.parameter({4});
   const auto& k = kernels::kernels(lab.context);

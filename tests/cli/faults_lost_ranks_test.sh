@@ -87,7 +87,7 @@ test_a_crash_leaves_rank_step_and_backtrace() {
 
 test_a_rank_without_memory_shows_what_uses_it() {
   expect 4 ranks 2 "${job[@]}" memory.limit_bytes=300000
-  expect_text err "out of memory: " "exceeds the limit of 300000 bytes; in use:" "KiB in use, peak" "largest blocks:" \
+  expect_text err "out of memory: " "does not fit under the limit of 300000 bytes; in use:" "KiB in use, peak" "largest blocks:" \
     "KiB optimizer"
 }
 

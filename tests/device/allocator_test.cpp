@@ -110,7 +110,7 @@ TEST(CachingAllocator, OutOfMemoryNamesTheRequestTheLimitAndTheUseByCategory) {
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::resource);
     EXPECT_EQ(std::string(e.what()),
-              "out of memory: activation block of 700000 bytes exceeds the limit of 1048576 bytes; in use:\n"
+              "out of memory: activation block of 700000 bytes does not fit under the limit of 1048576 bytes; in use:\n"
               "  parameter      488 KiB in use, peak  488 KiB\n"
               "  gradient           0 B in use, peak      0 B\n"
               "  optimizer          0 B in use, peak      0 B\n"

@@ -97,9 +97,9 @@ TEST(CudaDevice, ReusesMemoryAndReportsItsLimit) {
     FAIL();
   } catch (const Error& e) {
     const std::string text = e.what();
-    EXPECT_TRUE(
-        text.starts_with("out of memory of the card: activation block of 73400320 bytes exceeds the limit of "
-                         "67108864 bytes; in use:\n"))
+    EXPECT_TRUE(text.starts_with(
+        "out of memory of the card: activation block of 73400320 bytes does not fit under the limit of "
+        "67108864 bytes; in use:\n"))
         << text;
   }
   EXPECT_EQ(small.allocator()->stats().total, 0);

@@ -329,7 +329,7 @@ TEST(Prices, NameWhatIsMissing) {
   Cluster h100 = shipped("one-h100");
   h100.machine->peak.f64.reset();
   EXPECT_EQ(complaint([&] { Prices(h100).product({.dtype = Dtype::f64, .rows = 1, .inputs = 1, .outputs = 1}); }),
-            "the cluster has no machine.peak.f64; its data sheet gives it in FLOP/s");
+            "the cluster has no machine.peak.f64; add it, in FLOP/s, from the data sheet of the processor");
 }
 
 TEST(Assumptions, AreNamedOfMeasuredAndDescribedClusters) {

@@ -190,7 +190,8 @@ TEST(RunnerErrors, ATensorOfAnotherShapeIsNamedAndNotSent) {
     });
     FAIL();
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[pp] the output gradient of virtual stage 0 should be [2, 3] f32, but is [3, 2] f32");
+    EXPECT_STREQ(e.what(),
+                 "[pp] the output gradient of virtual stage 0, micro-batch 0, is [3, 2] f32; expected [2, 3] f32");
   }
 }
 

@@ -12,7 +12,8 @@ namespace hexad::plan {
 /// Sets the step of the layout, without its records. Throws Error(usage) if the cluster lacks a rate.
 void simulate(PlannedLayout& layout, const PlanSite& site);
 
-/// Searches changes of layouts. A change is tried by estimating and simulating the layout whole.
+/// Searches for changes that improve a layout. A change is tried on the complete layout: its memory is estimated and
+/// its step is simulated, the second only if the first permits the change.
 class PlanRefinement {
  public:
   /// `site` outlives the object.

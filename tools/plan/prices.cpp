@@ -223,9 +223,10 @@ class Described {
     const std::optional<double>& value = dtype == Dtype::bf16  ? m_.peak.bf16
                                          : dtype == Dtype::f32 ? m_.peak.f32
                                                                : m_.peak.f64;
-    if (!base::is_floating(dtype) || !value)
+    base::require(base::is_floating(dtype), "[Prices] products of ", base::name_of(dtype), " have no peak rate");
+    if (!value)
       base::fail(base::ExitCode::usage, "the cluster has no machine.peak.", base::name_of(dtype),
-                 "; its data sheet gives it in FLOP/s");
+                 "; add it, in FLOP/s, from the data sheet of the processor");
     return *value;
   }
 
@@ -378,7 +379,7 @@ double Prices::product(const Product& p, double largest) const {
   base::require(p.inputs > 0 && p.outputs > 0 && p.groups >= 1, "[Prices] a product of ", p.inputs, " x ", p.outputs,
                 ", ", p.groups, " groups");
   base::require(largest * (1 + 1e-9) >= p.rows / p.groups, "[Prices] the largest of ", p.groups, " groups has ",
-                largest, " of ", p.rows, " rows");
+                largest, " rows; expected at least ", p.rows / p.groups, ", the mean of ", p.rows, " rows");
   if (!tables_->measured.has_products(p.dtype))
     return tables_->description(cat("products of ", base::name_of(p.dtype))).product(p, largest);
   return tables_->measured.product(p) + (p.extra_bytes > 0 ? memory_bound(p.extra_bytes) : 0);

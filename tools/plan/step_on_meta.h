@@ -22,13 +22,14 @@ struct StepOnMeta {
   std::array<double, comm::traffic_class_count> sent{};  // bytes, if all results were requested
 };
 
-/// Runs a step of rank `rank`, after another step that makes buffers and records the order in which weights are used.
-/// Sequences consist of two documents each.
-/// - If each pipeline stage has many micro-batches, only a few of them are run, provided that the pipeline has the same
-///   number in flight with few as with all. The memory of the other micro-batches' tokens is added. Traffic is
-///   extrapolated from this step and a shorter one.
-/// - If all micro-batches are in flight at the same time (gpipe), memory is extrapolated, too, but only from the size
-///   at which it grows steadily. With fewer micro-batches, the update may need more memory than the passes.
+/// Runs two steps of rank `rank` and returns the memory and the traffic of the second. The first makes buffers and
+/// records the order in which weights are used. Sequences consist of two documents each.
+/// - If each pipeline stage has many micro-batches (except under gpipe), only a few of them are run. This requires that
+///   the pipeline has as many in flight with few as with all. The memory of the other micro-batches' tokens is added.
+///   Traffic is extrapolated from this step and a shorter one.
+/// - If all micro-batches are in flight at the same time (gpipe), memory and traffic are extrapolated from two numbers
+///   of micro-batches. They are large enough that memory grows by the tensors kept for backward: with fewer
+///   micro-batches, the update may need more memory than the passes.
 /// - If micro-batches have more than 2^18 tokens, two smaller sizes are run and extrapolated.
 StepOnMeta step_on_meta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                         int rank, RoutingLoad load, Wanted wanted);

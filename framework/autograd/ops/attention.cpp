@@ -9,10 +9,12 @@ Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, cons
   require(q.data.rank() == 3 && k.data.rank() == 3 && k.shape() == v.shape() && q.data.dim(2) == k.data.dim(2),
           "[attention] q is ", q.shape(), ", k ", k.shape(), ", v ", v.shape(),
           "; expected rank 3, one head size, and k and v of one shape");
-  require(q.data.dim(0) == shape.sequences * shape.queries && k.data.dim(0) == shape.sequences * shape.keys &&
-              q.data.dim(1) % k.data.dim(1) == 0,
-          "[attention] ", shape.sequences, " sequences of ", shape.queries, " queries and ", shape.keys,
-          " keys do not fit q ", q.shape(), " and k ", k.shape());
+  const int64_t queries = shape.sequences * shape.queries, keys = shape.sequences * shape.keys;
+  require(q.data.dim(0) == queries && k.data.dim(0) == keys, "[attention] q is ", q.shape(), ", k ", k.shape(),
+          "; expected ", queries, " rows of q (", shape.sequences, " sequences of ", shape.queries, " queries) and ",
+          keys, " rows of k (", shape.sequences, " sequences of ", shape.keys, " keys)");
+  require(q.data.dim(1) % k.data.dim(1) == 0, "[attention] q has ", q.data.dim(1),
+          " heads; expected a multiple of the ", k.data.dim(1), " heads of k");
   const auto& kernel = kernels::kernels(q.device()).attention;
   Tensor out = Tensor::like(q.data);
   Tensor lse = Tensor::empty({q.data.dim(0), q.data.dim(1)}, accumulator_dtype(q.data.dtype()), q.device());

@@ -71,7 +71,7 @@ void* CardAllocator::allocate(int64_t bytes, Category category) {
   }
   if (!taken)
     base::fail(base::ExitCode::resource, "out of memory of the card: ", name_of(category), " block of ", bytes,
-               " bytes", options_.limit ? base::cat(" exceeds the limit of ", options_.limit, " bytes") : "",
+               " bytes", options_.limit ? base::cat(" does not fit under the limit of ", options_.limit, " bytes") : "",
                "; in use:\n", stats().table(), "largest blocks:\n", largest_blocks());
   if (cleaner_) taken->former = poison(taken->begin, size, taken->former);
   blocks_->add(taken->begin, whole ? whole_.size_of(size) : size, std::move(taken->former), whole);

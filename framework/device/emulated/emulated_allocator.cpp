@@ -10,8 +10,8 @@ void* EmulatedAllocator::allocate(int64_t bytes, Category category) {
   void* block = fits ? heap_->allocate(bytes) : nullptr;
   if (!block)
     base::fail(base::ExitCode::resource, "out of memory of the emulated device: ", name_of(category), " block of ",
-               bytes, " bytes", limit_ ? base::cat(" exceeds the limit of ", limit_, " bytes") : "", "; in use:\n",
-               stats().table(), "largest blocks:\n", largest_blocks());
+               bytes, " bytes", limit_ ? base::cat(" does not fit under the limit of ", limit_, " bytes") : "",
+               "; in use:\n", stats().table(), "largest blocks:\n", largest_blocks());
   count(bytes, category);
   return block;
 }

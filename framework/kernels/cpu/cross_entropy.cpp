@@ -54,7 +54,8 @@ void forward(Stream& stream, const Tensor& losses, const Tensor& dlogits, const 
   });
 }
 
-// Number of rows whose logits stay in the last-level cache between their product and the products of its gradients.
+// Returns the number of rows whose logits are in memory at a time. It is small, so that logits of usual vocabularies
+// are still in the last-level cache when gradients are computed from them.
 int64_t chunk_rows(int64_t, int64_t) { return base::block_sizes().logit_rows; }
 
 }  // namespace

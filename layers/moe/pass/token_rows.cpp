@@ -52,7 +52,7 @@ Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weight
   };
   const int64_t slots = plan.indices.row_slots.numel(), width = plan.counts.slots_per_row;
   const Tensor by_row = buffer({plan.counts.slots(), width});
-  // Each entry is a weighted sum of one term, or of no term if the row has no further slot.
+  // combine copies here: an entry is the weight of one slot, or 0 if the row has no further slot (index -1).
   k.combine(s, by_row.reshape({slots, 1}), weights.reshape({weights.numel(), 1}),
             plan.indices.row_slots.reshape({slots, 1}), {}, {});
   if (!plan.indices.wire_slots.defined()) return by_row;

@@ -30,8 +30,9 @@ Tensor RoutingLog::choose(const ForwardContext& pass, int64_t layer, int64_t beg
     const int64_t token = pass.batch.token(r);
     const auto found = noted->second.find(pass.batch.first_token + token);
     const bool known = found != noted->second.end();
-    require(known || pass.batch.valid_in(token / pass.batch.length) == 0, "[routing log] MoE layer ", layer,
-            " has no choice of token ", pass.batch.first_token + token, " in step ", pass.step);
+    require(known || pass.batch.valid_in(token / pass.batch.length) == 0,
+            "[routing log] no experts are recorded for token ", pass.batch.first_token + token, " of MoE layer ", layer,
+            " in step ", pass.step);
     const std::vector<int32_t>& ids = known ? found->second : padding;
     chosen.insert(chosen.end(), ids.begin(), ids.end());
   }

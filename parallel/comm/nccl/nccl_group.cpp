@@ -224,8 +224,8 @@ Event NcclGroup::start(Operation op, Stream& stream) const {
     require(!t->defined() || !t->device().on_host(), "[", name_of(op.kind),
             "] host tensors were given with a stream of the device");
   const int ordinal = device::cuda::cuda_stream(stream).card().ordinal();
-  require(ordinal == card_->ordinal(), "[", name(), "] the group's card is ", card_->ordinal(), ", the tensors' ",
-          ordinal);
+  require(ordinal == card_->ordinal(), "[", name(), "] the stream is of card ", ordinal, "; expected card ",
+          card_->ordinal(), ", the group's");
   if (!op.is_point_to_point() || !channels_) connect(use_of(op), (op.out.defined() ? op.out : op.in).device());
   Event done;
   if (op.is_point_to_point()) {

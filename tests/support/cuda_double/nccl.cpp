@@ -36,7 +36,7 @@ struct Side {
   ncclResult_t state = ncclSuccess;  // asynchronous state
   bool gone = false;                 // true after an abort
   int64_t collectives = 0, splits = 0;
-  int64_t launched = 0, done = 0;             // operations keep their order, also over several streams
+  int64_t launched = 0, done = 0;             // numbers of operations, which end in launch order over all streams
   std::map<uintptr_t, int64_t> registered{};  // begin -> bytes
   NcclBuffers buffers{};
 };

@@ -66,7 +66,8 @@ class Planner {
     const int64_t all = prices_.nodes() * prices_.ranks_per_node();
     if (ranks_ > most_planned_ranks)
       base::fail(base::ExitCode::usage, options.ranks > 0 ? "--ranks" : options.cluster, ": ", ranks_,
-                 " ranks; plans are made for at most ", most_planned_ranks, "; set --ranks");
+                 " ranks; plans are made for at most ", most_planned_ranks, "; set --ranks to at most ",
+                 most_planned_ranks);
     if (ranks_ > all)
       base::fail(base::ExitCode::usage, "--ranks (", ranks_, ") is more than ", options.cluster,
                  " has: ", prices_.nodes(), " nodes of ", prices_.ranks_per_node(), " ranks, ", all, " in all");

@@ -51,8 +51,8 @@ struct Validation {
 /// each stage.
 std::string json_of(const std::vector<Validation>& stages);
 
-/// Runs `validate`. If it throws base::Error, prints {"recipe", "valid": false, "problems"}, each problem with file,
-/// line, key and message, and rethrows the error.
+/// Runs `validate`. If it throws base::Error, prints {"recipe", "valid": false, "exit_code", "problems"} and rethrows
+/// the error. A problem has "file", "line", "override", "key" and "message".
 base::ExitCode with_json_problems(const std::string& recipe, const std::vector<std::string>& overrides,
                                   const std::function<base::ExitCode()>& validate);
 

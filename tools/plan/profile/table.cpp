@@ -13,7 +13,8 @@ namespace {
 using base::enum_name;
 using base::human_quantity;
 
-// Returns the speed at a measured size, with `per_size` units per unit of size; "-" if nothing was measured there.
+// Returns the speed at the first measured size between 0.75 and 1.5 times `size`; "-" if there is none. `per_size` is
+// the work per unit of size, such as FLOPs per row.
 std::string speed_at(const Curve& curve, double size, double per_size, std::string_view unit) {
   for (const auto& [x, seconds] : curve.points)
     if (x > 0.75 * size && x < 1.5 * size) return human_quantity(x * per_size / seconds, unit);
