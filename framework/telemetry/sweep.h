@@ -39,8 +39,7 @@ double efficiency(const Sweep& sweep, size_t run);
 std::vector<std::string> traffic_classes(const Sweep& sweep);
 
 /// Returns a table with a header and one line for each run. Unknown values are empty. The format is that of RFC 4180,
-/// except that lines end in '
-/// '.
+/// except that lines end in '\n'.
 std::string csv_of(const Sweep& sweep);
 
 /// Returns a JSON object with the same values. `page` is the path of the page that shows them. Unknown values are null.

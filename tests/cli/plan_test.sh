@@ -135,8 +135,8 @@ test_a_path_of_lengths_says_what_grows() {
   expect_text out "context 4K..16K, routing even" " 4K      16 " " 8K " " 16K " "expansion" "inside" "network" "smallest step of ranks" \
     "not modelled: "
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --context 4K..8K --json
-  expect_text out '"path": [' '"context": 4096' '"context": 8192' '"fits": true' '"expansion": ' '"switched_ranks": ' \
-    '"layout": "dp ' '"smallest_step": ' '"sent_inside_bytes": ' '"sent_network_bytes": ' '"changed": {' '"assumed": ['
+  expect_text out '"objective": "time"' '"path": [' '"context": 4096' '"context": 8192' '"fits": true' \
+    '"expansion": ' '"switched_ranks": ' '"layout": "dp ' '"smallest_step": ' '"sent_inside_bytes": ' '"sent_network_bytes": ' '"changed": {' '"assumed": ['
 }
 
 # Sets $least to the least memory of a rank, in bytes, of model.yaml on one node at a context.
@@ -179,7 +179,8 @@ test_a_step_is_simulated_with_its_timeline() {
   fi
   expect 0 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 parallel.ep=8 --json \
     cluster.machine.network.bandwidth=5e9
-  expect_text out '"step_seconds": ' '"step_seconds_interval": [' '"exposed_seconds": {'
+  expect_text out '"routing": "even"' '"step_seconds": ' '"step_seconds_interval": [' '"exposed_seconds": {' \
+    '"peak_flops_per_second": ' '"mfu": '
 }
 
 test_a_slower_network_makes_a_slower_step() {

@@ -53,11 +53,20 @@ test_regret_is_that_of_the_first_choice() {
     "1 cases: median 25.0%, worst 25.0%"
 }
 
+test_seconds_and_peak_of_a_run_on_two_ranks_are_found() {
+  expect 0 ranks 2 train tiny.yaml parallel.ep=2 train.steps=4
+  bash -c '. "$1/common.sh" && . "$1/predictions.sh" && at() { cp -r run "$scratch"; } && train 2 4 &&
+    echo $step_seconds $peak' bash "$scripts" >found 2>err || failed "train"
+  grep -qE '^[0-9.e-]+ [0-9.e-]+ [1-9][0-9]*$' found || failed "found: $(cat found)"
+}
+
 test_wrong_options_are_refused() {
   expect 2 predict --steps 3
   expect_text err "--steps is '3', expected 4 to 999"
   expect 2 predict --places 3
   expect_text err "--places has '3', expected 1, 2, 4, 8 or nodes"
+  expect 2 predict --places '1 2 1'
+  expect_text err "--places has '1' twice"
   expect 2 plan --rounds 0
   expect_text err "--rounds is '0'"
 }

@@ -31,8 +31,9 @@ machine() {
   echo "load:      $(cut -d' ' -f1-3 /proc/loadavg) at the start"
 }
 
-# number KEY FILE: prints the numbers that follow "KEY": in FILE, one per line.
-number() { sed -n "s/.*\"$1\": *\([0-9.eE+-]*\).*/\1/p" "$2"; }
+# number KEY FILE: prints the numbers that follow "KEY": in FILE, one per line. Skips a KEY with another value, such as
+# the step_seconds of the ranks in metrics.jsonl, which are a list.
+number() { sed -n "s/.*\"$1\": *\([-0-9][0-9.eE+-]*\).*/\1/p" "$2"; }
 
 # launch N COMMAND...: runs COMMAND under mpirun on this machine, for any number of cores. Prints its output only if it
 # fails.

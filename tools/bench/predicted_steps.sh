@@ -27,8 +27,11 @@ while [ $# -gt 0 ]; do
   shift $taken
 done
 check_options
+seen=' '
 for place in $places; do
   is_place "$place" || usage "--places has '$place', expected 1, 2, 4, 8 or nodes"
+  [[ $seen != *" $place "* ]] || usage "--places has '$place' twice, expected each place once"
+  seen+="$place "
 done
 # shellcheck disable=SC2086  # words
 begin $places

@@ -180,11 +180,9 @@ class Planner {
       refuse_rules(plan_at({.context = first.context, .ranks = first.ranks}), first.ranks);
     }
     if (options_.json) {
-      nlohmann::ordered_json json{{"recipe", options_.recipe},
-                                  {"cluster", options_.cluster},
-                                  {"contexts", options_.context},
-                                  {"routing", options_.routing},
-                                  {"search_seconds", base::now() - begin}};
+      nlohmann::ordered_json json{{"recipe", options_.recipe},       {"cluster", options_.cluster},
+                                  {"contexts", options_.context},    {"routing", options_.routing},
+                                  {"objective", options_.objective}, {"search_seconds", base::now() - begin}};
       json.update(path_json(planner(), path, prices_.ranks_per_node()));
       json["assumed"] = assumptions(cluster_);
       json["not_modelled"] = not_modelled();

@@ -133,17 +133,20 @@ void print_json(const Options& options, const Simulation& s) {
                       {"exposed_seconds", by_class(stage.exposed)},
                       {"idle_seconds", stage.idle},
                       {"sent_bytes", by_class(stage.sent)}});
+  const bool has_peak = s.rates.peak_flops_per_second > 0;
   Json json{{"recipe", options.input},
             {"cluster", options.cluster},
             {"ranks", s.layout.world()},
             {"layout", s.layout.to_string()},
+            {"routing", options.routing},
             {"step_seconds", s.step.seconds},
             {"step_seconds_interval", {s.error.least(s.step.seconds), s.error.most(s.step.seconds)}},
             {"micro_batches", s.step.micro_batches},
             {"simulated_micro_batches", s.step.simulated_micro_batches},
             {"tokens_per_second", s.rates.tokens_per_second},
             {"model_flops_per_second", s.rates.model_flops_per_second},
-            {"mfu", s.rates.peak_flops_per_second > 0 ? Json(s.rates.mfu()) : Json(nullptr)},
+            {"peak_flops_per_second", has_peak ? Json(s.rates.peak_flops_per_second) : Json(nullptr)},
+            {"mfu", has_peak ? Json(s.rates.mfu()) : Json(nullptr)},
             {"stages", stages},
             {"interval", s.error.explanation()},
             {"assumed", s.assumed}};
