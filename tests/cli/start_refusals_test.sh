@@ -67,6 +67,9 @@ test_folders_and_files_are_refused() {
   both 2 "offload.folder (nowhere): cannot create an offload file" offload.activations=true offload.folder=nowhere
   both 2 "offload.folder (numbers.txt)" offload.optimizer=file offload.folder=numbers.txt
   both 2 "nowhere.yaml" schedule.profile=nowhere.yaml schedule.moe.chunk_by=auto
+  both 2 "nowhere.yaml" schedule.profile=nowhere.yaml \
+    'stages=[{steps: 2}, {steps: 4, schedule: {moe: {chunk_by: auto}}}]'
+  expect_no_text out "step 1/" # refused before the first stage, which does not read the profile
   both 3 "nowhere.txt" model.moe.routing=trace model.moe.trace=nowhere.txt
   expect 0 "$HEXAD" validate with_data.yaml offload.folder=nowhere  # nothing is offloaded
 }

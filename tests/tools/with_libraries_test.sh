@@ -26,6 +26,17 @@ sleep 0.5
 exec "$(command -v tar)" "\$@"
 END
 chmod +x "$folder/programs/tar"
+# An rm that is stopped while the file `half` exists, after it has removed a part of a package.
+cat >"$folder/programs/rm" <<END
+#!/usr/bin/env bash
+if [ -e "$folder/half" ]; then
+  for path; do
+    [ ! -d "\$path/bin" ] || { "$(command -v rm)" -r "\$path/bin"; exit 2; }
+  done
+fi
+exec "$(command -v rm)" "\$@"
+END
+chmod +x "$folder/programs/rm"
 start() { PATH=$folder/programs:$PATH "$folder/tools/gpu/with_libraries.sh" program; }
 expect_calls() { [ "$(wc -l <"$folder/calls")" -eq "$1" ] || failed "expected $1 calls of tar: $(cat "$folder/calls")"; }
 
@@ -45,3 +56,9 @@ if start >"$folder/out" 2>&1; then failed "a package that could not be unpacked 
 rm "$folder/broken"
 [ "$(start)" = packed ] || failed "a start after an interrupted one did not unpack again"
 expect_calls 3
+
+touch "$folder/build/pack/hexad.tar.gz" "$folder/half"
+start >"$folder/out" 2>&1 || true
+rm "$folder/half"
+[ "$(start)" = packed ] || failed "a start used a package of which a part had been removed"
+expect_calls 4

@@ -13,12 +13,14 @@ if is_outdated; then
   ( # starts of several ranks wait for the first one, and find its folder whole
     flock 9
     is_outdated || exit 0
-    rm -rf "$pack/unpacking"
+    rm -rf "$pack/unpacking" "$pack/replaced"
     mkdir "$pack/unpacking"
     tar -xzf "$pack/hexad.tar.gz" -C "$pack/unpacking"
     touch "$pack/unpacking"
-    rm -rf "$pack/unpacked"
+    # Moved first: a folder whose files are being removed is newer than the package.
+    [ ! -e "$pack/unpacked" ] || mv "$pack/unpacked" "$pack/replaced"
     mv "$pack/unpacking" "$pack/unpacked"
+    rm -rf "$pack/replaced"
   ) 9>"$pack/lock"
 fi
 pack=$pack/unpacked

@@ -8,6 +8,7 @@
 #include "tools/plan/cluster.h"
 #include "tools/plan/memory_report.h"
 #include "tools/plan/within_memory.h"
+#include "tools/train/recipe/training_stages.h"
 
 namespace hexad::plan {
 
@@ -24,7 +25,9 @@ bool leaves_open(const Recipe& recipe) { return recipe.model.moe.experts > 0 && 
 bool needs_predictions(const Recipe& recipe) { return recipe.schedule.trace > 0 || leaves_open(recipe); }
 
 void require_profile(const Recipe& recipe) {
-  if (needs_predictions(recipe) && !recipe.schedule.profile.empty()) load_cluster(recipe.schedule.profile);
+  if (recipe.schedule.profile.empty()) return;
+  for (int64_t stage = 0; stage < stage_count(recipe); ++stage)
+    if (needs_predictions(with_stage(recipe, stage))) load_cluster(recipe.schedule.profile);
 }
 
 std::unique_ptr<ScheduleAdviser> RunSchedule::make(const AdvisedRun& run) { return std::make_unique<RunSchedule>(run); }

@@ -11,7 +11,7 @@ namespace hexad::plan {
 /// True if a run of this recipe predicts schedules, because it leaves a choice open or records its schedule.
 bool needs_predictions(const train::Recipe& recipe);
 
-/// Throws Error(usage) if predictions are needed and schedule.profile is not readable.
+/// Throws Error(usage) if a stage of training needs predictions and schedule.profile is not readable.
 void require_profile(const train::Recipe& recipe);
 
 class RunSchedule final : public train::ScheduleAdviser {
