@@ -44,8 +44,8 @@ class Event {
   void expect() const;
   /// Owns `owner` until the host's part is done. Does nothing if the event has no host's part.
   void keep(std::shared_ptr<const void> owner) const;
-  /// Calls `f` once the event is done. If the host's part is done, blocks until the device's part, if any, is done, and
-  /// calls `f` on this thread. Otherwise the thread that completes the host's part does so.
+  /// Calls `f` once the event is done. If the host's part is done, this thread waits for the device's part, if any, and
+  /// calls `f`; otherwise the thread that completes the host's part does so.
   void then(std::function<void()> f) const;
   /// Blocks the calling thread until the host's part, if any, is done, and rethrows its error. Returns the mark of the
   /// device's part, for which the device's queues can wait; null if there is none.
