@@ -61,6 +61,22 @@ TEST(ExpansionPath, SaysWhatLengthsLackThatNoNumberOfRanksHolds) {
   EXPECT_EQ(searches.asked.size(), 1U + 2 + 1 + 1);
 }
 
+TEST(ExpansionPath, TakesALayoutThatOnlyTheSearchWithoutALimitFinds) {
+  const PlanAt plan_at = [](const PlanQuestion& q) {
+    Plan plan;
+    plan.memory = 10;
+    if (q.any_memory) plan.best.emplace_back().memory.total = 10;
+    return plan;
+  };
+  const int64_t lengths[] = {50'000, 100'000};
+  const std::vector<PathPoint> path = expansion_path(plan_at, {.lengths = lengths, .ranks = 16, .most_ranks = 16});
+  ASSERT_EQ(path.size(), 2U);
+  for (const PathPoint& p : path) {
+    EXPECT_TRUE(p.layout) << p.context;
+    EXPECT_FALSE(p.lack) << p.context;
+  }
+}
+
 TEST(ExpansionPath, EndsWithAFirstLengthThatFitsNowhere) {
   Searches searches;
   const std::vector<PathPoint> path = path_of(searches, {100'000, 200'000}, 16, 16);

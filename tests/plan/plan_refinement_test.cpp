@@ -136,6 +136,12 @@ TEST(PlanRefinement, LeavesTheOrderIfItsRequestDoes) {
   EXPECT_EQ(r.changes(), 0) << "a dense model without stages that overlap has nothing else to change";
 }
 
+TEST(PlanRefinement, TriesNoOrderForLessMemory) {
+  const Refined r(dense, {"parallel.pp=2"}, slow_network(), {.world = ranks, .objective = Objective::memory}, 0);
+  for (const Changes of_key : changes_by_key())
+    for (const Recipe& c : of_key(r.recipe(), r.site())) EXPECT_FALSE(c.parallel.order);
+}
+
 TEST(PlanRefinement, TriesNoOrderOnOneNode) {
   const Refined r(dense, {"parallel.pp=2"}, two_nodes(), {.world = 8});
   EXPECT_EQ(r.changes(), 0);

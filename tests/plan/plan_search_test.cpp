@@ -189,6 +189,41 @@ TEST(LayerCosts, ComposeStepsNearTheSimulatedOnes) {
   EXPECT_NEAR(ratios[ratios.size() / 2], 1, 0.1);
 }
 
+TEST(LayerCosts, ComposeStepsOnNodesWhoseRanksAreNoPowerOfTwo) {
+  Cluster cluster = two_nodes();
+  cluster.machine->ranks_per_node = 6;
+  const train::Extensions extensions;
+  LayerCosts costs(extensions, cluster, 8);
+  EXPECT_GT(costs.step({recipe_of(yaml, {"parallel.pp=8"}, 8)}).seconds, 0);
+}
+
+TEST(LayerCosts, ComposeStepsOfSequencesThatTpDividesOnlyTogether) {
+  const Recipe r = recipe_of(yaml, {"model.context=100", "batch.micro=2", "parallel.tp=8", "parallel.sp=true"}, ranks);
+  const train::Extensions extensions;
+  const Cluster cluster = two_nodes();
+  EXPECT_GT(LayerCosts(extensions, cluster, ranks).step({r}).seconds, 0);
+}
+
+TEST(Plan, HasAFirstLayoutNearTheBestOfAll) {
+  const std::string dense =
+      "model: {layers: 4, hidden: 1024, heads: 4, context: 1024, vocab: 1024}\n"
+      "batch: {global: 8, micro: 1}\n"
+      "train: {steps: 10, precision: bf16}\n"
+      "device: cuda\n"
+      "data: {synthetic: true}\n";
+  constexpr int world = 4;
+  const config::Document document = config::parse(dense, "plan.yaml");
+  const Plan plan = search_plan(document, recipe_of(dense), {}, two_nodes(), {.world = world});
+  ASSERT_FALSE(plan.best.empty());
+  ASSERT_LT(plan.simulated, plan.legal / 3) << "the search leaves most layouts out";
+  const StepPrices prices(two_nodes(), world);
+  double best = std::numeric_limits<double>::infinity();
+  for (const PlanCandidate& c :
+       plan_candidates(document, recipe_of(dense), {}, {.world = world, .ranks_per_domain = 8}).legal)
+    best = std::min(best, forecast_step(c.recipe, {}, mesh::Layout(c.recipe.parallel.sizes(), world), prices).seconds);
+  EXPECT_LE(plan.best.front().step.seconds, 1.02 * best);
+}
+
 TEST(Plan, ReturnsFittingLayoutsBestFirst) {
   const config::Document document = config::parse(yaml, "plan.yaml");
   const Plan plan = search_plan(document, recipe_of(yaml), {}, two_nodes(), {.world = ranks, .wanted = 5});

@@ -67,6 +67,11 @@ std::vector<PathPoint> expansion_path(const PlanAt& plan_at, const PathRequest& 
     }
     point.ranks = ranks;
     if (!fits) point.lack = shortfall(plan_at, context, ranks, memory);
+    if (point.lack && point.lack->fits()) {
+      point.layout = std::move(point.lack->least->layout);
+      point.lack.reset();
+      fits = true;
+    }
     path.push_back(std::move(point));
     if (!path.front().layout) break;
   }

@@ -37,9 +37,12 @@ struct Shortfall {
 
   /// Returns the bytes that a rank lacks. Requires `least`.
   double missing() const { return least->layout.memory.total - memory; }
+  /// True if the layout fits after all.
+  bool fits() const { return least && missing() <= 0; }
 };
 /// Searches for the layout of least memory. `memory` is the number of bytes that tensors of a rank may take
-/// (Plan::memory).
+/// (Plan::memory). This search leaves no layout out because of its estimated memory, so it may find one that fits where
+/// a search within `memory` found none.
 Shortfall shortfall(const PlanAt& plan_at, int64_t context, int64_t ranks, double memory);
 
 /// Returns the fitting layout on the fewest ranks, of the number of ranks of `lack` doubled up to six times; none if

@@ -1,6 +1,7 @@
 #include "tools/plan/layer_costs.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include <fmt/format.h>
@@ -29,8 +30,8 @@ int64_t period(const Recipe& r) { return r.model.moe.experts > 0 ? r.model.moe.e
 // Tokens that a rank has in the longer of the two recorded sequences.
 constexpr int64_t recorded_tokens = 1024;
 
-// Tokens by which the other sequence is shorter: so few that both have the same operations where a layer divides its
-// tokens into blocks (layers/transformer.cpp).
+// Tokens by which the other sequence is shorter: so few that the loss mostly divides both into as many chunks of rows
+// (parallel/tp/vocab_cross_entropy.cpp).
 constexpr int64_t fewer_tokens = 128;
 
 }  // namespace
@@ -39,21 +40,25 @@ LayerCosts::LayerCosts(const train::Extensions& extensions, const Cluster& clust
     : extensions_(extensions), prices_(cluster), world_(world) {}
 
 // Returns the number of stages with which a stage's groups are placed on nodes as with the recipe's: once the other
-// axes fill a node, more stages change nothing but the number of ranks that share state.
+// axes fill a node, more stages change nothing but the number of ranks that share state. It is a power of two, like the
+// stages of a candidate, which it thus divides.
 int64_t LayerCosts::stages_that_count(const Recipe& r) const {
   const train::ParallelConfig& p = r.parallel;
   const int64_t inner = std::max<int64_t>(1, p.ep * p.etp.value_or(p.tp) / p.tp);
-  return std::min(p.pp, std::max<int64_t>(1, prices_.ranks_per_node() / (p.tp * inner * p.cp)));
+  const auto fill = static_cast<uint64_t>(std::max<int64_t>(1, prices_.ranks_per_node() / (p.tp * inner * p.cp)));
+  return std::min(p.pp, static_cast<int64_t>(std::bit_floor(fill)));
 }
 
 const std::array<FewLayersStep, 2>& LayerCosts::steps(const PlanCandidate& candidate) {
   const Recipe& r = candidate.recipe;
   const int64_t stages = stages_that_count(r), unit = 2 * r.parallel.cp * r.parallel.tp;
-  const int64_t longer = std::min(r.model.context, recorded_tokens * r.parallel.cp) / unit * unit;
-  const int64_t shorter = longer - std::max(unit, fewer_tokens * r.parallel.cp / unit * unit);
-  const std::array<int64_t, 2> contexts =
-      shorter > 0 ? std::array{shorter, longer} : std::array{r.model.context, r.model.context};
-  const std::string key = layer_key(r, stages, contexts.back());
+  // Lengths that every rule of layouts accepts for one sequence. They may be longer than a short sequence of the
+  // recipe.
+  const int64_t longest = std::min(r.model.context, recorded_tokens * r.parallel.cp);
+  const int64_t longer = std::max(2 * unit, longest / unit * unit);
+  const int64_t less = std::clamp(fewer_tokens * r.parallel.cp / unit * unit, unit, longer - unit);
+  const std::array<int64_t, 2> contexts{longer - less, longer};
+  const std::string key = layer_key(r, stages, longer);
   auto known = models_.find(key);
   if (known == models_.end()) {
     const auto of_periods = [&](int64_t periods) {

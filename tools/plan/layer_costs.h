@@ -17,8 +17,8 @@ struct ComposedStep {
   double memory = 0;  // bytes of the rank that needs most
 };
 
-/// Composes steps. Models of one and two layers are recorded on the meta device for each combination of the settings
-/// that a layer depends on (tp, cp, ep, etp, recomputation, ZeRO), and priced with the tokens of the candidate
+/// Composes steps. Models of one and two periods of layers are recorded on the meta device for each combination of the
+/// settings that a layer depends on (tp, cp, ep, etp, recomputation, ZeRO), and priced with the tokens of the candidate
 /// (FewLayers). Time and memory of a step are linear in layers and micro-batches. The pipeline adds its bubble. The
 /// recipes of all candidates differ only by the settings that a plan changes (PlanCandidate), and by the length of
 /// their sequences.

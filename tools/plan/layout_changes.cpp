@@ -112,7 +112,7 @@ bool no_wider(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
 }
 
 std::vector<Recipe> other_axis_orders(const Recipe& r, const PlanSite& site) {
-  if (!site.request.orders) return {};
+  if (!site.request.orders || site.request.objective == Objective::memory) return {};
   const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(site.request.world));
   const std::vector<int64_t> now = spread_of(layout, site.prices);
   std::vector<Axis> axes, of_one_rank;

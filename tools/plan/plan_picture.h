@@ -22,8 +22,7 @@ struct PicturedPlan {
 ///   eight nodes, one of each kind is drawn with the number of its like; nodes with the same stages at the same places
 ///   are of one kind.
 /// - Each kind of traffic has a row with the first of its groups under a bracket, the bytes that a rank sends in a
-/// step,
-///   and the links that carry them.
+///   step, and the links that carry them.
 ///
 /// Of many kinds of nodes, ranks of a node, and ranks of a group, the first are drawn and the others counted.
 std::string plan_picture(const PicturedPlan& plan);

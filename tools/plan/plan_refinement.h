@@ -50,7 +50,7 @@ class PlanRefinement {
 
 /// Makes the plan's best layouts better, orders them, and sets their number of changes. If there are none, adds the
 /// smallest of `too_large` that fit with changes that save memory, else those that seem shorter than the best and fit
-/// if offloaded. Tries at most 39 changes, and at most 33 more if no layout fits.
+/// if offloaded. Tries at most 39 changes, or 66 if no layout fits at first.
 void refine(Plan& plan, std::vector<PlannedLayout> too_large, const PlanSite& site);
 
 }  // namespace hexad::plan

@@ -150,20 +150,25 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   plan.simulated = std::ssize(plan.best);
   refine(plan, std::move(too_large), site);
   if (plan.best.size() > request.wanted) plan.best.resize(request.wanted);
-  if (!request.details || plan.best.empty()) return plan;
+  if (request.details && !plan.best.empty()) add_details(plan, extensions, cluster, request);
+  return plan;
+}
+
+void add_details(Plan& plan, const train::Extensions& extensions, const Cluster& cluster, const PlanRequest& request) {
   for (PlannedLayout& l : plan.best) {
     const train::Recipe& r = l.candidate.recipe;
     const bool even = request.load == RoutingLoad::even;
     l.routed = routed_memory(r, extensions, request.world,
                              even ? l.memory.total : estimate_memory(r, extensions, request.world).total);
   }
+  const auto world = static_cast<int>(request.world);
+  const StepPrices prices(cluster, world);
   const PlannedLayout& best = plan.best.front();
   const train::Recipe& r = best.candidate.recipe;
   const RecordedStep recorded =
       record_for_forecast(r, extensions, mesh::Layout(r.parallel.sizes(), world), prices, request.load);
   plan.gains = resource_gains(recorded, best.step.seconds, r, cluster, world);
   plan.traffic = group_traffic(recorded, prices);
-  return plan;
 }
 
 }  // namespace hexad::plan

@@ -67,4 +67,7 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
 Plan search_plan(const config::Document& document, const train::Recipe& recipe, const train::Extensions& extensions,
                  const Cluster& cluster, const PlanRequest& request);
 
+/// Adds what PlanRequest::details asks for. The plan has a layout.
+void add_details(Plan& plan, const train::Extensions& extensions, const Cluster& cluster, const PlanRequest& request);
+
 }  // namespace hexad::plan

@@ -125,7 +125,8 @@ class Enumeration {
     if (space_.world / r.parallel.pp % (ep * etp) != 0) return collector_.refuse("parallel.ep");
     r.parallel.ep = ep, r.parallel.etp = etp;
     const int64_t dp = space_.world / (r.parallel.tp * r.parallel.cp * r.parallel.pp);
-    for (const int64_t zero : dp* r.parallel.cp > 1 ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{0}) {
+    const bool divides_state = dp * r.parallel.cp > 1;
+    for (const int64_t zero : divides_state ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{0}) {
       r.parallel.zero = zero;
       for (const int64_t micro :
            powers_of_two(std::clamp<int64_t>(most_micro_batch_tokens / recipe_.model.context, 1, 8)))

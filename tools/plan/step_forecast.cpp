@@ -1,5 +1,6 @@
 #include "tools/plan/step_forecast.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "layers/model_size.h"
@@ -44,6 +45,14 @@ StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe,
   return forecast;
 }
 
+// Returns a number of micro-batches with which all stages work at the same time, and a few more, because the first ones
+// find no others on their way. In a V and in pairs, forwards are twice as far ahead.
+int64_t filling_micro_batches(const Recipe& r) {
+  const pp::PipelineConfig pipeline = train::pipeline_of(r);
+  const bool far_ahead = pipeline.placing() == pp::Placing::vee || pipeline.overlap == pp::Overlap::micro_batches;
+  return far_ahead ? 2 * r.parallel.pp + 2 : r.parallel.pp + std::min<int64_t>(r.parallel.pp, 2);
+}
+
 // Extrapolates the figures of `step` from those of its longer and its shorter part. The former become the result.
 void extrapolate(StepForecast& longer, const StepForecast& shorter, const RecordedStep& step) {
   const auto whole = [&](double& of_longer, double of_shorter) { of_longer = step.whole(of_longer, of_shorter); };
@@ -82,9 +91,9 @@ RecordedStep record_for_forecast(const Recipe& recipe, const train::Extensions& 
                                  const StepPrices& prices, RoutingLoad load) {
   require_few_tokens(recipe);
   const int64_t all = micro_batches_of(recipe, layout), unit = repeated_micro_batches(recipe);
-  // The shorter step fills the pipeline.
-  const int64_t filling = (recipe.parallel.pp + unit - 1) / unit * unit;
-  const int64_t fewer = filling + unit + all % unit, few = fewer + unit;
+  const auto rounded = [&](int64_t n) { return (n + unit - 1) / unit * unit; };
+  // While messages travel, stages wait once in as many micro-batches as there are stages. So the steps differ by them.
+  const int64_t fewer = rounded(filling_micro_batches(recipe)) + all % unit, few = fewer + rounded(recipe.parallel.pp);
   std::vector<int64_t> recorded{std::min(few, all)};
   if (few < all) recorded.push_back(fewer);
   RecordedStep step{.micro_batches = all, .longer = {.micro_batches = recorded.front(), .stages = {}}, .shorter = {}};

@@ -15,10 +15,12 @@ std::string StepRecord::where(const device::Issue& issue) const {
 }
 
 size_t StepRecord::first_in(std::string_view span) const {
-  for (size_t i = 0; i < issues.size(); ++i)
+  for (size_t i = 0; i < issues.size(); ++i) {
+    if (issues[i].communicates()) continue;
     for (int32_t s = issues[i].span; s >= 0; s = spans[s].around)
       if (spans[s].name == span) return i;
-  base::fail_invariant(base::cat("[plan] a recorded step has no operation in '", span, "'"));
+  }
+  base::fail_invariant(base::cat("[plan] a recorded step has no kernel in '", span, "'"));
 }
 
 StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank) {

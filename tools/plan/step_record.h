@@ -29,7 +29,8 @@ struct StepRecord {
 
   /// Returns the names of the spans around an issue, outermost first, joined by " / ".
   std::string where(const device::Issue& issue) const;
-  /// Returns the index of the first issue inside of a span of this name. Throws if there is none.
+  /// Returns the index of the first kernel or copy inside of a span of this name. Communication does not count, because
+  /// it may begin while an earlier span computes. Throws std::logic_error if there is none.
   size_t first_in(std::string_view span) const;
 };
 

@@ -85,8 +85,8 @@ class Planner {
     PlanRequest request{.world = ranks_, .objective = objective(), .load = load_, .details = true};
     if (options_.layouts) request.wanted = *options_.layouts;
     std::vector<FewestRanks::Refused> fewer;
-    const Plan plan = search(request, fewer);
-    if (plan.best.empty()) refuse(plan);
+    Plan plan = search(request, fewer);
+    if (plan.best.empty()) add_smallest_or_refuse(plan, request, fewer);
     const double seconds = base::now() - begin;
     const Planned planned{.recipe_path = options_.recipe,
                           .cluster_path = options_.cluster,
@@ -207,9 +207,14 @@ class Planner {
     return std::move(fewest.plan);
   }
 
-  [[noreturn]] void refuse(const Plan& plan) const {
+  // Adds the layout of least memory if it fits after all (shortfall()), else refuses.
+  void add_smallest_or_refuse(Plan& plan, const PlanRequest& request, std::vector<FewestRanks::Refused>& fewer) const {
     if (plan.legal == 0) refuse_rules(plan, ranks_);
-    refuse_size(shortfall(planner(), recipe_.model.context, ranks_, plan.memory));
+    Shortfall lack = shortfall(planner(), recipe_.model.context, ranks_, plan.memory);
+    if (!lack.fits()) refuse_size(lack);
+    plan.best.push_back(std::move(lack.least->layout));
+    add_details(plan, extensions_, cluster_, request);
+    std::erase_if(fewer, [&](const FewestRanks::Refused& f) { return f.ranks >= ranks_; });
   }
   [[noreturn]] void refuse_rules(const Plan& plan, int64_t ranks) const {
     std::string reasons;

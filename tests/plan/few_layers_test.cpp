@@ -1,0 +1,100 @@
+// Steps of a few layers, priced with other numbers of tokens than the recorded ones.
+#include "tools/plan/few_layers.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/plan/two_nodes.h"
+#include "tests/training/training.h"
+#include "tools/plan/run_on_meta.h"
+#include "tools/train/recipe/traffic_options.h"
+
+namespace hexad::tests {
+
+using namespace plan;
+
+namespace {
+
+constexpr int ranks = 8;
+const train::Extensions extensions;
+
+const std::string yaml =
+    "model: {layers: 2, hidden: 1024, heads: 8, context: 4096, vocab: 1024}\n"
+    "batch: {global: 16, micro: 1}\n"
+    "train: {steps: 10, precision: bf16}\n"
+    "data: {synthetic: true}\n";
+
+FewLayers few_layers(const Recipe& r, const std::array<int64_t, 2>& contexts) {
+  return {r, extensions, Prices(two_nodes()), ranks, 1, contexts};
+}
+
+// Dense with tensor parallelism, with experts, and with divided weights.
+std::vector<Recipe> recipes(const std::string& device) {
+  std::vector<Recipe> all;
+  for (const std::vector<std::string>& overrides :
+       {std::vector<std::string>{"parallel.tp=2", "parallel.sp=true"},
+        {"model.moe={experts: 8, top_k: 2, expert_hidden: 1024}", "parallel.ep=8"},
+        {"parallel.zero=3"}}) {
+    all.push_back(recipe_of(yaml, overrides, ranks));
+    all.back().device = *base::enum_named<device::DeviceKind>(device);
+  }
+  return all;
+}
+
+// Returns the seconds of a recorded and simulated step with two micro-batches.
+double simulated_seconds(const Recipe& r) {
+  const mesh::Layout layout(r.parallel.sizes(), ranks);
+  const StepPrices prices(two_nodes(), ranks);
+  RunOnMeta run(r, extensions, layout, 0, RoutingLoad::even, RunOnMeta::Record::issues, prices.node_of_rank());
+  run.follow_spans();
+  if (r.parallel.zero == 3) run.step(2);
+  const StepRecord record = record_step(run, 2, 0);
+  const RecordPrices priced(prices, record);
+  return simulate_step(
+             std::span(&record, 1), prices.node_of_rank(),
+             [&](const StepRecord&, const device::Issue& issue) { return priced.seconds(issue); },
+             prices.contention(train::priorities_of(r.distributed)))
+      .seconds;
+}
+
+TEST(FewLayers, HaveTheSimulatedStepOfARecordedLength) {
+  for (Recipe r : recipes("cuda")) {
+    r.model.context = 1024;
+    const FewLayersStep step = few_layers(r, {896, 1024}).step(1, 1024);
+    EXPECT_GT(step.micro_batch, 0);
+    EXPECT_DOUBLE_EQ(2 * step.micro_batch + step.rest, simulated_seconds(r));
+  }
+}
+
+TEST(FewLayers, AreExtrapolatedToLengthsFarFromTheRecordedOnes) {
+  size_t i = 0;
+  for (const Recipe& r : recipes("cuda")) {
+    SCOPED_TRACE(i++);
+    const FewLayersStep near = few_layers(r, {896, 1024}).step(1, 4096);
+    const FewLayersStep far = few_layers(r, {3968, 4096}).step(1, 4096);
+    EXPECT_NEAR(near.micro_batch, far.micro_batch, 0.03 * far.micro_batch);
+    EXPECT_NEAR(near.rest, far.rest, 0.03 * (far.rest + far.micro_batch));
+    EXPECT_NEAR(near.dp_traffic, far.dp_traffic, 0.01 * far.dp_traffic);
+    EXPECT_NEAR(near.activations, far.activations, 0.03 * far.activations);
+    EXPECT_EQ(near.weights, far.weights);
+  }
+}
+
+TEST(FewLayers, HaveShorterAttentionInSeveralSequencesOfTheSameTokens) {
+  const FewLayers layers = few_layers(recipes("cuda").front(), {896, 1024});
+  const FewLayersStep one = layers.step(1, 8192), eight = layers.step(8, 1024);
+  EXPECT_LT(eight.micro_batch, one.micro_batch);
+  EXPECT_EQ(eight.activations, one.activations);
+}
+
+// On a CPU, the loss is computed in chunks of 256 rows: one for the shorter sequence, four for the longer one.
+TEST(FewLayers, AreInProportionToTokensIfTheOperationsDifferWithTheLength) {
+  const FewLayers layers = few_layers(recipes("cpu").back(), {256, 1024});
+  const FewLayersStep recorded = layers.step(1, 1024), longer = layers.step(3, 1024);
+  EXPECT_DOUBLE_EQ(longer.micro_batch, 3 * recorded.micro_batch);
+  EXPECT_DOUBLE_EQ(longer.activations, 3 * recorded.activations);
+  EXPECT_EQ(longer.rest, recorded.rest);
+  EXPECT_EQ(longer.dp_traffic, recorded.dp_traffic);
+}
+
+}  // namespace
+}  // namespace hexad::tests

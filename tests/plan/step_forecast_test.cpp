@@ -1,0 +1,61 @@
+// Steps of many micro-batches, extrapolated from two short ones.
+#include "tools/plan/step_forecast.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/plan/two_nodes.h"
+#include "tests/training/training.h"
+#include "tools/plan/whole_step.h"
+#include "tools/plan/within_memory.h"
+
+namespace hexad::tests {
+
+using namespace plan;
+
+namespace {
+
+constexpr int stages = 4, micro_batches = 37;
+
+Recipe recipe_with(const std::string& kind) {
+  return recipe_of(
+      "model: {layers: 8, hidden: 512, heads: 8, context: 512, vocab: 1024,\n"
+      "        moe: {experts: 4, top_k: 2, expert_hidden: 512}}\n"
+      "batch: {global: 37, micro: 1}\n"
+      "train: {steps: 10, precision: bf16}\n"
+      "device: cuda\n"
+      "data: {synthetic: true}\n",
+      {"parallel.pp=4", "schedule.pipeline.kind=" + kind}, stages);
+}
+
+// Compares the extrapolated step with that of all micro-batches, on stages that the network connects.
+void expect_whole(const Recipe& r) {
+  const train::Extensions extensions;
+  const StepPrices prices(Prices(two_nodes()), {0, 1, 2, 3});
+  const mesh::Layout layout(r.parallel.sizes(), stages);
+  const StepForecast some = forecast_step(r, extensions, layout, prices);
+  ASSERT_EQ(some.micro_batches, micro_batches);
+  ASSERT_LT(some.simulated_micro_batches, micro_batches) << "the step is extrapolated";
+  const StepForecast all = with_all_micro_batches(some, r, extensions, layout, prices, RoutingLoad::even);
+  EXPECT_NEAR(some.seconds, all.seconds, 0.02 * all.seconds);
+}
+
+class ExtrapolatedStep : public testing::TestWithParam<const char*> {};
+
+TEST_P(ExtrapolatedStep, IsThatOfAllMicroBatches) { expect_whole(recipe_with(GetParam())); }
+
+INSTANTIATE_TEST_SUITE_P(, ExtrapolatedStep,
+                         testing::Values("gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe_v"),
+                         [](const auto& c) { return base::cat("kind_", c.param); });
+
+TEST(ExtrapolatedStepInPairs, IsThatOfAllMicroBatches) {
+  for (const char* kind : {"1f1b", "dualpipe_v"}) {
+    SCOPED_TRACE(kind);
+    Recipe r = recipe_with(kind);
+    r = with_schedule(r, r.schedule.moe.settled());
+    r.schedule.pipeline.overlap = pp::Overlap::micro_batches;
+    expect_whole(r);
+  }
+}
+
+}  // namespace
+}  // namespace hexad::tests
