@@ -90,12 +90,9 @@ test_the_fewest_ranks_are_found() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --objective ranks
   expect_text out "model.yaml on 1 rank of " "fewest ranks that have room: 1"
-  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 4 --objective ranks \
-    model.hidden=32768 model.layers=32
-  expect_text err "does not fit 4 ranks" "nearest that fit: "
-  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 24 --objective ranks \
-    model.hidden=32768 model.layers=32
-  expect_text err "does not fit 16 ranks" "nearest that fit: "
+  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 3 --objective ranks \
+    model.hidden=65536 model.layers=4
+  expect_text err "does not fit 2 ranks" "nearest that fit: "
 }
 
 test_a_plan_names_its_assumptions() {
@@ -124,7 +121,7 @@ test_more_ranks_than_the_cluster_has_are_refused() {
 
 test_a_model_that_fits_no_layout_is_refused_with_the_nearest_that_fits() {
   write_model
-  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/monta-a800.yaml" model.hidden=32768 model.layers=32
+  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/monta-a800.yaml" model.hidden=131072 model.layers=8
   expect_text err "with a context of 512 does not fit 16 ranks" "the least memory found is " " a rank, as dp " \
     " more than the " "nearest that fit: " " nodes) would do: " "no shorter context of at least 1024 tokens would do"
 }
