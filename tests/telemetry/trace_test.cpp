@@ -73,7 +73,8 @@ TEST(Trace, SourcesAreProcessesBesideEachOther) {
   write_traces(folder / "t.json.gz", {{"predicted", predicted}, {"measured", measured}});
   std::map<int, std::string> names;
   std::vector<int> slices, counters;
-  for (const auto& e : read_trace(folder / "t.json.gz")["traceEvents"]) {
+  const auto trace = read_trace(folder / "t.json.gz");
+  for (const auto& e : trace["traceEvents"]) {
     if (e["name"] == "process_name") names[e["pid"]] = e["args"]["name"];
     if (e["ph"] == "X") slices.push_back(e["pid"]);
     if (e["ph"] == "C") counters.push_back(e["pid"]);
