@@ -75,7 +75,7 @@ TEST(FewLayers, AreExtrapolatedToLengthsFarFromTheRecordedOnes) {
     EXPECT_NEAR(near.rest, far.rest, 0.03 * (far.rest + far.micro_batch));
     EXPECT_NEAR(near.dp_traffic, far.dp_traffic, 0.01 * far.dp_traffic);
     EXPECT_NEAR(near.activations, far.activations, 0.03 * far.activations);
-    EXPECT_EQ(near.weights, far.weights);
+    EXPECT_NEAR(near.weights, far.weights, 1e-9 * far.weights);  // with rotary tables of all positions
   }
 }
 

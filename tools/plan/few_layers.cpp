@@ -128,9 +128,11 @@ FewLayersStep FewLayers::step(int64_t sequences, int64_t context) const {
   const auto [shorter, longer] = contexts_;
   const double tokens = number(sequences * context);
   if (longer > shorter) {
-    const Line line{(tokens - number(shorter)) / number(longer - shorter)};
-    step.activations = line(memory_[0].activations, memory_[1].activations);
-    step.temporary = line(memory_[0].temporary, memory_[1].temporary);
+    const Line by_tokens{(tokens - number(shorter)) / number(longer - shorter)};
+    step.activations = by_tokens(memory_[0].activations, memory_[1].activations);
+    step.temporary = by_tokens(memory_[0].temporary, memory_[1].temporary);
+    const Line by_length{number(context - shorter) / number(longer - shorter)};  // rotary tables
+    step.weights = by_length(memory_[0].weights, memory_[1].weights);
   } else {
     for (double FewLayersStep::*value :
          {&FewLayersStep::micro_batch, &FewLayersStep::activations, &FewLayersStep::temporary})
