@@ -9,7 +9,7 @@ inline plan::Cluster two_nodes() {
   plan::Machine m;
   m.name = "two nodes";
   m.nodes = 2, m.ranks_per_node = 8;
-  m.memory = config::ByteSize(80'000'000'000);
+  m.memory = config::ByteSize(80'000'000'000), m.host_memory = config::ByteSize(256'000'000'000);
   m.peak.bf16 = 989e12, m.peak.f32 = 67e12;
   m.sms = 132;
   m.memory_bandwidth = 3.35e12;

@@ -71,9 +71,10 @@ double memory_of_rank(const Cluster& cluster) {
   return static_cast<double>(cluster.machine->memory) * (1 - reserved_share);
 }
 
+// Nothing is offloaded to a host whose memory is unknown.
 double host_memory_of_rank(const Cluster& cluster) {
-  if (!cluster.machine || !cluster.machine->host_memory) return unlimited;
-  return static_cast<double>(*cluster.machine->host_memory);
+  if (!cluster.machine) return unlimited;
+  return static_cast<double>(cluster.machine->host_memory.value_or(0));
 }
 
 }  // namespace
