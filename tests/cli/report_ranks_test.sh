@@ -61,7 +61,7 @@ test_a_predicted_step_is_shown_beside_the_measured_one() {
   gzip -dc both.json.gz >both.json || failed "both.json.gz is not a gzip file"
   expect_text both.json '"name":"predicted rank 0"' '"name":"measured rank 0"' '"name":"measured rank 1"'
   expect_no_text both.json '"name":"rank '
-  for part in "layers.0.moe forward" "layers.1.attention backward" "optimizer"; do
+  for part in "layers.0.moe forward" "layers.1.attention backward"; do
     expect_text both.json "{\"name\":\"$part\",\"cat\":\"parts\"" "{\"name\":\"$part\",\"cat\":\"host\""
   done
   # pid 0 is predicted, 1 and 3 are measured. Both have communication of the experts.
