@@ -66,7 +66,7 @@ test_a_predicted_step_is_shown_beside_the_measured_one() {
   done
   # pid 0 is predicted, 1 and 3 are measured. Both have communication of the experts.
   for part in 0 1 3; do
-    grep -F '"cat":"ep (intra)"' both.json | grep -qF "\"pid\":$part," || failed "process $part has no row ep (intra)"
+    [ -n "$(grep -F '"cat":"ep (intra)"' both.json | grep -F "\"pid\":$part,")" ] || failed "process $part has no row ep (intra)"
   done
   expect_equal "$(grep -cE '^\{"name":"step [0-9]+","cat":"host"' both.json)" 2
 

@@ -95,11 +95,7 @@ FewLayers::FewLayers(Recipe r, const train::Extensions& extensions, const Prices
       for (const device::Issue& issue : longer_.issues) shorter_.push_back(issue.work);
   }
   const auto alike = [](const device::Work& a, const device::Issue& b) { return a.index() == b.work.index(); };
-  if (!std::ranges::equal(shorter_, longer_.issues, alike)) {
-    contexts_[0] = contexts_[1], memory_[0] = memory_[1];
-    shorter_.clear();
-    for (const device::Issue& issue : longer_.issues) shorter_.push_back(issue.work);
-  }
+  if (!std::ranges::equal(shorter_, longer_.issues, alike)) contexts_[0] = contexts_[1];  // only the longer one counts
 }
 
 StepRecord FewLayers::with_tokens(double sequences, double context) const {

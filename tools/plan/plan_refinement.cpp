@@ -49,13 +49,15 @@ bool PlanRefinement::improves(PlannedLayout& best, const Recipe& changed) {
   PlannedLayout l = best;
   l.candidate.recipe = changed;
   ++changes_;
+  // The recipe itself may offload to a host whose memory is unknown.
+  const auto offload_is_possible = [&] { return offload_fits(l) || l.memory.offloaded <= best.memory.offloaded; };
   if (site_.request.objective == Objective::memory) {
     estimate(l);
-    if (!offload_fits(l) || !is_less(l.memory.total, best.memory.total) || !simulated(l)) return false;
+    if (!offload_is_possible() || !is_less(l.memory.total, best.memory.total) || !simulated(l)) return false;
   } else {
     if (!simulated(l) || !is_less(l.step.seconds, best.step.seconds)) return false;
     estimate(l);
-    if (!fits(l)) return false;
+    if (l.memory.total > site_.memory || !offload_is_possible()) return false;
   }
   best = std::move(l);
   return true;

@@ -29,7 +29,7 @@ struct MeanStage {
 
 std::string text_of(const std::optional<double>& value, Unit unit) {
   if (!value) return "–";
-  return unit == Unit::seconds ? base::human_duration(*value) : base::human_bytes(*value);
+  return unit == Unit::seconds ? base::precise_duration(*value) : base::human_bytes(*value);
 }
 
 }  // namespace
