@@ -36,7 +36,7 @@ constexpr auto enum_names(MomentDtype) {
       {{MomentDtype::f32, "f32"}, {MomentDtype::bf16, "bf16"}});
 }
 
-/// Where main weights and states are stored between two updates.
+/// Storage of main weights and states between two updates.
 enum class StateOffload : uint8_t { none, file };
 constexpr auto enum_names(StateOffload) {
   return std::to_array<std::pair<StateOffload, std::string_view>>(

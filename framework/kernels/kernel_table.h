@@ -384,7 +384,7 @@ struct RouterLossKernels {
   static const RouterLossKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Which tokens an expert keeps if it exceeds its capacity: the most probable ones, or the first ones.
+/// Rule for the tokens that an expert above its capacity keeps: the most probable ones, or the first ones.
 enum class DropRule : uint8_t { probability, position };
 constexpr auto enum_names(DropRule) {
   return std::to_array<std::pair<DropRule, std::string_view>>(

@@ -11,7 +11,7 @@
 
 namespace hexad::schedule {
 
-/// Which threads run the tasks of the lanes.
+/// Threads that run the tasks of the lanes.
 enum class Drive : uint8_t {
   threads,  // each lane has its own thread
   caller,   // one thread issues the tasks in order, waits for their predecessors, and itself performs computation and

@@ -1,4 +1,4 @@
-// What a rank is doing, according to its engine. Ranks exchange this information if an operation hangs.
+// Activity of a rank, according to its engine. Ranks exchange this information if an operation hangs.
 #pragma once
 
 #include <cstdint>

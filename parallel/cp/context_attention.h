@@ -13,7 +13,7 @@ using autograd::Value;
 using base::Dtype;
 using tensor::Tensor;
 
-/// Which rows this rank has, how ranks exchange keys and values, and which positions each row sees.
+/// Rows of this rank, exchange of keys and values between ranks, and positions that each row sees.
 struct ContextAttention {
   ContextSplit split;
   ContextKind kind = ContextKind::ring;

@@ -88,7 +88,7 @@ void multiply(const Matrix& a, const Matrix& b, const std::vector<GemmTile>& pro
     if (p.m > 0) add_rounded(p, [&](const GemmTile& part) { gemm({&part, 1}, unit); });
 }
 
-/// How a product uses a weight: y = x w^T uses it transposed, dx = dy w as it is.
+/// Form in which a product uses a weight: y = x w^T uses it transposed, dx = dy w as it is.
 enum class Side : uint8_t { plain, transposed };
 
 /// Computes rows [offsets[e], offsets[e + 1]) of `out` = the same rows of `in` times the weight of expert e, or adds
