@@ -107,8 +107,8 @@ class IssueMark final : public DeviceMark {
 /// Log of the operations that a rank issues. Not thread-safe.
 class IssueLog {
  public:
-  /// Place where kernels run. computes: on the issuing thread, as on a CPU; the thread does nothing else meanwhile. launches:
-  /// in queues of a device.
+  /// Place where kernels run. computes: on the issuing thread, as on a CPU; the thread does nothing else meanwhile.
+  /// launches: in queues of a device.
   enum class Host : uint8_t { computes, launches };
 
   explicit IssueLog(Host host) : host_(host) {}
