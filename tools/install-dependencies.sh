@@ -19,7 +19,7 @@ packages=(
   libboost-context-dev            # for two micro-batches that take turns on one thread
   libjs-chart.js                  # copied into report.html, to draw its charts
   perl libreadline8               # for tools/corpus.sh, which reads an R database and runs bible(1)
-  libgtest-dev
+  libgtest-dev patch
 )
 peers=(libdnnl-dev ocl-icd-opencl-dev)  # for a line of `hexad bench gemm`; the CMake files of oneDNN search for OpenCL
 cuda=no
