@@ -1,26 +1,66 @@
-# Precompiled headers: the standard library, and for tests also googletest. They shorten the compilation of small files.
+# Precompiled headers: the standard library, and the headers that most sources of a part of the code include. They take
+# most of the time that a small file needs to compile. A file still names every header it uses:
+# -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without.
 #
-# hexad_precompiled(TARGET) and hexad_precompiled_test(TARGET) reuse one copy each. A file still names every header it
-# uses: -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without.
-set(HEXAD_STANDARD_HEADERS <algorithm> <array> <chrono> <cmath> <cstdint> <cstring> <filesystem> <fstream> <functional>
+# There are four sets, each with the headers of the one before. A target uses the highest set that it or a library below it
+# owns: `kernels` from the library kernels upwards, `autograd` from autograd upwards, `train` from train upwards, and
+# otherwise `standard`. So a precompiled header brings no declarations of a layer above the file.
+set(HEXAD_PRECOMPILED_SETS standard kernels autograd train)
+set(HEXAD_PRECOMPILED_standard <algorithm> <array> <chrono> <cmath> <cstdint> <cstring> <filesystem> <fstream> <functional>
     <limits> <map> <memory> <mutex> <numeric> <optional> <set> <span> <sstream> <string> <string_view> <thread>
     <unordered_map> <utility> <vector>)
+set(HEXAD_PRECOMPILED_kernels ${HEXAD_PRECOMPILED_standard} <framework/kernels/kernel_table.h>)
+set(HEXAD_PRECOMPILED_autograd ${HEXAD_PRECOMPILED_kernels} <framework/autograd/ops/ops.h>)
+set(HEXAD_PRECOMPILED_train ${HEXAD_PRECOMPILED_autograd} <fmt/format.h> <tools/train/recipe/recipe.h>
+    <layers/transformer.h>)
 set(HEXAD_EMPTY_SOURCE ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp)
 file(CONFIGURE OUTPUT ${HEXAD_EMPTY_SOURCE} CONTENT "int main() {}\n")
 
-add_library(hexad_precompiled OBJECT ${HEXAD_EMPTY_SOURCE})
-target_precompile_headers(hexad_precompiled PRIVATE ${HEXAD_STANDARD_HEADERS})
-target_link_libraries(hexad_precompiled PRIVATE hexad_warnings)  # -Wpedantic changes the predefined macros
-
-function(hexad_precompiled target)
-  target_precompile_headers(${target} REUSE_FROM hexad_precompiled)
+# Sets `out` to the set of headers for the target of library `name` (empty for a test) that depends on the other arguments.
+function(hexad_precompiled_set out name)
+  set(highest 0)
+  list(FIND HEXAD_PRECOMPILED_SETS "${name}" own)
+  foreach(library ${ARGN})
+    if(TARGET hexad_${library})
+      get_target_property(set hexad_${library} HEXAD_PRECOMPILED_SET)
+      list(FIND HEXAD_PRECOMPILED_SETS "${set}" index)
+      if(index GREATER highest)
+        set(highest ${index})
+      endif()
+    endif()
+  endforeach()
+  if(own GREATER highest)
+    set(highest ${own})
+  endif()
+  list(GET HEXAD_PRECOMPILED_SETS ${highest} set)
+  set(${out} ${set} PARENT_SCOPE)
 endfunction()
 
-function(hexad_precompiled_test target)
-  if(NOT TARGET hexad_precompiled_test)  # an executable like the tests, because -fPIE and -fPIC need different headers
-    add_executable(hexad_precompiled_test EXCLUDE_FROM_ALL ${HEXAD_EMPTY_SOURCE})
-    target_precompile_headers(hexad_precompiled_test PRIVATE ${HEXAD_STANDARD_HEADERS} <gtest/gtest.h>)
-    target_link_libraries(hexad_precompiled_test PRIVATE GTest::gtest hexad_warnings)
+# Makes the target `precompiled` that compiles the headers of `set` and others.
+function(hexad_compile_headers precompiled set)
+  target_precompile_headers(${precompiled} PRIVATE ${HEXAD_PRECOMPILED_${set}} ${ARGN})
+  target_include_directories(${precompiled} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${precompiled} PRIVATE hexad_warnings fmt::fmt)  # -Wpedantic changes the predefined macros
+endfunction()
+
+# Lets library `name` reuse the precompiled headers of its set; DEPENDS are the libraries below it.
+function(hexad_precompiled name)
+  hexad_precompiled_set(set ${name} ${ARGN})
+  set_target_properties(hexad_${name} PROPERTIES HEXAD_PRECOMPILED_SET ${set})
+  if(NOT TARGET hexad_precompiled_${set})
+    add_library(hexad_precompiled_${set} OBJECT ${HEXAD_EMPTY_SOURCE})
+    hexad_compile_headers(hexad_precompiled_${set} ${set})
   endif()
-  target_precompile_headers(${target} REUSE_FROM hexad_precompiled_test)
+  target_precompile_headers(hexad_${name} REUSE_FROM hexad_precompiled_${set})
+endfunction()
+
+# Lets a test reuse the precompiled headers of its set and of googletest.
+function(hexad_precompiled_test target)
+  hexad_precompiled_set(set "" ${ARGN})
+  if(NOT TARGET hexad_precompiled_test_${set})  # an executable like the tests, because -fPIE and -fPIC need different headers
+    add_executable(hexad_precompiled_test_${set} EXCLUDE_FROM_ALL ${HEXAD_EMPTY_SOURCE})
+    hexad_compile_headers(hexad_precompiled_test_${set} ${set} <gtest/gtest.h>)
+    target_link_libraries(hexad_precompiled_test_${set} PRIVATE GTest::gtest)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM hexad_precompiled_test_${set})
 endfunction()

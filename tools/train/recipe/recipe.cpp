@@ -20,6 +20,13 @@ namespace hexad::train {
 using base::cat;
 using config::Problems;
 
+Recipe::Recipe() = default;
+Recipe::Recipe(const Recipe&) = default;
+Recipe::Recipe(Recipe&&) noexcept = default;
+Recipe& Recipe::operator=(const Recipe&) = default;
+Recipe& Recipe::operator=(Recipe&&) noexcept = default;
+Recipe::~Recipe() = default;
+
 base::Dtype dtype_of(Precision precision) {
   switch (precision) {
     case Precision::bf16:

@@ -249,6 +249,14 @@ struct Recipe {
   RunConfig run;
   std::vector<StageConfig> stages;
 
+  // Defined in recipe.cpp: every source would take half a second to generate them.
+  Recipe();
+  Recipe(const Recipe&);
+  Recipe(Recipe&&) noexcept;
+  Recipe& operator=(const Recipe&);
+  Recipe& operator=(Recipe&&) noexcept;
+  ~Recipe();
+
   template <class V>
   void fields(V& v) {
     v("model", model, "architecture of the model");
