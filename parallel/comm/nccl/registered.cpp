@@ -50,14 +50,15 @@ void Registered::add(Blocks& blocks, const Blocks::Extent& block) {
 void Registered::remove(const void* block) {
   std::lock_guard lock(mutex_);
   const auto it = handles_.find(block);
-  if (it == handles_.end()) return;  // the communicator has already ended
+  if (it == handles_.end()) return;  // the communicator has already deregistered the block
   void* const handle = it->second;
   handles_.erase(it);
   try {
     const Watch::HostCall call(card_.watch(), cat("deregistering a buffer of communicator ", name_));
     deregister(handle);
   } catch (const Error& e) {
-    // A failure has already been reported. It aborts all communicators, which deregisters their buffers.
+    // Prints nothing after a failure. The failure was reported, and its abort of all communicators deregistered the
+    // buffers.
     if (card_.watch().has(communicator_)) std::fprintf(stderr, "hexad: %s\n", e.what());
   }
 }
