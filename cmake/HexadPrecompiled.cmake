@@ -1,7 +1,7 @@
-# Precompiled headers: the standard library, and for tests also googletest. They shorten the compilation of small files.
+# Precompiled headers: the standard library, and googletest for tests. They shorten the compilation of small files.
 #
-# hexad_precompiled(TARGET) and hexad_precompiled_test(TARGET) reuse one copy each. A file still names every header it
-# uses: -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without.
+# hexad_precompiled(TARGET) and hexad_precompiled_test(TARGET) share one compiled copy each among all targets. A file
+# must still include every header that it uses: -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without precompiled headers.
 set(HEXAD_STANDARD_HEADERS <algorithm> <array> <chrono> <cmath> <cstdint> <cstring> <filesystem> <fstream> <functional>
     <limits> <map> <memory> <mutex> <numeric> <optional> <set> <span> <sstream> <string> <string_view> <thread>
     <unordered_map> <utility> <vector>)
@@ -17,7 +17,7 @@ function(hexad_precompiled target)
 endfunction()
 
 function(hexad_precompiled_test target)
-  if(NOT TARGET hexad_precompiled_test)  # an executable like the tests, because -fPIE and -fPIC need different headers
+  if(NOT TARGET hexad_precompiled_test)  # an executable, because -fPIE and -fPIC need different precompiled headers
     add_executable(hexad_precompiled_test EXCLUDE_FROM_ALL ${HEXAD_EMPTY_SOURCE})
     target_precompile_headers(hexad_precompiled_test PRIVATE ${HEXAD_STANDARD_HEADERS} <gtest/gtest.h>)
     target_link_libraries(hexad_precompiled_test PRIVATE GTest::gtest hexad_warnings)
