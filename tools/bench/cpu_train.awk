@@ -1,5 +1,5 @@
-# Prints the table of tools/bench/cpu_train.sh from its results.tsv: round, dtype, threads, who, tokens/s, GFLOP/s, peak
-# bytes. Needs tools/bench/median.awk.
+# Prints the table of tools/bench/cpu_train.sh. Input: results.tsv, with round, dtype, threads, program, tokens/s,
+# GFLOP/s, peak bytes. Needs tools/bench/median.awk.
 
 {
   tokens[$2, $3, $4, $1] = $5

@@ -32,7 +32,7 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 need_bench comm_priority
-testbed() { # RATE
+testbed() { # testbed RATE: prints the command of a testbed with links of RATE
   echo tools/testbed/rank_nodes.sh --nodes 4 --ranks 1 --inter "$1" --intra "$1"
 }
 
@@ -50,8 +50,8 @@ for window in $low_window; do
   cat "$scratch/rows-$window"
 done
 
-# train RUN NAME OVERRIDE...: prints a line per step except the first two: run, name, step, exposed ep, pp and dp
-# seconds.
+# train RUN NAME OVERRIDE...: prints a line per step except the first two: run, name, step, and exposed seconds of ep,
+# pp and dp.
 train() {
   $(testbed "$train_rate") "$hexad" train recipes/papers/monta-priority.yaml train.steps="$steps" \
     run.dir="$scratch/$2-$1" "${@:3}" >"$scratch/log" 2>&1 || {
