@@ -115,8 +115,8 @@ void attention(CudaTimer& b, const KernelTable& k) {
   const auto [q, keys, v] = parts(b.normal(all, bf));
   const auto [dq, dk, dv] = parts(b.empty(all, bf));
   const Tensor out = b.empty(q.shape(), bf), dout = b.normal(q.shape(), bf), sums = b.empty({tokens, heads}, f32);
-  const double forward =
-      4 * count({sequences, heads, positions, positions, head_size}) / 2;  // only the causal half counts
+  // Only the causal half counts.
+  const double forward = 4 * count({sequences, heads, positions, positions, head_size}) / 2;
   b.prepare("attention", [&](Stream& s) { k.attention.forward(s, out, sums, q, keys, v, {}, {}, shape); });
   b.line("attention forward", {.operations = forward},
          [&](Stream& s) { k.attention.forward(s, out, sums, q, keys, v, {}, {}, shape); });

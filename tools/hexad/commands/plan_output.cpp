@@ -28,13 +28,13 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
              plan.too_large, base::human_duration(seconds));
   fmt::print("simulated whole: {}; tried: {} of schedule, order and offload\n\n",
              base::counted(plan.simulated, "layout"), base::counted(plan.changes, "change"));
-  // The bytes, marked if they are more than a rank has.
+  // Returns the bytes as text, marked if they exceed the memory of a rank.
   const auto memory = [&](double bytes) { return base::human_bytes(bytes) + (bytes > plan.memory ? "!" : " "); };
   // Returns the column of a load that is read from a file.
   const auto of_file = [&](const std::string& text) {
     return planned_.load == RoutingLoad::given ? fmt::format(" {:>11}", text) : "";
   };
-  size_t width = 0;  // width of the column of steps
+  size_t width = 0;  // width of the column with the steps
   for (const PlannedLayout& l : plan.best) width = std::max(width, error.text(l.step.seconds).size());
   fmt::print("{:>2} {:>{}} {:>10} {:>6} {:>11} {:>11} {:>11}{} {:>6}  {:<22} {:<8} {}\n", "", "step", width, "tokens/s",
              "MFU", "even ", "p99 ", "worst ", of_file("file "), "idle", "exposed", "bound by", "layout");
