@@ -39,7 +39,7 @@ struct Return {
         copied = context->stream(Lane::copy).record().launched();
       };
       if (to.defined() && !life->during(bring_back))
-        fail(ExitCode::communication, "the device of a collective's result is gone");
+        fail(ExitCode::communication, "the device was closed before the result of a collective arrived");
     } catch (...) {
       error = std::current_exception();
       // Leaks the owners on purpose, because the transport may still write to this memory.

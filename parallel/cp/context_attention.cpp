@@ -20,7 +20,7 @@ void check(const Value& q, const Value& k, const Value& v, const ContextAttentio
           " tokens on ", c.split.ranks, " ranks are ", rows, " rows each; q is ", q.shape(), ", k ", k.shape());
   for (const Tensor& bounds : {c.first, c.last})
     require(!bounds.defined() || (bounds.dtype() == Dtype::i32 && bounds.numel() == rows && bounds.contiguous()),
-            "[cp] first and last have one i32 entry for each of ", rows, " local rows, not ", bounds.dtype(), " ",
+            "[cp] first and last must have one i32 entry for each of ", rows, " local rows, not ", bounds.dtype(), " ",
             bounds.shape());
   require(c.kind != ContextKind::ulysses || ulysses_fits(q.data.dim(1), k.data.dim(1), c.split.ranks), "[cp] ",
           q.data.dim(1), " heads with ", k.data.dim(1), " key heads cannot be divided among ", c.split.ranks,

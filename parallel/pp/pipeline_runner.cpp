@@ -52,8 +52,8 @@ class Runner {
         stream_(device.context().compute()),
         spans_(device.context().spans()) {
     const device::Span span(spans_, "pipeline: check");
-    require(schedule.stages.ranks == pp.size(), "[pp] a schedule of ", schedule.stages.ranks, " ranks in a group of ",
-            pp.size());
+    require(schedule.stages.ranks == pp.size(), "[pp] the schedule is for ", schedule.stages.ranks,
+            " ranks, but the group has ", pp.size());
     check(schedule);
     transfers_ = transfers(schedule, fibers_ != nullptr);
     connect(pp, schedule.stages, device);

@@ -23,7 +23,7 @@ struct TensorParallel {
 /// n). Throws std::logic_error with the arithmetic if they cannot be divided evenly.
 inline int64_t rows_per_rank(std::string_view op, int64_t rows, const ProcessGroup& group) {
   const int64_t size = group.size(), share = rows / size;
-  require(rows % size == 0, "[", op, "] ", rows, " rows cannot be cut evenly over the ", size, " ranks of ",
+  require(rows % size == 0, "[", op, "] ", rows, " rows cannot be divided evenly among the ", size, " ranks of ",
           group.name(), ": ", rows, " = ", share, " * ", size, " + ", rows % size, "; nearest: ", share * size, ", ",
           (share + 1) * size);
   return share;

@@ -59,7 +59,7 @@ KeptTensors kept_from(const Saved& saved, size_t computations) {
   std::vector<Tensor> tensors = saved.all();
   auto next = tensors.begin();
   kept.each([&](Tensor& t) { t = std::move(*next++); });
-  require(next == tensors.end(), "[moe] the tape returned other tensors than it was given to save");
+  require(next == tensors.end(), "[moe] the tape returned more tensors than the pass had saved");
   return kept;
 }
 

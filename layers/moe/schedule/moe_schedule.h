@@ -322,7 +322,7 @@ inline constexpr std::tuple moe_choices{
       .limits = {config::at_least(1)},
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
         if (s.dense_rows && s.gemms != Gemms::by_load)
-          no.add("is read only by schedule.moe.gemms: by_load; choose that, or dense_rows: auto");
+          no.add("is read only by schedule.moe.gemms: by_load; set gemms: by_load, or dense_rows: auto");
       }}),
 
   choice("compute_share", [](auto& s) -> auto& { return s.compute_share; },

@@ -318,7 +318,7 @@ void add_plan(const Program& program) {
   command
       .add_option(
           "--objective", &options->objective,
-          "what to minimize: time of a step, memory of a rank, or number of ranks in whose memory the recipe fits")
+          "quantity to minimize: time of a step, memory of a rank, or number of ranks in whose memory the recipe fits")
       .legal(one_of({"time", "memory", "ranks"}));
   command
       .add_option("--layouts", &options->layouts,

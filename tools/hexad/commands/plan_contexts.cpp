@@ -74,8 +74,8 @@ std::string missing_text(const Shortfall& lack) {
 
 std::string more_ranks_text(const PlanAt& plan_at, const Shortfall& lack, int64_t ranks_per_node) {
   const auto fit = with_more_ranks(plan_at, lack);
-  return fit ? fmt::format("{} would do: {}", ranks_text(fit->ranks, ranks_per_node), memory_text(*fit))
-             : "no number of ranks that was tried would do";
+  return fit ? fmt::format("{} would suffice: {}", ranks_text(fit->ranks, ranks_per_node), memory_text(*fit))
+             : "no number of ranks that was tried would suffice";
 }
 
 auto first_lacking(std::span<const PathPoint> path) {
@@ -98,7 +98,7 @@ std::string lack_text(const PlanAt& plan_at, const Shortfall& lack, int64_t rank
   if (const auto fit = with_shorter_context(plan_at, lack))
     text += fmt::format("; or a context of {}: {}", context_text(fit->context), memory_text(*fit));
   else
-    text += "; no shorter context of at least 1024 tokens would do";
+    text += "; no shorter context of at least 1024 tokens would suffice";
   return text;
 }
 

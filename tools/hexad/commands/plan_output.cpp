@@ -77,9 +77,9 @@ void PlanOutput::print_difference(const std::string& title, const PlannedLayout&
 
 void PlanOutput::print_explanation(const Plan& plan, const OwnLayout& own) const {
   const PlannedLayout& best = plan.best.front();
-  if (plan.best.size() > 1) print_difference("from 1 to 2, of the step's seconds:", best, plan.best[1]);
+  if (plan.best.size() > 1) print_difference("from layout 1 to layout 2, seconds of a step:", best, plan.best[1]);
   if (!own.layout) return fmt::print("\n{}\n", own.lack);
-  std::string title = fmt::format("from 1 to the recipe as it is, {} a step:",
+  std::string title = fmt::format("from layout 1 to the recipe as it is, {} a step:",
                                   prediction_error(planned_.cluster).text(own.layout->step.seconds));
   if (const double bytes = own.layout->memory.total; bytes > plan.memory)
     title += fmt::format("\n  does not fit: a rank needs {}, more than the {} that its tensors may take",
