@@ -14,13 +14,13 @@ packages=(
   g++ cmake ninja-build ccache pkg-config
   libopenmpi-dev openmpi-bin
   libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libxxhash-dev zlib1g-dev
-  libeigen3-dev                   # for least squares as an oracle of tests, and for a line of `hexad bench gemm`
+  libeigen3-dev                   # for least squares, for oracles of tests, and compared by `hexad bench gemm`
   libboost-context-dev            # for two micro-batches that take turns on one thread
   libjs-chart.js                  # draws the charts of report.html, into which it is copied
   perl libreadline8               # for tools/corpus.sh, which reads an R database and runs bible(1)
   libgtest-dev patch
 )
-peers=(libdnnl-dev ocl-icd-opencl-dev)  # for a line of `hexad bench gemm`; the CMake files of oneDNN search for OpenCL
+peers=(libdnnl-dev ocl-icd-opencl-dev)  # compared by `hexad bench gemm`; the CMake files of oneDNN search for OpenCL
 cuda=no
 for option in "$@"; do
   case $option in

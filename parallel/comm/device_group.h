@@ -25,7 +25,7 @@ constexpr auto enum_names(DeviceCollectives) {
       {{automatic, "auto"}, {nccl, "nccl"}, {host, "host"}});
 }
 
-/// Type of KernelTable::pointwise.sum_of.
+/// Kernel that writes the sum of `addends`, added in order, to `out` (KernelTable::pointwise.sum_of).
 using SumInOrder = void (*)(Stream&, const Tensor& out, std::span<const Tensor> addends);
 
 /// Traffic that is in flight while matrix products are computed.

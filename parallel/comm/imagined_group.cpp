@@ -60,8 +60,8 @@ void exchange(const Operation& op, int rank, Stream& stream) {
 }
 
 // Returns an event that completes only when a thread waits for it. Until then, the latest possible time, the operation
-// holds its tensors. Not used for messages between two ranks: a thread waits for these only after all of them have been
-// sent, so they complete immediately. `mark` (may be null) is the operation in the log.
+// holds its tensors. Messages between two ranks complete immediately instead, because a thread waits for them only
+// after all have been sent. `mark` (may be null) is the operation in the log.
 Event over_when_awaited(const Operation& op, const std::shared_ptr<const device::DeviceMark>& mark) {
   const auto state = Event::make_state();
   const Event event(state);

@@ -226,8 +226,8 @@ class MpiTransport final : public Transport {
     }
   }
 
-  // mpirun ends all ranks if one exits with an error, and MPI_Abort can crash mpirun (docs/adr/0012). Other launchers
-  // might let the other ranks continue, so MPI_Abort is called.
+  // mpirun ends all ranks if one exits with an error, and MPI_Abort can crash mpirun (docs/adr/0012). Under other
+  // launchers, the other ranks might continue, so MPI_Abort ends them.
   void abort(int code) override {
     if (started_by_mpirun()) std::_Exit(code);
     MPI_Abort(MPI_COMM_WORLD, code);

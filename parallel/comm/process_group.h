@@ -130,7 +130,7 @@ class ProcessGroup {
   /// Members of a new group, in the order that split() defines, and the largest `proposal` of all ranks.
   struct Members {
     std::vector<int> ranks;
-    int index;  // index of this rank among them
+    int index;  // index of this rank among the members
     int64_t largest;
   };
   Members agree(int color, int key, int64_t proposal) const;

@@ -46,7 +46,8 @@ struct Return {
       static_cast<void>(new auto(std::move(owners)));
     }
     owners.clear();
-    from = to = {};  // released before waiters resume: the then sole owner of the result may write to it
+    // Released before waiters resume: a waiter may be the only owner left and may write to the result.
+    from = to = {};
     device::complete(state, error, copied);
   }
 };

@@ -118,7 +118,7 @@ class Layout {
     std::vector<int> stages;
     std::array<Run, 4> runs;
   };
-  enum class Copies : uint8_t { partial, all };  // along the tensor axis: coordinates with partial gradients, or all
+  enum class Copies : uint8_t { partial, all };  // copies along the tensor axis: those with partial gradients, or all
 
   void place_by_expansion();
   void place_by_order(const AxisOrder& order);

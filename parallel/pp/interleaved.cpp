@@ -12,8 +12,9 @@ std::vector<Action> interleaved(const Position& at) {
   if (at.chunks == 1) return one_f_one_b(at);
   const int groups = (at.micro_batches + at.ranks - 1) / at.ranks;
   const int total = groups * at.ranks * at.chunks;
-  // Number of forwards before the first backward reaches this rank. These are all chunks but the last, and two for each
-  // later rank: the micro-batches of a chunk travel to the last rank one after the other, while gradients return.
+  // Number of forwards before the first backward reaches this rank: the forwards of all chunks but the last, and two
+  // more for each later rank. Gradients return while the micro-batches of a chunk travel to the last rank one after the
+  // other.
   const int ahead = std::min(total, (at.chunks - 1) * at.ranks + 2 * at.after());
   const auto chunk = [&](int i) { return i / at.ranks % at.chunks; };
   Program p;

@@ -25,7 +25,7 @@ struct Transfers {
   bool at_once = true;
 };
 
-/// Returns these points for a schedule that check() accepts. `merge` is true if merged pairs run as one.
+/// Returns the points of all ranks for a schedule that check() accepts. `merge` is true if merged pairs run as one.
 ///
 /// Receives are posted one action before they are needed. Sent tensors are freed immediately if no rank can then wait
 /// for itself. Otherwise, a sent tensor is freed when inputs have arrived that depend on all work that the peer does

@@ -99,7 +99,7 @@ class Bench {
  public:
   Bench(const Options& o, World& world) : options_(o), world_(world) { world.set_limits(o.limits); }
 
-  // Measures `urgent` with and without `others`, which are lower in MoNTA's order.
+  // Measures `urgent` with and without `others`, whose classes are lower in MoNTA's order.
   void conflict(int round, std::string_view name, PeerTraffic& urgent, const std::vector<PeerTraffic*>& others) {
     const auto measure = [&](std::string_view order, const Priorities& priorities,
                              const std::vector<PeerTraffic*>& beside) {

@@ -37,7 +37,7 @@ class Combine {
   const Tensor& collected() const { return collected_; }
 
  private:
-  /// How the returned rows of a chunk become slot rows.
+  /// Conversion of the returned rows of a chunk to slot rows.
   enum class Landing : uint8_t {
     as_they_are,  // the received tensor is the slot rows: there is one chunk, and its rows are in order
     in_place,     // rows are received into the chunk's part of the slot rows

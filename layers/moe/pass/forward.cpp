@@ -10,7 +10,7 @@ namespace hexad::moe {
 
 namespace {
 
-// When a forward sums the slot rows and addends of each token, and when it computes the shared experts.
+// Times at which a forward sums the slot rows and addends of each token, and computes the shared experts.
 struct Times {
   enum class Shared : uint8_t { before_pass, in_pass, after_pass };
 

@@ -42,7 +42,7 @@ CommunicatorShape shape_of(StreamKind kind, int ranks, int ranks_here);
 /// - Exchanges receive from and send to every peer of the node on each channel, or on two channels if there are several
 ///   nodes. All peers on other nodes together have one buffer for each direction.
 ///
-/// Not included are messages, which have separate communicators, and the few MB of a communicator without connections.
+/// Excludes messages, which have separate communicators, and the few MB of a communicator without connections.
 int64_t connection_bytes(const CommunicatorShape& shape, Uses uses, const BufferSizes& sizes = {});
 
 /// Returns the bytes that NCCL allocates on the card of rank `rank` for messages, on those of `routes` that begin or

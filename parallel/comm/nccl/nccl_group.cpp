@@ -259,7 +259,7 @@ Event NcclGroup::message(const Operation& op, Stream& stream) const {
         check(nccl, nccl.receive(element(t, p.begin), count, type, channel.peer, communicator, on.get()), "receiving");
     }
   });
-  channel.stream->end_use(t, stream);  // memory that is freed later need not wait for later messages of the channel
+  channel.stream->end_use(t, stream);  // memory freed later then need not wait for later messages of the channel
   return done;
 }
 
@@ -288,8 +288,8 @@ void NcclGroup::launch(const Operation& op, Stream& caller) const {
         check(nccl, nccl.broadcast(x, x, p.count, type, op.peer, communicator, stream.get()), "broadcast");
       }
       return;
-    // The parts of the ranks in these two operations are not contiguous, so each operation is launched as a whole. Its
-    // size is that of a bucket of gradients or weights.
+    // Launches reduce_scatter and all_gather as a whole, because pieces of the ranks' parts would not be contiguous.
+    // Their size is that of a bucket of gradients or weights.
     case Kind::reduce_scatter:
       return check(nccl,
                    nccl.reduce_scatter(device_raw(op.in), device_raw(op.out), op.out.numel(), type, ncclSum,

@@ -110,7 +110,7 @@ class Recorder {
 
  private:
   void add(Kind kind, std::string_view name, uint64_t begin, uint64_t end, uint64_t bytes, uint32_t stream) {
-    if (begin == 0 || end < begin) {  // how CUPTI marks records without times
+    if (begin == 0 || end < begin) {  // CUPTI's mark for a record without times
       ++unfinished_;
       return;
     }

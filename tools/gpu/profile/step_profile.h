@@ -1,4 +1,4 @@
-// Sums over the steady part of a training run.
+// Sums over the steps of a training run after its warm-up.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@
 namespace hexad::gpu_profile {
 
 struct Interval {
-  int64_t begin = 0, end = 0;  // ns
+  int64_t begin = 0, end = 0;  // ns, on the clock of the activities
   int64_t length() const { return end - begin; }
 };
 

@@ -226,17 +226,17 @@ ExitCode verify_in_world(const Options& o, const Extensions& extensions, comm::W
   Oracles oracles(subject, first ? Saves::yes : Saves::no);
   check_fault(o, subject);
   oracles.of(Variant());
-  meet();  // other oracles may start from its checkpoint
+  meet();  // the checkpoint is complete: other oracles may start from it
   const auto run = [&](const Variant& v) {
     const Oracle& oracle = oracles.of(v);
-    meet();  // the checkpoint exists now
+    meet();  // from here on, all ranks can read the checkpoint
     return run_in_world(subject, oracle, v, world.group());
   };
   const auto print_once = [&](const std::string& text) {
     if (first) print(text);
   };
   const ExitCode code = run_selected(o, subject, selection, {.run = run, .ranks = Ranks::fixed, .print = print_once});
-  meet();  // no rank needs the folder any more
+  meet();  // after this, rank 0 may remove the folder
   return code;
 }
 
