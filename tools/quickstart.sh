@@ -58,7 +58,7 @@ if [ -f "$done_stamp" ] && [ -f "$run/report.html" ] && sha256sum --check --stat
   echo "$run is complete, nothing to do"
 else
   mpi=(mpirun -np 2 --oversubscribe --bind-to none)
-  mpi+=(--mca btl_vader_single_copy_mechanism none)  # containers often forbid a process to read another one's memory
+  mpi+=(--mca btl_vader_single_copy_mechanism none)  # containers often forbid processes to read each other's memory
   mpi+=(--mca odls_base_sigkill_timeout 5)           # seconds from Ctrl-C to SIGTERM, and from SIGTERM to SIGKILL
   if [ "$(id -u)" -eq 0 ]; then
     mpi+=(--allow-run-as-root)

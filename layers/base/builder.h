@@ -43,7 +43,7 @@ class StateSet {
 
 /// Settings for parallel computation in layers, in addition to the mesh.
 struct ParallelOptions {
-  bool sequence = false;  // true: sequence parallelism
+  bool sequence = false;  // true if sequence parallelism is on
   cp::ContextKind context = cp::ContextKind::ring;
   bool deterministic = false;  // true: every kernel must give bitwise identical results in every run
 };

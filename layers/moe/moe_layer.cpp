@@ -246,7 +246,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   const auto count_own = [&](const Tensor& totals) {
     table(ids).router_loss.count(t.stream, {}, totals, r.own(ids), {});
   };
-  // If the balancing loss depends on the choices, it has already added the counts to the statistics.
+  // The balancing loss adds the counts to the statistics itself if it depends on the choices.
   if (statistics && !balances_choices()) count_own(statistics->sums.chosen);
   // Evaluations skip the losses, because they have neither gradients nor statistics.
   const bool training = t.recording() || pass.statistics;

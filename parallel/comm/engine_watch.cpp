@@ -11,7 +11,7 @@ namespace {
 using namespace std::chrono_literals;
 using Seconds = std::chrono::duration<double>;
 
-// Number of checks within the watchdog's limit. A hang is therefore detected at most one such interval too late.
+// Number of checks within the watchdog's limit. A hang is detected too late by at most one interval between checks.
 constexpr int looks = 16;
 // Interval between two checks for notes from the engines of other ranks.
 constexpr auto listening = 100ms;

@@ -33,8 +33,8 @@ void check(int code, const char* call) {
 // Location of a rank. Its size is fixed, because all ranks gather the locations as bytes.
 struct Location {
   std::array<char, 256> node{};  // value of HEXAD_NODE, or name of the host
-  int leader = -1;  // lowest rank that shares memory with this one; distinguishes hosts of the same name; -1 with
-                    // HEXAD_NODE
+  // Lowest rank that shares memory with this one; -1 if HEXAD_NODE is set. Distinguishes hosts of the same name.
+  int leader = -1;
   bool operator==(const Location&) const = default;
   void set(std::string_view name) { name.substr(0, node.size() - 1).copy(node.data(), node.size() - 1); }
 };

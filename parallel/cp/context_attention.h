@@ -24,7 +24,7 @@ struct ContextAttention {
   /// i32 [R], one entry for each local row. The row sees positions [first, last) of its whole sequence, which are its
   /// document. If they are undefined, it sees the whole sequence.
   Tensor first = {}, last = {};
-  int64_t documents = 0;  // as in AttentionShape
+  int64_t documents = 0;  // number of documents; see AttentionShape
 };
 
 /// Returns softmax(scale q k^T) v over the keys and values of all ranks. q and the result are [R, H, C], and k and v

@@ -48,7 +48,7 @@ struct PlanCounts {
   /// True if the rows of all chunks are computed together. ChunkIndices::place and ChunkCounts::offsets then refer to
   /// the rows of all chunks.
   bool merged = false;
-  int64_t slots_per_row = 1;  // M, the most slots of a row; 1 if a row belongs to a slot
+  int64_t slots_per_row = 1;  // M, the maximum number of slots of a row; 1 if a row belongs to a slot
   std::vector<ChunkCounts> chunks;
 
   /// Returns S, the total number of slot rows.

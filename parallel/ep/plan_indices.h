@@ -24,7 +24,7 @@ struct ChunkIndices {
 /// Indices of T tokens with K slots each, S slot rows with at most M slots each, and W rows to send.
 struct PlanIndices {
   Tensor rows;         // [T, K] i64: slot row of each slot; -1: dropped, or in the row of an earlier slot of the token
-  Tensor row_slots;    // [S, M] i64: slots t K + k of each slot row, in order; -1: no more slots; undefined if local
+  Tensor row_slots;    // [S, M] i64: slots t K + k of each slot row, in order, then -1; undefined in local plans
   Tensor wire_slots;   // [W] i64: slot row of each row to send; undefined if row i sends slot row i
   Tensor wire_tokens;  // [W] i64: token of each row to send
   Tensor copies;  // [S, etp] i64: rows to send of each slot row, numbered within its chunk; undefined if slot row i is

@@ -18,7 +18,7 @@ void check_gathered_ids(const Tensor& ids, int64_t experts, const comm::ProcessG
 /// Counts of a rank's slots and rows. The rank sends this message to all other ranks.
 struct CountsMessage {
   int64_t chunks, experts, ranks;
-  int64_t slots_per_row;  // most slots of a row; 0 if rows belong to slots: there are then only counts of slots
+  int64_t slots_per_row;  // maximum slots of a row; 0 if rows belong to slots, which then are all that is counted
 
   /// Returns the number of entries: [chunks, experts] counts of slots; [chunks, ranks] counts of rows if slots_per_row
   /// > 0; and the total number of slots.

@@ -39,7 +39,7 @@ class Combine {
  private:
   /// Conversion of the returned rows of a chunk to slot rows.
   enum class Landing : uint8_t {
-    as_they_are,  // the received tensor is the slot rows: there is one chunk, and its rows are in order
+    as_they_are,  // the received tensor has all slot rows: there is one chunk, and its rows are in order
     in_place,     // rows are received into the chunk's part of the slot rows
     unpacked,     // a task copies rows to the slot rows or, in a bounded pass, passes them to Options::accept
   };

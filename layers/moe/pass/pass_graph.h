@@ -107,7 +107,7 @@ class PassGraph {
   schedule::TaskGraph graph_{};
   TaskId first_ = no_task;
   size_t dispatched_ = 0;
-  std::vector<size_t> computed_, combined_;        // chunks in the order of these steps
+  std::vector<size_t> computed_, combined_;        // chunks in the order of computation, and of return
   std::vector<TaskId> computed_by_, returned_by_;  // task of each chunk
 };
 

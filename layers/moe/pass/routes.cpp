@@ -125,7 +125,7 @@ ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
                           .merged = !s.is_chunked() && s.overlap != Overlap::sequential,
                           .all_to_all = s.all_to_all};
   options.chunking.chunks = static_cast<int>(s.chunks);
-  const bool phases = s.duplicates == Duplicates::pause_after_gate && options.merged;  // Parm's SAA
+  const bool phases = s.duplicates == Duplicates::pause_after_gate && options.merged;  // true for Parm's SAA
   options.chunking.by = phases                           ? By::phases
                         : s.chunk_by == ChunkBy::experts ? By::experts
                         : s.chunk_by == ChunkBy::nodes   ? By::peers

@@ -87,8 +87,8 @@ struct ChoiceFacts {
   bool (*matters)(const ScheduleSite&) = [](const ScheduleSite&) { return true; };
 
   /// Settings for `auto`. `chosen_in` is true for schedules in which this choice matters. `tried` are the numbers to
-  /// try. `left_out` is true for schedules that are not worth trying. `late` is true if the choice has so many
-  /// schedules, possibly hundreds, that only the fastest ones try it.
+  /// try. `left_out` is true for schedules that are not worth trying. `late` is true if only the fastest schedules try
+  /// this choice, because there may be hundreds of schedules.
   bool (*chosen_in)(const MoeSchedule&) = [](const MoeSchedule&) { return true; };
   std::span<const int64_t> tried{};
   bool (*left_out)(const ScheduleSite&, const MoeSchedule&) = [](const ScheduleSite&, const MoeSchedule&) {

@@ -141,9 +141,9 @@ struct MoeSchedule : MoeChoices<Settled> {
   /// themselves.
   bool gates_all() const { return duplicates != Duplicates::pause_before_gate; }
   /// True if the matrix products of experts with rows [offsets[e], offsets[e + 1]) are computed one by one. With
-  /// by_load, this requires that the experts with rows have at least dense_rows rows on average. All experts are
-  /// decided together, by the load of the group, as in EPS-MoE. Separate calls for only the large experts would need
-  /// more grouped calls, because a grouped call covers neighbouring experts.
+  /// by_load, this requires that the experts with rows have at least dense_rows rows on average. The decision covers
+  /// all experts together, as in EPS-MoE, which uses the load of a group. Separate calls for only the large experts
+  /// would need more grouped calls, because a grouped call covers neighbouring experts.
   bool is_dense(std::span<const int64_t> offsets) const;
   /// Returns esp_exchange or, if it is unset, the exchange that `duplicates` implies.
   ep::EspExchange esp_exchange_used() const {

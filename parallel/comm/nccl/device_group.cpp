@@ -65,7 +65,7 @@ const nccl::Library* library_of_all(const ProcessGroup& world, DeviceContext& co
 }
 
 // Returns the user's value of NCCL's launch-order variable if it makes a card begin its operations in the order of
-// their launches, over all streams. Like NCCL, treats every number but 0 as a yes.
+// their launches, over all streams. Like NCCL, treats every number but 0 as enabled.
 std::optional<std::string> launch_order() {
   const char* text = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
   if (!text || std::strtoll(text, nullptr, 0) == 0) return {};

@@ -145,7 +145,8 @@ std::unique_ptr<ProcessGroup> NcclGroup::twin(std::string name) const {
 
 void NcclGroup::connect(Uses uses, Device device) const {
   if (card_->options().sum_of) uses = with_sums_in_order(uses);
-  if (uses.has(Use::sums)) uses = uses | Uses{Use::small_sums, Use::counts};  // both use these connections
+  // Small sums and counts use the connections of sums.
+  if (uses.has(Use::sums)) uses = uses | Uses{Use::small_sums, Use::counts};
   if (uses.has(Use::messages)) connect_routes(all_routes(size()), device);
   Uses& connected = communicator_->connected();
   const Uses fresh = uses - connected - Use::messages;

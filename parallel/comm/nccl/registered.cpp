@@ -50,7 +50,7 @@ void Registered::add(Blocks& blocks, const Blocks::Extent& block) {
 void Registered::remove(const void* block) {
   std::lock_guard lock(mutex_);
   const auto it = handles_.find(block);
-  if (it == handles_.end()) return;  // the communicator has already deregistered the block
+  if (it == handles_.end()) return;  // the communicator has already ended
   void* const handle = it->second;
   handles_.erase(it);
   try {

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 using base::cat;
 using base::ExitCode;
 
-// Number of checks within the watchdog's limit. A hang is therefore detected at most one such interval too late.
+// Number of checks within the watchdog's limit. A hang is detected too late by at most one interval between checks.
 constexpr int looks = 16;
 constexpr auto longest_interval = 20ms;
 // Maximum wait for NCCL to abort. An abort waits for NCCL's threads and may hang itself.

@@ -36,7 +36,7 @@ struct Profile {
   std::vector<StepTime> steps;
   std::vector<Operation> operations;  // longest first
   std::vector<StreamTime> streams;    // busiest first
-  std::vector<Gap> gaps;              // longest first; they point to the activities
+  std::vector<Gap> gaps;              // longest first; a gap points to its activities
   std::vector<Place> places;          // longest first
 
   int64_t idle() const;

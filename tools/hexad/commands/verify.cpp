@@ -127,7 +127,7 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
-// Returns `v` with the subject named after its precision, unless this is the precision of the oracle.
+// Returns `v` with the subject that is named after --precision; returns `v` unchanged for the precision of the oracle.
 Variant in_precision(const Options& o, Variant v) {
   if (o.precision != "f64") v.choose("subject", o.precision);
   return v;
