@@ -150,7 +150,7 @@ class IssueQueue {
   bool boosted(const Queue& queue) const { return queue.requests.front()->boosted && priorities_.by_need; }
   // True if the peers have begun the first operation of the queue too.
   static bool answered(const Queue& queue) { return queue.requests.front()->ended > 0; }
-  // True if this rank also has traffic of higher priority on the link of the queue.
+  // True if this rank also uses a higher priority on the link of the queue.
   bool low(const Queue& queue) const;
   // True if traffic of higher priority is currently making progress on the link of the queue.
   bool withheld(const Queue& queue) const;

@@ -177,7 +177,8 @@ verify() {
   return $failed
 }
 
-# racecheck takes minutes for products on tensor cores, because CUTLASS and cuBLAS manage the shared memory.
+# Omits products on tensor cores from racecheck, which takes minutes for them. CUTLASS and cuBLAS manage their shared
+# memory.
 sanitize() {
   local tool filter some='CudaDevice.*:Kernels/Edge.*:*rms_norm_*_bf16*:*router_*_f32*:*grouped_matmul_*_bf16*:*combine*_bf16*' failed=0
   [ "$device" = cuda ] || skip sanitize 'needs a card' || return

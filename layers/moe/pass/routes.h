@@ -79,12 +79,12 @@ struct Routes {
 
   // A rank's own tokens are tokens [begin, end) of the result. With tp = 1, these are all tokens of the result and of
   // the plan, and the next three functions return all rows.
-  /// Returns the own tokens' rows of `rows`, a tensor of the result's tokens. Returns `rows` itself if it has no other
-  /// rows.
+  /// Returns the own tokens' part of `rows`, which has a row for each token of the result. Returns `rows` itself if all
+  /// its rows are of own tokens.
   Tensor own_of_result(const Tensor& rows) const {
     return rows.dim(0) == end - begin ? rows : rows.slice(0, begin, end);
   }
-  /// Returns the own tokens' rows of `rows`, a tensor of the plan's tokens.
+  /// Returns the own tokens' part of `rows`, which has a row for each token of the plan.
   Tensor own_of_plan(const Tensor& rows) const {
     return rows.slice(0, gathered_begin(), gathered_begin() + end - begin);
   }
