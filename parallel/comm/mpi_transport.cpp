@@ -79,7 +79,7 @@ Topology discover(int rank, int size) {
   if (range_over_ranks(local).first == -2) {
     const char* text = std::getenv("HEXAD_LOCAL_RANK");
     base::fail(ExitCode::usage, "HEXAD_LOCAL_RANK is ", local == -2 ? cat("'", text, "'") : "wrong on another rank",
-               ", expected a number from 0");
+               ", expected a number of at least 0");
   }
   // HEXAD_NODE must be set on all ranks or on none, because the split below is collective.
   int named = std::getenv("HEXAD_NODE") != nullptr, total = 0;

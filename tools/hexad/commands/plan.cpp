@@ -75,9 +75,10 @@ class Planner {
 
   base::ExitCode run() {
     if (options_.stage > 0 && !options_.out.empty())
-      base::fail(base::ExitCode::usage,
-                 "--stage and --out are given; expected one of them: the keys of a stage are written in the list "
-                 "stages of the recipe");
+      base::fail(
+          base::ExitCode::usage,
+          "--stage and --out are given; expected one of them: --out cannot write the keys of a stage, which are in "
+          "the recipe's list stages");
     if (!options_.out.empty()) require_replaceable(options_.out, std::string(overlay_begins), "layout");
     if (!options_.svg.empty()) require_replaceable(options_.svg, "<svg ", "drawing");
     const double begin = base::now();
@@ -169,7 +170,7 @@ class Planner {
           std::pair(objective() == Objective::ranks, std::string("--objective ranks"))})
       if (given)
         base::fail(base::ExitCode::usage, option, " and --context ", options_.context,
-                   " are given; expected one length with it, such as --context ", context_text(contexts_.front()));
+                   " are given; expected a single length, such as --context ", context_text(contexts_.front()));
     const int64_t all = prices_.nodes() * prices_.ranks_per_node();
     const std::vector<PathPoint> path = expansion_path(planner(), {.lengths = contexts_,
                                                                    .ranks = ranks_,
