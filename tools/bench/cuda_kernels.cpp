@@ -115,7 +115,7 @@ void attention(CudaTimer& b, const KernelTable& k) {
   const auto [q, keys, v] = parts(b.normal(all, bf));
   const auto [dq, dk, dv] = parts(b.empty(all, bf));
   const Tensor out = b.empty(q.shape(), bf), dout = b.normal(q.shape(), bf), sums = b.empty({tokens, heads}, f32);
-  // Only the causal half counts.
+  // Causal attention computes only half of the pairs.
   const double forward = 4 * count({sequences, heads, positions, positions, head_size}) / 2;
   b.prepare("attention", [&](Stream& s) { k.attention.forward(s, out, sums, q, keys, v, {}, {}, shape); });
   b.line("attention forward", {.operations = forward},

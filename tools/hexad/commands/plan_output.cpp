@@ -28,7 +28,7 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
              plan.too_large, base::human_duration(seconds));
   fmt::print("simulated whole: {}; tried: {} of schedule, order and offload\n\n",
              base::counted(plan.simulated, "layout"), base::counted(plan.changes, "change"));
-  // Returns the bytes as text, marked if they exceed the memory of a rank.
+  // Returns the bytes as text, with "!" if they exceed the memory of a rank.
   const auto memory = [&](double bytes) { return base::human_bytes(bytes) + (bytes > plan.memory ? "!" : " "); };
   // Returns the column of a load that is read from a file.
   const auto of_file = [&](const std::string& text) {
