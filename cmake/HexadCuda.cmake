@@ -1,7 +1,8 @@
-# The CUDA backend's compiler, libraries and headers.
+# Compiler, libraries and headers of the CUDA backend.
 #
-# HEXAD_CUDA_ARCH names one generation. Code for "90a" (H100, H200) computes grouped products in one kernel, but runs on no
-# other card. Code for a number alone, such as "80" (A100), calls cuBLASLt in a loop and also runs on later cards.
+# HEXAD_CUDA_ARCH names one generation of GPUs. Code for "90a" (H100, H200) computes grouped products in one kernel, but
+# runs on no other card. Code for a plain number, such as "80" (A100), calls cuBLASLt in a loop, and also runs on later
+# cards.
 set(HEXAD_CUDA_ARCH 90a CACHE STRING "Generation of GPUs to build for")
 set(HEXAD_CUTLASS_DIR ${PROJECT_SOURCE_DIR}/build/headers/cutlass/include CACHE PATH "Headers of CUTLASS 4.2")
 set(HEXAD_CUDNN_FRONTEND_DIR ${PROJECT_SOURCE_DIR}/build/headers/cudnn-frontend/include CACHE PATH
@@ -21,17 +22,17 @@ if(NOT CMAKE_CUDA_COMPILER)
   set(CMAKE_CUDA_COMPILER ${HEXAD_NVCC} CACHE FILEPATH "CUDA compiler")
 endif()
 if(HEXAD_CUDA_ARCH MATCHES "^[0-9]+$")
-  set(CMAKE_CUDA_ARCHITECTURES ${HEXAD_CUDA_ARCH})  # includes PTX, which drivers of later cards compile
+  set(CMAKE_CUDA_ARCHITECTURES ${HEXAD_CUDA_ARCH})  # includes PTX, which drivers compile for later cards
 else()
   set(CMAKE_CUDA_ARCHITECTURES ${HEXAD_CUDA_ARCH}-real)
 endif()
 set(CMAKE_CUDA_RUNTIME_LIBRARY Static)  # the program also starts without a driver
-set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")  # CUTLASS without NDEBUG compiles to slow code
+set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")  # without NDEBUG, CUTLASS compiles to slow code
 enable_language(CUDA)
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_EXTENSIONS OFF)
-if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc takes C++20
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc accepts C++20
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
 endif()
 set(CMAKE_CUDA_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/cmake/refuse_warnings.sh)
@@ -51,7 +52,7 @@ if(NOT HEXAD_CUDNN_LIBRARY OR NOT HEXAD_CUDNN_INCLUDE_DIR)
                       "HEXAD_CUDNN_LIBRARY and HEXAD_CUDNN_INCLUDE_DIR")
 endif()
 
-# Headers of the kernels, which are not installed.
+# Headers of the kernels. They are not installed.
 add_library(hexad_cuda_headers INTERFACE)
 target_include_directories(hexad_cuda_headers SYSTEM INTERFACE ${HEXAD_CUTLASS_DIR} ${HEXAD_CUDNN_FRONTEND_DIR}
                            ${HEXAD_CUDNN_INCLUDE_DIR})

@@ -1,4 +1,5 @@
-# True if tests run the CUDA backend on doubles of NVIDIA's libraries: in builds without CUDA, if the toolkit's headers exist.
+# Sets whether tests run the CUDA backend on test doubles of NVIDIA's libraries. They do so in builds without CUDA, if
+# the toolkit's headers exist.
 find_package(CUDAToolkit 13.0 QUIET)
 set(HEXAD_CUDA_DOUBLE OFF)
 if(CUDAToolkit_FOUND AND EXISTS "${CUDAToolkit_INCLUDE_DIRS}/nccl.h" AND EXISTS "${CUDAToolkit_INCLUDE_DIRS}/cublasLt.h")

@@ -1,4 +1,5 @@
-# Every library comes from the distribution; nothing is downloaded. tools/install-dependencies.sh installs them all.
+# Libraries. All of them come from the distribution, and nothing is downloaded. tools/install-dependencies.sh installs
+# them.
 find_package(Threads REQUIRED)
 find_package(Boost 1.74 REQUIRED CONFIG COMPONENTS context)
 find_package(yaml-cpp 0.7 REQUIRED)
@@ -6,7 +7,7 @@ find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
-find_package(Eigen3 3.4 REQUIRED NO_MODULE)  # included only by sources: fits, oracles of tests, a benchmark
+find_package(Eigen3 3.4 REQUIRED NO_MODULE)  # used only in sources: by fits, by oracles of tests, and by a benchmark
 find_package(ZLIB REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)

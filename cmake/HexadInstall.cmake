@@ -1,4 +1,4 @@
-# install() and find_package(hexad): headers under include/hexad, static libraries, the program, recipes.
+# Rules for install() and find_package(hexad): headers under include/hexad, static libraries, the program, and recipes.
 include(CMakePackageConfigHelpers)
 get_property(HEXAD_LIBS GLOBAL PROPERTY HEXAD_LIBRARIES)
 install(TARGETS ${HEXAD_LIBS} EXPORT hexadTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -1,11 +1,11 @@
-# Compiler settings as INTERFACE targets, so that nothing leaks to users of the installed package.
+# Compiler settings as INTERFACE targets, so that users of the installed package do not inherit them.
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
 
 find_program(HEXAD_CCACHE ccache)
 if(HEXAD_CCACHE)
-  # Without these, ccache does not cache objects that were compiled with a precompiled header.
+  # Without these settings, ccache does not cache objects that were compiled with a precompiled header.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${HEXAD_CCACHE})
 endif()
 
@@ -14,10 +14,10 @@ target_compile_options(hexad_warnings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
                             $<$<BOOL:${HEXAD_WERROR}>:-Werror>>)
 
-# Debug keeps -O1: the tests are numerical, and at -O0 they would take hours.
+# Debug keeps -O1, because the tests are numerical and would take hours at -O0.
 set(CMAKE_CXX_FLAGS_DEBUG "-g1 -O1 -fno-omit-frame-pointer")
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
-# Only kernels that request contraction use it, so results do not depend on the chosen instruction set.
+# Contraction is off except in kernels that request it, so results do not depend on the chosen instruction set.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 
 if(HEXAD_SANITIZE)

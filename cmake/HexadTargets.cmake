@@ -14,11 +14,12 @@ function(hexad_library name)
   set_property(GLOBAL APPEND PROPERTY HEXAD_LIBRARIES hexad_${name})
 endfunction()
 
-# hexad_test(tape_test.cpp FOLDER autograd DEPENDS autograd LABELS unit) makes one executable and the test 'autograd.tape'.
-# ANY_DEVICE: adds 'autograd.tape.emulated', which runs on the emulated device with random delays of its queues.
-# EMULATED_FILTER "*.First:*/Second": selects tests for 'autograd.tape.emulated', if the whole file takes too long there; adds
-# the whole file as 'autograd.tape.emulated_whole', label slow. CUDA_FILTER "*.First": adds these tests as
-# 'autograd.tape.cuda_double', on the CUDA double where it is built. They are slow, because they run the card's kernels.
+# hexad_test(tape_test.cpp FOLDER autograd DEPENDS autograd LABELS unit) makes one executable and the test
+# 'autograd.tape'. ANY_DEVICE: adds 'autograd.tape.emulated', which runs on the emulated device with random delays of
+# its queues. EMULATED_FILTER "*.First:*/Second": selects tests for 'autograd.tape.emulated' if the whole file takes too
+# long there, and adds the whole file as 'autograd.tape.emulated_whole', label slow. CUDA_FILTER "*.First": adds these
+# tests as 'autograd.tape.cuda_double', on the CUDA double where it is built. They are slow, because they run the card's
+# kernels on the CPU.
 function(hexad_test source)
   cmake_parse_arguments(A "ANY_DEVICE" "FOLDER;TIMEOUT;EMULATED_FILTER;CUDA_FILTER" "DEPENDS;LABELS;PRIVATE" ${ARGN})
   string(REGEX REPLACE "_test\\.cpp$" "" name ${source})
@@ -57,11 +58,11 @@ function(hexad_test source)
   endif()
 endfunction()
 
-# Containers run as root. Waiting ranks yield, because there are more ranks than cores.
+# Containers run as root, so root is allowed. Waiting ranks yield, because there are more ranks than cores.
 set(HEXAD_MPI_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1)
 
-# hexad_mpi_test(mpi_group_test.cpp FOLDER comm RANKS 2 4 DEPENDS comm) -> tests 'comm.mpi_group.2' and 'comm.mpi_group.4',
-# label dist. Both run one executable, which has its own main, under mpirun.
+# hexad_mpi_test(mpi_group_test.cpp FOLDER comm RANKS 2 4 DEPENDS comm) makes the tests 'comm.mpi_group.2' and
+# 'comm.mpi_group.4', label dist. Both run one executable, which has its own main(), under mpirun.
 function(hexad_mpi_test source)
   cmake_parse_arguments(A "" "FOLDER;TIMEOUT" "DEPENDS;PRIVATE;RANKS" ${ARGN})
   string(REGEX REPLACE "_test\\.cpp$" "" name ${source})

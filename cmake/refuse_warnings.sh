@@ -1,6 +1,7 @@
 #!/bin/sh
-# refuse_warnings.sh COMMAND...: runs the CUDA compiler. Fails if one of its programs (nvcc, cudafe++, ptxas, nvlink) warns, or
-# informs that it serialised products on tensor cores (C7510), which makes them slow. CUTLASS without NDEBUG causes this.
+# refuse_warnings.sh COMMAND...: runs COMMAND, a call of the CUDA compiler. Fails if one of the compiler's programs
+# (nvcc, cudafe++, ptxas, nvlink) warns. Also fails on the remark C7510, that it serialised products on tensor cores,
+# which makes them slow. CUTLASS without NDEBUG causes this remark.
 said=$("$@" 2>&1)
 status=$?
 [ -z "$said" ] || printf '%s\n' "$said" >&2

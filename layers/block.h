@@ -12,15 +12,15 @@
 
 namespace hexad::layers {
 
-/// Block that computes x + attention(norm(x)), then x + mlp(norm(x)). The MLP is dense, a mixture of experts, or the
-/// sum of both (dense_residual).
+/// Block that maps x to h + mlp(norm(h)), where h = x + attention(norm(x)). The MLP is dense, a mixture of experts, or
+/// the sum of both (dense_residual).
 class Block {
  public:
   /// Arguments of the constructor. The rotary table must outlive the block.
   struct Spec {
     const ModelConfig& model;
-    const RotaryTable* rotary;  // nullptr: attention uses no rotary positions
-    int64_t layer;              // number of the block
+    const RotaryTable* rotary;  // null: attention uses no rotary positions
+    int64_t layer;              // index of the block in the model
     const Registry& registry;
     const moe::MoeSchedule& schedule;  // schedule of the MoE layer, if the block has one
   };
@@ -28,10 +28,10 @@ class Block {
 
   struct Output {
     Value x;
-    Value aux_losses;  // [1] acc: this rank's addend of the MoE layer's auxiliary losses; no data if there are none
+    Value aux_losses;  // [1] acc: this rank's addend of the auxiliary losses; without data if the block has none
   };
   Output operator()(Tape& t, const Value& x, const ForwardContext& pass, Recompute recompute) const;
-  /// Returns the MoE layer, or nullptr for a dense block.
+  /// Returns the MoE layer; null for a dense block.
   moe::MoeLayer* experts() const { return moe_.get(); }
 
  private:

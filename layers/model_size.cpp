@@ -13,12 +13,12 @@ namespace hexad::layers {
 using namespace autograd;
 namespace {
 
-// Chooses experts in turn. The counts of parameters and operations do not depend on the choice.
+// Assigns experts to tokens in turn. The counts of parameters and operations do not depend on this choice.
 void choose_in_turn(std::span<int32_t> ids, const device::MetaRun::Choice& choice) {
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(static_cast<int64_t>(i) % choice.experts);
 }
 
-// Returns one part for each block, and one for the final norm and the head.
+// Returns a part for each block, and one part for the final norm and the head.
 std::vector<ModelPart> parts_of(const ModelConfig& c) {
   std::vector<ModelPart> parts;
   for (int64_t l = 0; l < c.layers; ++l) parts.push_back({l, l + 1, l == 0, false});
@@ -26,8 +26,8 @@ std::vector<ModelPart> parts_of(const ModelConfig& c) {
   return parts;
 }
 
-// Whole model on one rank of a meta device, which allocates no memory. The device imitates a GPU, so routing plans are
-// local (ep::make_local_plan) and the host makes no lists of rows.
+// The whole model on a single rank of a meta device, which allocates no memory. The device imitates a GPU, so routing
+// plans are local (ep::make_local_plan) and the host makes no lists of rows.
 class MetaModel {
  public:
   MetaModel(const ModelConfig& c, const Registry& registry)
@@ -38,7 +38,7 @@ class MetaModel {
 
   const ParameterSet& parameters() const { return parameters_; }
 
-  /// Returns the floating-point operations of forward and backward of a sequence through parts()[part].
+  /// Returns the floating-point operations that forward and backward of one sequence take in parts()[part].
   double flops(size_t part) {
     run_->product_flops = run_->attention_flops = 0;
     const MicroBatch batch = one_sequence();
@@ -74,7 +74,7 @@ class MetaModel {
 
 PartFlops flops_of(const ModelConfig& c, MetaModel& model) {
   const auto tokens = static_cast<double>(c.context);
-  std::array<std::optional<double>, 2> known;  // FLOPs of a dense block and of a block with experts
+  std::array<std::optional<double>, 2> known;  // FLOPs of a dense block, and of a block with experts
   PartFlops flops;
   for (int64_t l = 0; l < c.layers; ++l) {
     auto& of_block = known[c.is_moe(l)];

@@ -10,7 +10,7 @@ using namespace base;
 namespace {
 
 // Returns the placement of the embedding and the head. If the first and the last stage both hold the tied embedding,
-// each of the two stages computes a part of its gradient.
+// each of them computes a part of its gradient.
 Placement vocabulary_placement(const ModelConfig& c, const Builder& b, const std::vector<ModelPart>& parts) {
   Placement p = b.shard(0);
   const bool both_ends = parts.front().first && parts.back().last;

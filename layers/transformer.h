@@ -1,4 +1,4 @@
-// The whole model, or the parts of the model that a pipeline rank holds.
+// The whole model, or the parts of it that a pipeline rank holds.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ class Transformer {
   /// Makes the whole model. `schedule` applies to all MoE layers.
   Transformer(const ModelConfig& c, const Registry& registry, const moe::MoeSchedule& schedule, const Builder& b)
       : Transformer(c, registry, schedule, b, {ModelPart::whole(c)}) {}
-  /// Makes `parts`, which are in model order.
+  /// Makes only `parts`, which must be in model order.
   Transformer(const ModelConfig& c, const Registry& registry, const moe::MoeSchedule& schedule, const Builder& b,
               std::vector<ModelPart> parts);
 
@@ -35,12 +35,12 @@ class Transformer {
     CrossEntropyOptions loss;
   };
   struct PartOutput {
-    Value value;                    // activations [rows, D]; from the last part the loss, [1] in the accumulator dtype
-    std::vector<Value> aux_losses;  // [1] each: one for every MoE layer with auxiliary losses
+    Value value;                    // activations [rows, D]; for the last part, the loss: [1] in the accumulator dtype
+    std::vector<Value> aux_losses;  // [1] each, one for every MoE layer with auxiliary losses
   };
   /// Runs forward of a micro-batch through parts()[part]. `input` is the output of the previous part; the first part
-  /// ignores it. The loss is the sum of cross-entropy over this rank's targets, equal on all tp ranks. `row_losses`
-  /// (may be null) receives the losses [rows].
+  /// ignores it. The loss is the sum of cross-entropy over this rank's targets, and is equal on all tp ranks.
+  /// `row_losses` (may be null) receives the losses [rows].
   PartOutput forward(Tape& t, const ForwardContext& pass, size_t part, const Value& input, const TrainOptions& options,
                      Tensor* row_losses = nullptr) const;
   /// Like forward(), for a model that is whole on this rank.
@@ -57,7 +57,7 @@ class Transformer {
   /// Returns an empty cache for one sequence of up to `length` tokens.
   KeyValueCache make_cache(int64_t length, Device device) const;
 
-  /// MoE layer on this rank, and its index among the MoE layers of the whole model.
+  /// An MoE layer on this rank, and its index among the MoE layers of the whole model.
   struct MoePlace {
     size_t index;
     moe::MoeLayer* layer;
@@ -77,7 +77,7 @@ class Transformer {
   std::vector<ModelPart> parts_;
   Parameter *embedding_ = nullptr, *position_embedding_ = nullptr, *head_ = nullptr;
   std::unique_ptr<RotaryTable> rotary_;
-  std::vector<std::unique_ptr<Block>> blocks_;  // by layer; null: on another rank
+  std::vector<std::unique_ptr<Block>> blocks_;  // one entry per layer; null if another rank has the layer
   std::optional<Norm> norm_;
 };
 

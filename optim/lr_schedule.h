@@ -6,7 +6,8 @@
 namespace hexad::optim {
 
 /// Returns the learning rate of step `step` (1 .. total). During the warm-up, it rises linearly from lr / warmup to lr.
-/// Then it follows the schedule and reaches min_lr_ratio * lr at step `total`. Later steps keep that value.
+/// After the warm-up, it follows the schedule and reaches min_lr_ratio * lr at step `total`. Later steps keep that
+/// value.
 double learning_rate(const OptimConfig& c, int64_t step, int64_t total);
 
 }  // namespace hexad::optim

@@ -55,8 +55,8 @@ struct OptimConfig {
   GradientDtype grad_dtype = GradientDtype::f32;
   MomentDtype moment_dtype = MomentDtype::f32;
 
-  // The members below are not keys of the recipe. They are set when a recipe is loaded.
-  /// Number of values per element that the chosen optimizer stores in addition to the main weights, for estimates.
+  // The recipe has no keys for the members below. They are set when a recipe is loaded.
+  /// Number of values per element that the chosen optimizer stores in addition to the main weights. Used for estimates.
   int64_t states = 2;
   /// Seed of the stochastic rounding of bf16 moments: train.seed.
   uint64_t seed = 1;

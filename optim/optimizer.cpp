@@ -12,7 +12,7 @@ using namespace base;
 
 namespace {
 
-// A state, or a piece of one, in a memory where it can be updated.
+// A state, or a piece of one, in memory where it can be updated.
 class Resident {
  public:
   Resident(Stream& stream, const Tensor& home) : home_(home), tensor_(home) {
@@ -64,7 +64,7 @@ Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateO
   }
 }
 
-// Does not update tensors without memory, because a rule (possibly a user's own) could not read or write them.
+// Skips tensors without memory, because a rule (possibly a user's own) could not read or write them.
 void Optimizer::update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const {
   if (slices.front().main.device().has_memory()) rule_->update(stream, slices, step);
 }
@@ -84,7 +84,7 @@ void Optimizer::update_in_pieces(Stream& stream, const Slice& whole, const Updat
     for (size_t i = 1; i < residents.size(); ++i) here.states.push_back(residents[i].tensor());
     update(stream, {&here, 1}, step);
     for (const Resident& r : residents) r.put_back(stream);
-    // On a device without memory, further pieces would only be counted like the first ones.
+    // A device without memory only counts, and further pieces would count like the first one.
     if (!whole.weights.device().has_memory() && begin > 0) return;
   }
 }

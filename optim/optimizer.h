@@ -1,4 +1,4 @@
-// Updates weights from their gradients.
+// Update of weights from their gradients.
 #pragma once
 
 #include <memory>
@@ -14,19 +14,19 @@ namespace hexad::optim {
 using autograd::Parameter;
 using autograd::ParameterSet;
 
-/// Stores, for each parameter, the main weights and the states of the update rule for the elements that this rank owns.
+/// Stores the main weights and the states of the update rule, for the elements of each parameter that this rank owns.
 /// They are flat, in the accumulator dtype; states may be bf16 (optim.moment_dtype). If the model's weights have the
-/// accumulator dtype, they are the main weights.
+/// accumulator dtype, they are themselves the main weights.
 class Optimizer {
  public:
-  /// Uses the rule of `rules` whose name is config.name. With StateOffload::file, the states are in the device's
-  /// offload memory, and an update loads them piece by piece. The results are bitwise identical.
+  /// Uses the rule of `rules` named by config.name. With StateOffload::file, the states are in the device's offload
+  /// memory, and an update loads them piece by piece. The results are bitwise identical.
   Optimizer(const OptimConfig& config, ParameterSet& parameters, StateOffload offload = StateOffload::none,
             const UpdateRules& rules = {});
 
-  /// Updates all owned weights once, with their gradients multiplied by factor[1] (f64; 1 if undefined; for clipping).
-  /// If the factor is negative, skips the update. The first `step` is 1. A parameter that has no gradient is updated
-  /// with a zero gradient.
+  /// Updates all owned weights once. Multiplies their gradients by factor[1] (f64; 1 if undefined), for clipping. Skips
+  /// the update if the factor is negative. The first `step` is 1. A parameter without a gradient is updated with a zero
+  /// gradient.
   void step(Stream& stream, double lr, const Tensor& factor, int64_t step);
 
   /// A tensor that a checkpoint must contain. Its kind is "main" or the name of a state of the rule, such as "moment1".
@@ -36,7 +36,7 @@ class Optimizer {
     Tensor tensor;  // flat elements parameter->owned() of the local weights; never empty
   };
   std::vector<State> states() const;
-  /// Writes the main weights, rounded, to the owned weights. Call it after the main weights have been loaded.
+  /// Writes the main weights, rounded, to the owned weights of the model. Call it after loading main weights.
   void main_changed(Stream& stream);
 
  private:
@@ -44,7 +44,7 @@ class Optimizer {
     Parameter* parameter;
     Tensor weights, main;
     std::vector<Tensor> states;
-    base::GlobalIndex place{};  // used to round bf16 states
+    base::GlobalIndex place{};  // position in the model, used to round bf16 states
   };
   void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const;
   void update_in_pieces(Stream& stream, const Slice& whole, const UpdateStep& step) const;

@@ -19,11 +19,11 @@ using tensor::Tensor;
 
 /// Part of a parameter that one update changes on this rank: flat tensors of the same length. main and states are in
 /// the accumulator dtype. The gradient is in that dtype or in bf16. If optim.moment_dtype is bf16, the states are in
-/// bf16, and `place` and `rounding_key` determine how they are rounded (kernels::AdamwSlice).
+/// bf16, and `place` and `rounding_key` determine their rounding (kernels::AdamwSlice).
 struct Slice {
   Tensor main;                   // main weights, which the rule updates
-  std::vector<Tensor> states{};  // in the order of UpdateRule::states()
-  Tensor weights;                // the model's weights, to which the rule writes main, rounded; may be main itself
+  std::vector<Tensor> states{};  // one tensor for each name in UpdateRule::states(), in that order
+  Tensor weights;                // weights of the model, to which the rule writes main, rounded; may be main itself
   Tensor gradient;
   double weight_decay = 0;  // 0 for norms and biases
   base::GlobalIndex place{};
@@ -32,9 +32,8 @@ struct Slice {
 
 struct UpdateStep {
   double lr = 0;
-  int64_t step = 1;  // the first step is 1
-  Tensor factor{};   // [1] f64, by which gradients are multiplied (clipping); negative: nothing is written; undefined:
-                     // 1
+  int64_t step = 1;  // number of the update; the first is 1
+  Tensor factor{};   // [1] f64: factor of the gradients (clipping); negative: nothing is written; undefined: 1
 };
 
 /// A rule that works elementwise: the new value of a weight depends only on its own value, gradient and states.
@@ -63,7 +62,7 @@ struct RuleDeclaration {
   RuleFactory make;
 };
 
-/// Returns the problem of optim.moment_dtype with the optimizer that `config` names; empty if there is none.
+/// Returns the problem of optim.moment_dtype with the optimizer named by `config`; empty if there is none.
 std::string moment_dtype_problem(const OptimConfig& config, const RuleDeclaration& declared);
 
 /// Returns the recipe key that contains the options, and the name of the optimizer to which they belong.
@@ -74,8 +73,8 @@ struct RuleSpec {
   const OptimConfig& config;
   const RuleDeclaration& declared;
 
-  /// Returns the option `name` of optim.options; `fallback` if it is not set. Throws std::logic_error for an option
-  /// that the rule has not declared.
+  /// Returns the option `name` of optim.options, or `fallback` if it is not set. Throws std::logic_error if the rule
+  /// has not declared the option.
   double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
 
   config::Options options{rule_options(config), declared.options, config.options};
@@ -86,8 +85,8 @@ struct RuleSpec {
 class UpdateRules : public base::Named<RuleDeclaration> {
  public:
   UpdateRules();
-  /// Makes the rule that a recipe chooses. Throws Error(usage) for an unknown name, an undeclared option, a dtype of
-  /// the moments that the rule does not support, or invalid names of states.
+  /// Makes the rule that a recipe chooses. Throws Error(usage) for an unknown name, an undeclared option, an
+  /// unsupported dtype of the moments, or invalid names of states.
   std::unique_ptr<UpdateRule> make(const OptimConfig& config) const;
 };
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Writes about 10 MB of English text as plain .txt files into FOLDER, from packages of Debian: the King James Bible, the
-# six novels of Jane Austen, the Jargon File. Packages that are not installed are downloaded and unpacked to a temporary
-# folder, which needs no root. The files depend only on the packages. A second run does nothing.
+# six novels of Jane Austen, and the Jargon File. Packages that are not installed are downloaded and unpacked to a
+# temporary folder, which does not need root. The files depend only on the packages. A second run does nothing.
 set -euo pipefail
 
 if [ $# -ne 1 ] || [[ $1 == -* ]]; then
@@ -36,20 +36,20 @@ locate() {
   echo "$work/root$file"
 }
 
-put() {  # put NAME: writes its whole input to FOLDER/NAME
+put() {  # put NAME: writes its standard input to FOLDER/NAME
   cat >"$work/text"
   mv "$work/text" "$folder/$1"
   echo "corpus: wrote $folder/$1 ($(stat -c %s "$folder/$1") bytes)"
 }
 
-# The Bible: a chapter heading, then one verse per line.
+# Writes the Bible. Each chapter heading is followed by one verse per line.
 bible=$(locate bible-kjv /usr/bin/bible)
 text=$(locate bible-kjv-text /usr/lib/bible.data)
 "$bible" -p "$(dirname "$text")" -l100000 'gen1:1-rev22:21' </dev/null | sed 's/^ *//' | put bible-kjv.txt
 
-# The novels: an R database is a sequence of zlib streams. Before each stream is its length (32 bits, big-endian). Each
-# stream holds one serialised vector of lines: "X\n", versions and encoding, then type 16 (character vector) and the
-# number of lines. Every line is a word of flags, a length (-1: missing) and the bytes.
+# Writes the novels from an R database, which is a sequence of zlib streams. The length of a stream precedes it (32
+# bits, big-endian). Each stream holds one serialised vector of lines: "X\n", versions and encoding, then type 16
+# (character vector) and the number of lines. Every line is a word of flags, a length (-1: missing) and the bytes.
 novels=$(locate r-cran-janeaustenr /usr/lib/R/site-library/janeaustenr/data/Rdata.rdb)
 perl -MCompress::Zlib -e '
   use strict; use warnings;
@@ -86,7 +86,7 @@ for novel in "$work"/austen-*.txt; do
   put "$(basename "$novel")" <"$novel"
 done
 
-# The Jargon File, without the lines drawn around its tables.
+# Writes the Jargon File, without the lines drawn around its tables.
 jargon=$(locate jargon-text /usr/share/doc/jargon-text/jargon.txt.gz)
 gunzip -c "$jargon" | LC_ALL=C.UTF-8 sed -E '/^[[:space:]─═│├┼┤┌┐└┘┬┴]*[─═][[:space:]─═│├┼┤┌┐└┘┬┴]*$/d' | put jargon.txt
 

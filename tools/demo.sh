@@ -41,7 +41,7 @@ run() {
 nodes=(tools/testbed/two_nodes.sh --nodes 2)
 eight=("${nodes[@]}" --ranks 4 --rate $rate "$hexad")
 six=("${nodes[@]}" --ranks 3 --rate $rate "$hexad")
-# measure NAME LAUNCH...: writes the cluster file runs/demo/NAME.yaml, with the measured links and the kernels of an
+# measure NAME LAUNCH...: writes the cluster file runs/demo/NAME.yaml, with measured links and the kernels of an
 # example. Kernels are not measured, because ranks that share a core would measure each other's time slices.
 measure() {
   local example=recipes/clusters/two-nodes-200mbit.yaml
@@ -49,7 +49,7 @@ measure() {
   { sed '/^products:/,$d' "$out/$1-wire.yaml" && sed -n '/^products:/,$p' $example; } >"$out/$1.yaml"
   echo "  # with products, copies and slowdowns of $example: runs/demo/$1.yaml"
 }
-# losses RUN: prints "STEP LOSS" for each step. If a step was computed twice, its last loss counts.
+# losses RUN: prints "STEP LOSS" for each step. For a step that was computed twice, prints its last loss.
 losses() {
   sed -nE 's/.*"step":([0-9]+),.*"loss":([^,]+),.*/\1 \2/p' "$1/metrics.jsonl" |
     awk '{last[$1] = $2} END {for (step in last) print step, last[step]}' | sort
@@ -84,7 +84,7 @@ done
 showed "the lanes of all eight ranks, predicted under measured: runs/demo/whole/trace.json.gz (ui.perfetto.dev)"
 
 act 'Act 2. A rank is killed; six ranks go on from the checkpoint, in another layout.'
-# Uses f64. In f32, a sum in another order may route a token to another expert, so that losses differ visibly.
+# Uses f64. In f32, a different order of summation may route a token to another expert, which changes losses visibly.
 recipe64=($recipe train.precision=f64)
 run 0 unbroken.log "${eight[@]}" train "${recipe64[@]}" run.dir="$out/unbroken"
 say_command "${eight[@]}" train "${recipe64[@]}" run.dir="$out/broken"
@@ -106,9 +106,9 @@ wait $job || code=$?
 job=
 [ $code -ne 0 ] || fail 'the job without a rank ended with 0'
 showed "the job ended with exit code $code after step $(last_step "$out/broken") of $steps"
-# Rank 0 ended before it could release the lock of the run directory. The next emulated hosts have other names, so they
-# would watch the lock for 20 seconds before they take it over. Removing the lock saves that time, and is safe because
-# all ranks have ended.
+# Removes the lock of the run directory, which rank 0 could not release before it ended. The next emulated hosts have
+# other names and would watch the lock for 20 seconds before they take it over. The removal is safe, because all ranks
+# have ended.
 if [ -e "$out/broken/lock" ]; then
   say_command rm "$out/broken/lock" '# saves 20 seconds'
   rm "$out/broken/lock"
@@ -137,7 +137,7 @@ act 'Act 4. The wire becomes four times slower; auto chooses another schedule.'
 auto=(schedule.moe.duplicates=auto schedule.moe.overlap=auto schedule.moe.chunk_by=auto schedule.moe.chunks=auto
   schedule.moe.trial_share=0 model.hidden=256 model.moe.expert_hidden=512 parallel.ep=4 batch.micro=12
   train.steps=3 checkpoint.at_end=false)
-# choose RATE: sets $choice to the schedule that auto chooses on two nodes of two ranks at that rate.
+# choose RATE: sets $choice to the schedule that auto chooses on two nodes of two ranks with links of RATE.
 choose() {
   local four=("${nodes[@]}" --ranks 2 --rate "$1" "$hexad")
   measure "$1" "${four[@]}"

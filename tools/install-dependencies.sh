@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs missing Debian packages that Hexad needs. Requires root or sudo only if a package is missing.
+# Installs the Debian packages that Hexad needs and that are missing. Requires root or sudo only if a package is missing.
 #
 #   tools/install-dependencies.sh              packages for building, testing and the quickstart
 #   tools/install-dependencies.sh --dev        also git, clang-format and oneDNN, for CI's checks of the sources
@@ -7,31 +7,30 @@
 #   tools/install-dependencies.sh --golden     also PyTorch, which computes tests/golden
 #   tools/install-dependencies.sh --slurm      also packages for tools/testbed/slurm_cluster.sh and its test
 #   tools/install-dependencies.sh --cuda       also files from PyPI for the preset cuda: headers in build/headers, a
-#                                              disassembler in build/cuda-tools. NVIDIA's CUDA toolkit must be
-#                                              installed before.
+#                                              disassembler in build/cuda-tools. Install NVIDIA's CUDA toolkit first.
 set -euo pipefail
 
 packages=(
   g++ cmake ninja-build ccache pkg-config
   libopenmpi-dev openmpi-bin
   libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libxxhash-dev zlib1g-dev
-  libeigen3-dev                   # for least squares, as an oracle of tests, and for a line of `hexad bench gemm`
+  libeigen3-dev                   # for least squares, for oracles of tests, and compared by `hexad bench gemm`
   libboost-context-dev            # for two micro-batches that take turns on one thread
-  libjs-chart.js                  # copied into report.html, to draw its charts
+  libjs-chart.js                  # draws the charts of report.html, into which it is copied
   perl libreadline8               # for tools/corpus.sh, which reads an R database and runs bible(1)
   libgtest-dev patch
 )
-peers=(libdnnl-dev ocl-icd-opencl-dev)  # for a line of `hexad bench gemm`; the CMake files of oneDNN search for OpenCL
+peers=(libdnnl-dev ocl-icd-opencl-dev)  # compared by `hexad bench gemm`; the CMake files of oneDNN search for OpenCL
 cuda=no
 for option in "$@"; do
   case $option in
   --cuda) cuda=yes ;;
   --dev) packages+=(git clang-format "${peers[@]}") ;;
-  # python3-torch accepts the reference BLAS, but is 50 times faster with OpenBLAS. The OpenMP variant of OpenBLAS uses
-  # the same threads as PyTorch.
+  # python3-torch also accepts the reference BLAS, but is 50 times faster with OpenBLAS. The OpenMP variant of OpenBLAS
+  # shares the threads of PyTorch.
   --bench) packages+=(python3-torch libopenblas0-openmp time "${peers[@]}") ;;
   --golden) packages+=(python3-torch) ;;
-  # libpmix-dev: Slurm loads PMIx by a file name that only this package has. The daemons of Slurm are not started.
+  # Slurm loads PMIx by a file name that only libpmix-dev contains. The daemons of Slurm are not started.
   --slurm) packages+=(slurmctld slurmd slurm-client libpmix-dev iproute2) ;;
   *)
     sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
@@ -40,8 +39,8 @@ for option in "$@"; do
   esac
 done
 
-# wheel_package NAME VERSION TARGET FOLDER...: copies the contents of these folders of a PyPI wheel to TARGET, unless
-# TARGET exists.
+# wheel_package NAME VERSION TARGET FOLDER...: copies the contents of the given folders of a PyPI wheel to TARGET,
+# unless TARGET exists.
 wheel_package() {
   local name=$1 version=$2 target=$3 scratch folder
   [ ! -d "$target" ] || return 0
@@ -66,7 +65,7 @@ if [ $cuda = yes ]; then
   cutlass=cutlass_library/source
   wheel_package nvidia-cutlass 4.2.0.0 "$headers/cutlass/include" $cutlass/include $cutlass/tools/util/include
   wheel_package nvidia-cudnn-frontend 1.32.0 "$headers/cudnn-frontend/include" include
-  for tool in cuobjdump nvdisasm; do  # for tools/gpu/check_build.py; the toolkit may lack them
+  for tool in cuobjdump nvdisasm; do  # used by tools/gpu/check_build.py; the toolkit may lack them
     wheel_package nvidia-cuda-$tool 13.5.37 "$headers/../cuda-tools/$tool" nvidia/cu13/bin
     chmod +x "$headers/../cuda-tools/$tool/$tool"
   done
@@ -82,7 +81,7 @@ if ! command -v dpkg-query >/dev/null; then
   exit 1
 fi
 
-# A failure of dpkg-query is ignored: it only means that a package is unknown, and so not installed.
+# Ignores failures of dpkg-query, which only mean that a package is unknown and thus not installed.
 installed=" $(dpkg-query -W -f '${db:Status-Status} ${Package} ' "${packages[@]}" 2>/dev/null || true)"
 missing=()
 for package in "${packages[@]}"; do

@@ -16,7 +16,7 @@ hexad=build/release/bin/hexad
 recipe=recipes/quickstart.yaml
 data=data/quickstart
 run=runs/quickstart
-done_stamp=$run/.quickstart  # digests of the recipe and data of the finished run
+done_stamp=$run/.quickstart  # digests of the recipe and the data of the last completed run
 
 heading='starting'
 step() {
@@ -26,7 +26,7 @@ step() {
 interrupted=no
 on_exit() {
   local status=$?
-  [ $status -eq 75 ] && interrupted=yes  # the run was requested to save and end
+  [ $status -eq 75 ] && interrupted=yes  # exit code of a run that was asked to save and end
   if [ $interrupted = yes ]; then
     printf '\nquickstart: interrupted while %s; run it again to continue\n' "$heading" >&2
   elif [ $status -ne 0 ]; then
@@ -50,7 +50,7 @@ cmake --build --preset release --parallel "$(nproc)" --target hexad
 
 step 'preparing the text'
 tools/corpus.sh data/corpus
-# Documents are pieces of 16 KiB, so that the two percent held out come from every book.
+# Documents are pieces of 16 KiB, so that the two percent of documents that are held out come from every book.
 "$hexad" prepare --input data/corpus --output "$data" --tokenizer bpe --vocab 4096 --split-bytes 16384
 
 step 'training'
@@ -58,8 +58,8 @@ if [ -f "$done_stamp" ] && [ -f "$run/report.html" ] && sha256sum --check --stat
   echo "$run is complete, nothing to do"
 else
   mpi=(mpirun -np 2 --oversubscribe --bind-to none)
-  mpi+=(--mca btl_vader_single_copy_mechanism none)  # containers often forbid reading another process's memory
-  mpi+=(--mca odls_base_sigkill_timeout 5)           # seconds from Ctrl-C to SIGTERM, and then until SIGKILL
+  mpi+=(--mca btl_vader_single_copy_mechanism none)  # containers often forbid processes to read each other's memory
+  mpi+=(--mca odls_base_sigkill_timeout 5)           # seconds from Ctrl-C to SIGTERM, and from SIGTERM to SIGKILL
   if [ "$(id -u)" -eq 0 ]; then
     mpi+=(--allow-run-as-root)
   fi

@@ -1,4 +1,4 @@
-// Builder: creates the parameters of layers.
+// Factory that creates the parameters of layers.
 #pragma once
 
 #include <optional>
@@ -25,7 +25,7 @@ using device::Category;
 using device::Device;
 using tensor::Tensor;
 
-/// Tensors of the model that are not trained, by name: balancing biases, expert counts. All ranks of a pipeline
+/// Named tensors of the model that are not trained, such as balancing biases and expert counts. All ranks of a pipeline
 /// stage hold the same values. Checkpoints save them.
 class StateSet {
  public:
@@ -43,14 +43,14 @@ class StateSet {
 
 /// Settings for parallel computation in layers, in addition to the mesh.
 struct ParallelOptions {
-  bool sequence = false;  // sequence parallelism
+  bool sequence = false;  // true if sequence parallelism is on
   cp::ContextKind context = cp::ContextKind::ring;
   bool deterministic = false;  // true: every kernel must give bitwise identical results in every run
 };
 
 /// Factory of parameters and states at one position in the tree of names. `b / "gate"` is the position "gate" below
 /// `b`: `Linear(config, b / "gate")` makes the parameter "layers.0.mlp.gate.weight". A copy is cheap: it holds
-/// pointers, options and the prefix of the names.
+/// pointers, options and a prefix of names.
 class Builder {
  public:
   Builder(ParameterSet& parameters, StateSet& states, const mesh::Mesh& mesh, Dtype dtype, ParallelOptions options = {})
@@ -68,14 +68,14 @@ class Builder {
   /// Returns the dtype of weights and activations.
   Dtype dtype() const { return dtype_; }
 
-  /// Returns how products are split among the tp ranks.
+  /// Returns the division of matrix products among the tp ranks.
   tp::TensorParallel tensor_parallel() const { return {&(*mesh_)[Axis::tp], options_.sequence}; }
   cp::ContextKind context_kind() const { return options_.context; }
   bool deterministic() const { return options_.deterministic; }
 
   /// Placement of a parameter that is whole on every tp rank and used outside column- and row-parallel products. Under
-  /// sequence parallelism, each rank applies the parameter to its own rows. This placement is the default of
-  /// parameter(), so that any layer is correct under every layout.
+  /// sequence parallelism, each rank applies the parameter to its own rows. parameter() uses this placement by default,
+  /// which makes any layer correct under every layout.
   Placement replicated() const { return options_.sequence ? partial() : Placement{}; }
   /// Placement of a parameter that is whole on every tp rank, each of which uses it only for its own tokens or heads.
   Placement partial() const { return {.view = MeshView::dense, .partial = {Axis::tp}}; }
@@ -94,7 +94,7 @@ class Builder {
     bool decay = true;
     std::optional<Placement> placement{};  // default: replicated()
     Stack stack{};
-    bool accumulator = false;  // kept in f32 (f64 in an f64 run) whatever the model's dtype
+    bool accumulator = false;  // true: kept in f32 (f64 in an f64 run) whatever the model's dtype
   };
   Parameter& parameter(const std::string& name, const Shape& global_shape, const Options& options) const {
     return parameters_->add({.name = (*this / name).prefix_,

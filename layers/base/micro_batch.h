@@ -10,18 +10,18 @@ namespace hexad::layers {
 
 using tensor::Tensor;
 
-/// Keys and values of the tokens generated so far: [context, G, C] each, with one entry per layer.
+/// Keys and values of the tokens generated so far: for each layer, [context, G, C].
 struct KeyValueCache {
   struct Layer {
     Tensor keys, values;
   };
   std::vector<Layer> layers;
-  int64_t length = 0;  // tokens whose keys and values are stored
+  int64_t length = 0;  // number of tokens whose keys and values are stored
 };
 
 /// Micro-batch of `sequences` sequences of `length` tokens each. The number of a token is sequence * length + position.
 /// Each row of a rank belongs to one token. Under context parallelism, a rank has rows for a part of the tokens, in the
-/// order of cp::ContextSplit; otherwise for all tokens, in order. Index tensors are i32 [rows()]. Values in
+/// order of cp::ContextSplit. Otherwise it has rows for all tokens, in order. Index tensors are i32 [rows()]. Values in
 /// `positions`, `first` and `last` count from the beginning of the sequence.
 struct MicroBatch {
   int64_t sequences = 0, length = 0;
@@ -31,7 +31,7 @@ struct MicroBatch {
   Tensor first, last;       // positions [first, last) of each token's document; undefined: the whole sequence
   Tensor valid;             // u8 [rows()]: 0 for padding; undefined: no padding
   int64_t first_token = 0;  // global index of token 0, which keys random choices
-  /// Number of tokens of each sequence that are not padding, over all ranks; empty: all tokens.
+  /// Number of tokens in each sequence that are not padding, over all ranks; empty: all tokens.
   std::vector<int64_t> valid_tokens{};
   /// Token of each row; empty: row r is token r.
   std::vector<int64_t> row_tokens{};
@@ -41,7 +41,7 @@ struct MicroBatch {
 
   /// Number of tokens on all ranks that share the micro-batch.
   int64_t tokens() const { return sequences * length; }
-  /// Number of tokens on this rank.
+  /// Number of tokens, and thus of rows, on this rank.
   int64_t rows() const { return tokens() / context_ranks; }
   int64_t token(int64_t row) const { return row_tokens.empty() ? row : row_tokens[row]; }
   int64_t valid_in(int64_t sequence) const { return valid_tokens.empty() ? length : valid_tokens[sequence]; }
@@ -51,16 +51,17 @@ struct MicroBatch {
 class RoutingLog;
 struct RouterStatistics;
 
-/// Settings of one forward pass, and the destinations of the layers' reports.
+/// Settings of one forward pass, and the places where layers report.
 struct ForwardContext {
   const MicroBatch& batch;
   uint64_t seed = 0;
   uint64_t step = 0;
-  /// Statistics by MoE layer; empty in evaluation. Written once per micro-batch, never by a recomputation.
+  /// Statistics of each MoE layer; null in evaluation. A pass writes them once per micro-batch; a recomputation does
+  /// not.
   std::vector<RouterStatistics>* statistics = nullptr;
-  KeyValueCache* cache = nullptr;            // used by generation, which appends to it
-  RoutingLog* routing_to = nullptr;          // destination of the tokens' experts; null: they are not recorded
-  const RoutingLog* routing_from = nullptr;  // source of the tokens' experts; null: the router chooses them
+  KeyValueCache* cache = nullptr;            // keys and values of earlier tokens, to which generation appends
+  RoutingLog* routing_to = nullptr;          // log that records the tokens' experts; null: they are not recorded
+  const RoutingLog* routing_from = nullptr;  // log that determines the tokens' experts; null: the router chooses them
 };
 
 }  // namespace hexad::layers

@@ -30,8 +30,8 @@ constexpr auto enum_names(AuxScope) {
                                                                {AuxScope::global_batch, "global_batch"}});
 }
 
-/// Source of the choice of experts: the model, or an override for experiments. Under an override, gradients are
-/// computed for the experts that the override chooses.
+/// Source of the choice of experts: the model, or an override for experiments. Under an override, gradients are those
+/// of the experts that the override chooses.
 enum class Routing : uint8_t { model, balanced, zipf, trace };
 constexpr auto enum_names(Routing) {
   return std::to_array<std::pair<Routing, std::string_view>>(

@@ -52,7 +52,7 @@ Attention::Heads Attention::project(Tape& t, const Value& x, const ForwardContex
   return h;
 }
 
-// Computes attention of the new tokens of a single sequence to themselves and to all earlier tokens, whose keys and
+// Computes the attention of a single sequence's new tokens to themselves and to all earlier tokens, whose keys and
 // values are in the cache.
 Value Attention::attend_to_cache(Tape& t, const Heads& h, const ForwardContext& pass) const {
   auto& cache = pass.cache->layers[layer_];

@@ -10,9 +10,9 @@
 
 namespace hexad::layers {
 
-/// Attention layer: softmax(q k^T / sqrt(C)) v of the normalised input, projected back. Its parameters are "q", "k",
-/// "v", "output" and, with qk_norm, "q_norm" and "k_norm". Heads are split over tp, tokens over cp. If there are fewer
-/// key/value heads than tp ranks, several ranks hold the same head.
+/// Attention layer: softmax(q k^T / sqrt(C)) v of a normalised input, followed by the output projection. Its parameters
+/// are "q", "k", "v", "output" and, with qk_norm, "q_norm" and "k_norm". Heads are split over tp, tokens over cp. If
+/// there are fewer key/value heads than tp ranks, several ranks hold the same head.
 class Attention {
  public:
   /// Makes the layer. All layers share `rotary` (may be null), which outlives them.
@@ -28,7 +28,7 @@ class Attention {
   Value attend_to_cache(Tape& t, const Heads& h, const ForwardContext& pass) const;
   double scale() const { return 1 / std::sqrt(static_cast<double>(head_size_)); }
 
-  int64_t layer_, heads_, kv_heads_, head_size_;  // heads on this rank
+  int64_t layer_, heads_, kv_heads_, head_size_;  // index of the layer; numbers of heads on this rank; size of a head
   tp::TensorParallel tensor_;
   const comm::ProcessGroup* context_;
   cp::ContextKind context_kind_;

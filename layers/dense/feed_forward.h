@@ -1,4 +1,4 @@
-// The dense feed-forward layer of a block, chosen by name in a recipe (model.mlp).
+// The dense feed-forward layer of a block. A recipe chooses it by name (model.mlp).
 #pragma once
 
 #include <functional>
@@ -26,22 +26,23 @@ class FeedForward {
 struct FeedForwardSpec;
 using FeedForwardFactory = std::function<std::unique_ptr<FeedForward>(const FeedForwardSpec&, const Builder&)>;
 
-/// Declaration of a layer that a recipe may choose: the names of its options, and its factory. A recipe that sets other
-/// options is rejected before any layer is made.
+/// Declaration of a layer that a recipe may choose: the names of its options, and its factory. A recipe with any other
+/// option is rejected before a layer is made.
 struct FeedForwardDeclaration {
-  config::OptionNames options{};  // names in model.mlp_options
+  config::OptionNames options{};  // names of the options in model.mlp_options
   FeedForwardFactory make;
 };
 
-/// Returns the recipe key of the options of the layer that `model` names, and the layer's name for error messages.
+/// Returns the recipe key that holds the options of the layer named by `model`, and the layer's name for error
+/// messages.
 inline config::OptionsOwner feed_forward_options(const ModelConfig& model) {
   return {"model.mlp_options", "the layer " + model.mlp};
 }
 
-/// Arguments for making a registered layer.
+/// Arguments of the function that makes a registered layer.
 struct FeedForwardSpec {
   const ModelConfig& model;
-  int64_t layer;   // number of the block
+  int64_t layer;   // index of the block in the model
   int64_t hidden;  // width of the hidden layer, from model.mlp_hidden
   const FeedForwardDeclaration& declared;
 

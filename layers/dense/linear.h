@@ -1,4 +1,4 @@
-// Linear layer, alone or as a stack of several.
+// Linear layer, alone or as a stack of linear layers with the same input.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ enum class Parallel : uint8_t { none, column, row };
 
 /// Linear layer y[T, outputs] = x[T, inputs] weight^T + bias. Its parameters are "weight" [outputs, inputs] and, on
 /// request, "bias". It can stack n layers that read the same x. Its parameters are then "weight" [n, outputs, inputs]
-/// and "bias" [n, outputs], and y[T, n outputs] has the layers' results side by side.
+/// and "bias" [n, outputs], and y[T, n outputs] holds the results of the layers side by side.
 struct Linear {
   struct Config {
     int64_t inputs, outputs;
@@ -29,7 +29,7 @@ struct Linear {
     Parallel parallel = Parallel::none;
     int64_t pieces = 0;  // number of pieces of the outputs, if ranks share pieces (key/value heads); 0: one per rank
     std::vector<std::string>
-        stack{};  // prefixes that the stacked layers would have as separate layers (Builder::prefix); empty: one layer
+        stack{};  // prefixes that the stacked layers would have as separate layers (Builder::prefix); empty: no stack
 
     int first_dim() const { return stack.empty() ? 0 : 1; }
     Shape shape(std::vector<int64_t> of_one) const {
@@ -62,7 +62,7 @@ struct Linear {
 
   /// Applies a layer that is not split over ranks.
   Value operator()(Tape& t, const Value& x) const { return linear(t, x, *weight, bias); }
-  /// Returns the parameters in the form of tp::column_linear's argument.
+  /// Returns the parameters as an argument of tp::column_linear.
   tp::Projection projection() const { return {weight, bias}; }
 };
 

@@ -12,8 +12,8 @@ using autograd::gelu;
 using autograd::swiglu;
 using kernels::GeluKind;
 
-/// SwiGLU layer down(silu(gate(x)) * up(x)) (Shazeer 2020). Its width is split over tp. One product computes gate and
-/// up.
+/// SwiGLU layer down(silu(gate(x)) * up(x)) (Shazeer 2020). Its width is split over tp. A single matrix product
+/// computes gate and up.
 class SwigluMlp final : public FeedForward {
  public:
   struct Config {

@@ -19,7 +19,7 @@ struct Norm {
     int64_t size;
     NormKind kind;
     double eps;
-    bool bias = false;                     // for LayerNorm only
+    bool bias = false;                     // only for LayerNorm
     std::optional<Placement> placement{};  // default: Builder::replicated()
   };
   Parameter *weight, *bias = nullptr;
@@ -39,7 +39,7 @@ struct Norm {
   Value operator()(Tape& t, const Value& x) const {
     return kind == NormKind::layer_norm ? layer_norm(t, x, *weight, bias, eps) : rms_norm(t, x, *weight, eps);
   }
-  /// Returns x + addend and the norm of this sum. RMSNorm computes both in one launch.
+  /// Returns x + addend, and the norm of this sum. RMSNorm computes both in one launch.
   SumAndNorm of_sum(Tape& t, const Value& x, const Value& addend) const {
     if (kind == NormKind::rms_norm) return autograd::add_rms_norm(t, x, addend, *weight, eps);
     const Value sum = autograd::add(t, x, addend);

@@ -10,7 +10,7 @@ namespace {
 double frequency(int64_t i, int64_t head_size, double theta, const YarnConfig& yarn) {
   const double base = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_size));
   if (yarn.factor == 1) return base;
-  // Returns the dimension at which the angle makes `turns` full turns over the original context.
+  // Returns the dimension whose angle makes `turns` full turns over the original context.
   const auto dimension_of = [&](double turns) {
     return static_cast<double>(head_size) *
            std::log(static_cast<double>(yarn.original_context) / (turns * 2 * std::numbers::pi)) /

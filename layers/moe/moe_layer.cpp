@@ -29,8 +29,8 @@ Experts::Config experts_config(const ModelConfig& c) {
           .gelu = c.gelu};
 }
 
-// Throws Error(usage) if the all-to-all is hierarchical and some group of ranks does not support that. Every rank
-// checks all groups, so either all ranks throw or no rank does.
+// Throws Error(usage) if the all-to-all is hierarchical and a group of ranks cannot be divided into two levels. Every
+// rank checks all groups, so either all ranks throw or none does.
 void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
   if (s.all_to_all == ep::AllToAll::direct) return;
   const bool direct = s.esp_exchange_used() == ep::EspExchange::direct;
@@ -80,8 +80,8 @@ int64_t shared_width(const MoeConfig& c) { return c.shared_experts * c.shared_hi
 
 const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
 
-// Checks the choice of a user's router, and names the router in errors. Ids in device memory are not read here; the
-// routing plan detects ids that name no expert.
+// Checks the choice of a user's router; errors name the router. Does not read ids in device memory; the routing plan
+// detects ids that name no expert.
 void check_choice(const RouterChoice& choice, int64_t rows, const MoeConfig& c) {
   const Shape expected{rows, c.top_k};
   require(choice.ids.shape() == expected && choice.weights.shape() == expected, "[router ", c.router, "] ids are ",
@@ -146,12 +146,12 @@ Tensor MoeLayer::segments(const ForwardContext& pass, const Routed& r, int64_t r
   return out.reshape({rows});
 }
 
-// True if the balancing loss depends on the choices of the micro-batch.
+// True if the balancing loss depends on the choices in the micro-batch.
 bool MoeLayer::balances_choices() const {
   return config_.aux_loss.coefficient > 0 && config_.aux_loss.scope != AuxScope::global_batch;
 }
 
-// Returns f_e [scopes, E], the fraction of a scope's assignments that chose expert e, before drops, over all ranks that
+// Returns f_e [scopes, E]: the fraction of a scope's assignments that chose expert e, before drops, over all ranks that
 // share the scope. If balances_choices() and `totals` [E] is defined, also adds this rank's assignments to `totals`.
 Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, const Tensor& totals,
                                   Stream& stream) const {
@@ -170,8 +170,8 @@ Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int6
 
 Value MoeLayer::aux_losses(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
                            const ForwardContext& pass, const RouterStatistics::Sums& sums) const {
-  // The recipe's coefficients weight the mean over the model's MoE layers. If all tp ranks route the same rows, each
-  // rank computes the whole gradient and counts 1 / tp of the value.
+  // The recipe's coefficients apply to the mean over the model's MoE layers. If all tp ranks route the same rows, each
+  // rank computes the whole gradient but counts 1 / tp of the value.
   const auto use = [&](double coefficient, const Tensor& total) {
     return LossUse{.weight = coefficient * (1.0 / static_cast<double>(moe_layers_)),
                    .share = r.held == Held::alike ? 1.0 / tensor_.group->size() : 1.0,
@@ -225,7 +225,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
                         : override_       ? override_->choose(pass, r.first, rows, x.device())
                                           : Tensor{};
   auto scope = std::make_optional<autograd::Scope>(t, x.device(), router_name_);
-  // Calls the router that model.moe.router names (top_k: TopKRouter in layers/moe/router/router.cpp).
+  // Calls the router named by model.moe.router (top_k: TopKRouter in layers/moe/router/router.cpp).
   const auto [logits, choice] = (*router_)(t, {x, pass, r.first, r.own_begin, r.own_end, bias_, forced});
   check_choice(choice, rows, config_);
   require_for(config_.aux_loss.coefficient, "aux_loss.coefficient", choice.scores, "scores", config_);
@@ -246,9 +246,9 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   const auto count_own = [&](const Tensor& totals) {
     table(ids).router_loss.count(t.stream, {}, totals, r.own(ids), {});
   };
-  // If the balancing loss depends on the choices, it counts them, and adds the counts to the statistics.
+  // The balancing loss adds the counts to the statistics itself if it depends on the choices.
   if (statistics && !balances_choices()) count_own(statistics->sums.chosen);
-  // An evaluation skips the losses, because it has neither gradients nor statistics.
+  // Evaluations skip the losses, because they have neither gradients nor statistics.
   const bool training = t.recording() || pass.statistics;
   const Value losses = training ? aux_losses(t, logits, choice.scores, ids, r, pass,
                                              statistics ? statistics->sums : RouterStatistics::Sums{})
@@ -264,7 +264,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
 
   SharedWork shared;
   if (shared_) shared = shared_work(input.data.dim(0), [&] { addends.push_back((*shared_)(t, input, pass)); });
-  // In backward, the tape adds two gradients of x: that of the pass and that of the gate. The pullbacks of
+  // In backward, the tape adds two gradients of x: one from the pass and one from the gate. The pullbacks of
   // choose_experts (framework/autograd/ops/router.cpp) and Gate (layers/moe/router/router.cpp) compute the latter from
   // the gradient of choice.weights.
   return {moe_pass(t, x, choice.weights, ids, r.held, experts_, settings_, addends, shared), losses};
@@ -289,7 +289,7 @@ void MoeLayer::finish_batch(const std::vector<int64_t>& global_counts) {
       counts.push_back(static_cast<T>(n));
     }
     if (previous_counts_.defined()) previous_counts_.upload(counts.data());
-    // The bias corrects the model's own choices, which the counts of an override do not describe.
+    // The bias corrects the model's own choices. Under an override, the counts do not describe these.
     if (!bias_.defined() || override_) return;
     const Tensor step = Tensor::from<T>(std::span<const T>(change), bias_.shape(), bias_.device());
     table(bias_).pointwise.add(bias_.device().context().compute(), bias_, bias_, step);

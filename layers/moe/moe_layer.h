@@ -1,4 +1,4 @@
-// The mixture-of-experts layer: router, plan, experts, losses.
+// The mixture-of-experts layer: router, routing plan, experts and losses.
 #pragma once
 
 #include <memory>
@@ -22,33 +22,33 @@ class MoeLayer {
   /// Arguments of the constructor. The layer copies the values that it keeps.
   struct Spec {
     const ModelConfig& model;
-    int64_t layer;                    // number of the block
-    int64_t index;                    // number among the MoE layers of the model
+    int64_t layer;                    // index of the block in the model
+    int64_t index;                    // index among the MoE layers of the model
     const RouterDeclaration& router;  // declaration of the router that model.moe.router names
     const MoeSchedule& schedule;
-    const IssueOrder& order;  // the order that schedule.order names
+    const IssueOrder& order;  // order named by schedule.order
   };
   MoeLayer(const Spec& s, const Builder& b);
 
   struct Output {
     Value y;           // shape of x; includes the addends
-    Value aux_losses;  // [1] acc: this rank's addend of the weighted auxiliary losses; no data if all are off
+    Value aux_losses;  // [1] acc: this rank's addend of the weighted auxiliary losses; without data if all are off
   };
-  /// Computes the output of x [rows, D]: all rows of the micro-batch on this rank or, with sequence parallelism, this
-  /// tp rank's share of them. The schedule decides whether each tp rank routes its own share or all rows; the result is
-  /// the same. `addends`, which have x's shape and dtype, are added to the output when a token's results are summed.
-  /// Collective over the ep, etp, tp and cp groups.
+  /// Computes the output for x [rows, D]. x has all rows of the micro-batch on this rank or, with sequence parallelism,
+  /// this tp rank's share of them. The schedule decides whether each tp rank routes its own share or all rows; the
+  /// result is the same. `addends` have the shape and dtype of x. They are added to the output when the results of a
+  /// token are summed. Collective over the ep, etp, tp and cp groups.
   Output operator()(Tape& t, const Value& x, const ForwardContext& pass, std::vector<Value> addends = {}) const;
 
-  /// Moves the selection bias by bias_rate towards balance (Wang et al. 2024, Algorithm 1) and stores the counts for
-  /// scope global_batch. Call it once per global batch, with the counts of all its tokens.
+  /// Moves the selection bias by bias_rate towards balance (Wang et al. 2024, Algorithm 1), and stores the counts for
+  /// scope global_batch. Call it once per global batch, with the counts of all tokens of that batch.
   void finish_batch(const std::vector<int64_t>& global_counts);
 
   /// Sets the runner of all later passes through the experts; null executes them directly.
   void run_passes_by(schedule::GraphRunner* runner) { settings_.runner = runner; }
-  /// Sets the kernels that convert rows to the wire format; null: the device's kernels.
+  /// Sets the kernels that convert rows to the wire format; null: the kernels of the device.
   void send_rows_with(const kernels::WireKernels* wire) { settings_.wire_kernels = wire; }
-  /// Replaces the schedule. `order` is the order that s.order names. Call it between steps, with the same arguments on
+  /// Replaces the schedule. `order` is the order named by s.order. Call it between steps, with the same arguments on
   /// all ranks.
   void reschedule(const MoeSchedule& s, const IssueOrder& order) { settings_.schedule = s, settings_.order = order; }
 
@@ -59,13 +59,13 @@ class MoeLayer {
   ///   share   this rank's share of the rows of x (take_share)
   struct Routed {
     Held held;
-    int64_t first;               // number of the first row in the micro-batch
-    int64_t own_begin, own_end;  // range of this rank's own rows: all rows, unless `held` is alike
+    int64_t first;               // index of the first routed row in the micro-batch
+    int64_t own_begin, own_end;  // range of this rank's own rows: all routed rows, unless `held` is alike
     Tensor own(const Tensor& of_rows) const { return of_rows.slice(0, own_begin, own_end); }
   };
-  /// Returns the rows to route if x has `rows` rows.
+  /// Returns the rows to route for an x of `rows` rows.
   Routed routed(int64_t rows) const;
-  /// Describes the shared experts' work if x has `rows` rows.
+  /// Describes the work of the shared experts for an x of `rows` rows.
   SharedWork shared_work(int64_t rows, std::function<void()> compute) const;
   Tensor segments(const ForwardContext& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
                   Stream& stream) const;
@@ -82,14 +82,14 @@ class MoeLayer {
   tp::TensorParallel tensor_;
   const comm::ProcessGroup* tokens_;
   PassSettings settings_;
-  const std::string router_name_;   // name in traces
+  const std::string router_name_;   // name of the router's span in traces
   Dtype acc_;                       // dtype of the router's weights, scores and counts
-  std::unique_ptr<Router> router_;  // router that the recipe names: top_k is TopKRouter in router/router.cpp
+  std::unique_ptr<Router> router_;  // router named by the recipe; top_k is TopKRouter in router/router.cpp
   Experts experts_;
   std::unique_ptr<FeedForward> shared_;
   std::unique_ptr<RoutingOverride> override_;
-  Tensor bias_;             // [E]: added to scores in the selection; undefined if bias_rate is 0
-  Tensor previous_counts_;  // [E]: counts of the last global batch; undefined unless the scope is global_batch
+  Tensor bias_;             // [E]: added to scores for the selection; undefined if bias_rate is 0
+  Tensor previous_counts_;  // [E]: counts of the previous global batch; undefined unless the scope is global_batch
 };
 
 }  // namespace hexad::moe

@@ -21,14 +21,14 @@ bool only_moves(Kind kind) {
          kind == Kind::receive;
 }
 
-// Returns a tensor like `t` whose elements are in `buffer`. The transport treats it as host memory; nothing here reads
-// it on the host.
+// Returns a tensor like `t` whose elements are in `buffer`. Transports treat card memory like host memory, but no host
+// code reads it.
 Tensor in_buffer(const Tensor& t, std::byte* buffer) {
   const auto offset = static_cast<std::byte*>(tensor::device_raw(t)) - tensor::DeviceAccess::begin(*t.storage());
   return t.borrowed_at(buffer - offset, t.device());
 }
 
-// Copies, on the card, the message that the rank sends to itself, from `op.in` to its range of `arriving`.
+// Copies the message that the rank sends to itself, on the card, from `op.in` to the rank's range of `arriving`.
 void copy_own(const Operation& op, const Tensor& arriving, int rank, Stream& stream) {
   const size_t me = rank;
   if (op.kind == Kind::all_gather) {
@@ -88,7 +88,7 @@ std::unique_ptr<ProcessGroup> make_card_messages(const ProcessGroup& world, devi
   if (!engines || !engines->engine().topology().takes_cards) return nullptr;
   const device::cuda::CudaStream& compute = cuda_stream(context.compute());
   const int ordinal = compute.card().ordinal();
-  // The engine's thread calls the transport, which uses the current card of the thread.
+  // The transport runs on the engine's thread and uses the current card of that thread.
   engines->engine().on_thread([ordinal] { device::cuda::ensure_card(ordinal); });
   auto buffers = std::make_shared<device::cuda::ReusedBuffers>(compute.blocks(),
                                                                std::make_shared<device::cuda::PlainMemory>(ordinal));

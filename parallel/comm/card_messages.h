@@ -6,10 +6,10 @@
 
 namespace hexad::comm {
 
-/// Group that uses a transport that accepts addresses in card memory (Topology::takes_cards). Operations that only
-/// transfer bytes use separate buffers on the card, because tensors are in mapped pages: transports cannot share these
-/// with other processes, or share only the first page. The group passed to the constructor executes all other
-/// operations, such as sums, which the host computes.
+/// Group over a transport that accepts addresses in card memory (Topology::takes_cards). Operations that only transfer
+/// bytes go through separate buffers on the card. Tensors are in mapped pages, which transports cannot share with other
+/// processes, or share only up to the first page. All other operations, such as sums that the host computes, are passed
+/// on to the group given to the constructor.
 class CardMessageGroup final : public ProcessGroup {
  public:
   using Buffers = std::shared_ptr<device::cuda::ReusedBuffers>;

@@ -25,10 +25,10 @@ constexpr auto enum_names(DeviceCollectives) {
       {{automatic, "auto"}, {nccl, "nccl"}, {host, "host"}});
 }
 
-/// Type of KernelTable::pointwise.sum_of.
+/// Kernel that writes the sum of `addends`, added in order, to `out` (KernelTable::pointwise.sum_of).
 using SumInOrder = void (*)(Stream&, const Tensor& out, std::span<const Tensor> addends);
 
-/// Traffic that is in flight while products are computed.
+/// Traffic that is in flight while matrix products are computed.
 struct TrafficBeside {
   TrafficClass traffic;
   bool messages = false;
@@ -39,24 +39,24 @@ struct TrafficBeside {
 struct DeviceGroupOptions {
   DeviceCollectives collectives = DeviceCollectives::automatic;
   Priorities priorities{};
-  double watchdog_seconds = 300;  // as in Guards
+  double watchdog_seconds = 300;  // seconds without progress until an operation counts as hung; 0: never
   /// Maximum bytes of one transfer. Longer transfers are divided into pieces, so that transfers of other classes can
   /// run between them.
   int64_t piece_bytes = 32 << 20;
-  /// True to register buffers with NCCL. Large parameters and gradients that are allocated afterwards are whole blocks.
-  /// NCCL can read and write these without copying them (nccl/registered.h).
+  /// True to register buffers with NCCL. Large parameters and gradients allocated afterwards occupy whole blocks, which
+  /// NCCL reads and writes without copying (nccl/registered.h).
   bool register_buffers = false;
-  /// Kernel that sums in the order of the ranks. Results are then bitwise identical in every run and for every kind of
-  /// group. If null, NCCL sums in its own order, which depends on its version, the cards and their links.
+  /// Kernel that sums in the order of the ranks. With it, results are bitwise identical in every run and for every kind
+  /// of group. If null, NCCL sums in an order that depends on its version, the cards and their links.
   SumInOrder sum_of = nullptr;
   /// Class of service in the network for each traffic class (InfiniBand: service level; RoCE: type of service).
   std::array<std::optional<int>, traffic_class_count> network_class{};
-  /// Traffic for which products leave multiprocessors free if NCCL is used. A product that uses all multiprocessors
-  /// would wait for those that NCCL occupies and could take twice as long.
+  /// Traffic for which matrix products leave multiprocessors free if NCCL is used. A product that uses all
+  /// multiprocessors would wait for those that NCCL occupies, and could take twice as long.
   std::vector<TrafficBeside> beside_products{};
-  /// Called once, on rank 0, with a text that names the chosen path and the reason.
+  /// Called once, on rank 0, with a text that states the chosen path and the reason for it.
   std::function<void(const std::string&)> say{};
-  /// Called on rank 0 for each setting of NCCL's environment under which ranks may wait for each other forever.
+  /// Called on rank 0 for each NCCL environment variable whose value may make ranks wait for each other forever.
   std::function<void(const std::string&)> warn{};
   /// Ends the job if NCCL fails or hangs. Called on a separate thread. If empty, the message is printed and
   /// ProcessGroup::abort_job() is called.
@@ -72,13 +72,13 @@ struct DeviceGroupOptions {
 std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, device::DeviceContext& context,
                                                 const DeviceGroupOptions& options);
 
-/// Number of communicators of one rank, and the bytes of card memory that they occupy.
+/// Number of one rank's communicators, and the bytes of card memory that they occupy.
 struct ConnectionMemory {
   int communicators = 0;
   int64_t bytes = 0;
 };
 /// Returns the memory of all groups that were split from `cards`, a group made by make_device_group(). Returns nullopt
-/// if it does not use NCCL.
+/// if `cards` does not use NCCL.
 std::optional<ConnectionMemory> connection_memory(const ProcessGroup& cards);
 
 }  // namespace hexad::comm

@@ -18,8 +18,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Time limit after which the engine ends the job: for the rank's thread to end it after a failure, and for other ranks
-// to reach MPI_Init.
+// Time that the engine allows before it ends the job itself. It applies to the rank's thread, which should end the job
+// after a failure, and to other ranks, which should reach MPI_Init.
 constexpr auto patience = 5s;
 
 // Returns the tag of a channel's messages. Each communicator has two tags, so that messages of collectives never match
@@ -76,7 +76,7 @@ void CommEngine::await_connection() {
   std::unique_lock lock(inbox_->mutex);
   for (Clock::duration asked{}; !inbox_->changed.wait_for(lock, 100ms, [&] { return connected_; });) {
     if (!options_.asked_to_end || !options_.asked_to_end() || (asked += 100ms) < patience) continue;
-    // The process exits here, because nothing can interrupt MPI_Init.
+    // Exits here, because nothing can interrupt MPI_Init.
     std::fprintf(
         stderr,
         "this rank was asked to end, but other ranks have not reached MPI_Init: they are lost or still starting\n");
@@ -86,7 +86,7 @@ void CommEngine::await_connection() {
 }
 
 CommEngine::~CommEngine() {
-  command([this] { queue_.boost_all(); });  // then the watchdog checks all operations for which a thread waits
+  command([this] { queue_.boost_all(); });  // the watchdog then checks every operation for which a thread waits
   {
     std::lock_guard lock(inbox_->mutex);
     stopping_ = true;
@@ -150,7 +150,7 @@ Event CommEngine::post(Channel channel, TrafficClass traffic, const std::string&
   };
   const auto make_ready = [this, request](const std::exception_ptr& error) {
     if (failed_) return;
-    // Peers wait for an operation that will never start, so this rank is treated as lost.
+    // Peers would wait forever for an operation that never starts, so the whole engine fails.
     if (error) return fail(error);
     queue_.make_ready(request);
   };
@@ -159,7 +159,7 @@ Event CommEngine::post(Channel channel, TrafficClass traffic, const std::string&
     command([=, error = error_of(before)] { enqueue(), make_ready(error); });
     return event;
   }
-  command(enqueue);  // queued now, so that the order of the calls is kept
+  command(enqueue);  // queued immediately, to keep the order of the calls
   before.then([=, inbox = inbox_] { inbox->put([=, error = error_of(before)] { make_ready(error); }); });
   return event;
 }
@@ -177,12 +177,12 @@ Link CommEngine::link_of(const Request& request) const {
 
 void CommEngine::abort_job(int code) {
   std::fflush(nullptr);
-  // The lost rank knows the cause of the failure. Therefore this rank first gives it time to set the exit code of the
-  // job. Then this rank ends the job itself, because some launchers do not end the remaining ranks.
+  // The lost rank knows the cause of the failure, so this rank first gives it time to set the exit code of the job.
+  // Then this rank ends the job itself, because some launchers do not end the remaining ranks.
   if (code == static_cast<int>(base::ExitCode::peer_lost)) std::this_thread::sleep_for(3s);
   command([this, code] { transport_->abort(code); });
   std::this_thread::sleep_for(3s);
-  // The engine's thread does not respond. Because of this exit, the launcher ends the other ranks.
+  // The engine's thread does not respond. After this exit, the launcher ends the other ranks.
   std::_Exit(code);
 }
 
@@ -220,12 +220,12 @@ void CommEngine::run(const std::function<std::unique_ptr<Transport>()>& connect,
   {
     std::lock_guard lock(inbox_->mutex);
     connected_ = true;
-    inbox_->changed.notify_all();  // notified under the lock: after it is released, `failed` and this object may be
-                                   // destroyed
+    // Notifies under the lock: after its release, `failed` and this object may be destroyed.
+    inbox_->changed.notify_all();
   }
   if (!served) return;
   serve();
-  // An orderly end waits for all ranks. After a failure, this wait would never end.
+  // An orderly end waits for all ranks, and would wait forever after a failure.
   if (failed_) transport_->abort(static_cast<int>(failure_of(failed_).code));
   transport_.reset();
 }
@@ -250,7 +250,7 @@ bool CommEngine::take_commands(bool progress) {
   std::vector<Command> commands;
   {
     std::unique_lock lock(inbox_->mutex);
-    // A round that has just finished may permit another round to start.
+    // A round that has just finished may allow another round to start.
     if (running_.empty() && !progress) {
       const auto awake = [&] { return (stopping_ && queue_.empty()) || !inbox_->commands.empty(); };
       inbox_->changed.wait_until(lock, next_look(), awake);
@@ -332,7 +332,7 @@ void CommEngine::complete(const RequestPtr& request, std::exception_ptr error) {
 }
 
 void CommEngine::fail(std::exception_ptr error) {
-  if (failed_) return;  // only the first error counts, and `abandoned_` must not be overwritten
+  if (failed_) return;  // keeps the first error and the contents of `abandoned_`
   failed_ = error;
   failed_at_ = Clock::now();
   abandoned_ = queue_.drain();
@@ -359,9 +359,9 @@ void CommEngine::rest(bool progress) {
     std::unique_lock lock(inbox_->mutex);
     inbox_->changed.wait_for(lock, time, [&] { return inbox_->woken || !inbox_->commands.empty(); });
   };
-  if (wakes_) return sleep_at_most(10ms);  // a limited sleep, because the watchdog and `patience` check the time
-  // Yields the core, because another rank may share it. A wait of more than about a millisecond is caused by
-  // computation on a peer, not by latency.
+  if (wakes_) return sleep_at_most(10ms);  // a short sleep, because the watchdog and `patience` must check the time
+  // Yields the core, which another rank may share. A wait of more than about a millisecond is due to computation on a
+  // peer, not to latency.
   constexpr int spins = 1000;
   if (urgent_ > 0 && idle_polls_ < spins) {
     sched_yield();

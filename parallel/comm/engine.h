@@ -23,10 +23,10 @@ using device::Stream;
 
 /// Settings of the checks for hangs and for mismatched calls. They must be the same on all ranks.
 struct Guards {
-  /// Seconds without progress after which an operation is considered hung; 0: never. The watchdog checks operations
-  /// that this rank is ready for or waits for, except those that wait for a rank whose file work makes progress. A hung
-  /// operation fails at most four seconds later with Error(communication), which names the operation, the missing ranks
-  /// and the rank to blame. Time during which this process was stopped does not count.
+  /// Seconds without progress until an operation counts as hung; 0: never. The watchdog checks operations that this
+  /// rank is ready for or waits for. It skips those that wait for a rank whose file work makes progress. At most four
+  /// seconds later, a hung operation fails with Error(communication), which names the operation, the missing ranks and
+  /// the rank to blame. Time during which this process was stopped does not count.
   double watchdog_seconds = 300;
   /// True if ranks compare their calls before every operation. This costs an additional small message to each peer.
   bool check_collectives = false;
@@ -37,44 +37,43 @@ class CommEngine {
   struct Options {
     Limits limits{};
     Guards guards{};
-    /// Returns true once this process has been asked to end, for example by SIGTERM. Null: never. From then on, if this
-    /// rank waits for a peer that does not answer for a few seconds, the peer is considered lost and the wait fails
-    /// with Error(peer_lost). If other ranks have not reached MPI_Init, the process exits with `peer_lost`. Called on
+    /// Returns true once this process has been asked to end, for example by SIGTERM; null: never. From then on, a peer
+    /// that does not answer for a few seconds while this rank waits for it is considered lost, and the wait fails with
+    /// Error(peer_lost). If other ranks have not reached MPI_Init, the process exits with `peer_lost`. May be called on
     /// any thread.
     std::function<bool()> asked_to_end{};
-    Jitter jitter{};                                              // for tests
-    MakeMessagePlan make_message_plan = comm::make_message_plan;  // for tests
+    Jitter jitter{};                                              // set only by tests
+    MakeMessagePlan make_message_plan = comm::make_message_plan;  // replaced only by tests
   };
-  /// Starts the engine's thread. That thread calls `connect` at its start and destroys the transport at its end. The
-  /// constructor must be called on the rank's own thread: while that thread waits for communication, the engine polls
-  /// more often. Rethrows exceptions of `connect`.
+  /// Starts the engine's thread, which calls `connect` first and destroys the transport last. The constructor must be
+  /// called on the rank's own thread: while that thread waits for communication, the engine polls more often. Rethrows
+  /// exceptions of `connect`.
   CommEngine(std::function<std::unique_ptr<Transport>()> connect, Options options);
-  /// Waits until all posted operations are done, including those whose streams have not reached them yet. If the engine
-  /// has failed, does not wait.
+  /// Waits until all posted operations are done, even if their streams have not reached them yet. Does not wait if the
+  /// engine has failed.
   ~CommEngine();
   CommEngine(const CommEngine&) = delete;
   CommEngine& operator=(const CommEngine&) = delete;
 
   const Topology& topology() const { return topology_; }
-  /// Communicators are identified by numbers. next_communicator() returns the smallest number that is larger than those
-  /// of all groups of this rank. take_communicator() marks `number` as used. The ranks that make a group together agree
-  /// on the largest of their next numbers.
+  /// Each communicator has a number. next_communicator() returns the smallest number above those of all groups of this
+  /// rank. take_communicator() marks `number` as used. The ranks that make a group together agree on the largest of
+  /// their next numbers.
   int next_communicator() const { return next_communicator_; }
   void take_communicator(int number);
   const std::shared_ptr<TrafficMeter>& meter() const { return meter_; }
   /// Returns the object through which this rank reports its file work to other ranks.
   const base::FileWork& file_work() const { return file_work_; }
-  /// Sets the guards of operations that are posted from now on. All ranks must call it at the same point in their
-  /// programs.
+  /// Sets the guards of operations that are posted later. All ranks must call it at the same point in their programs.
   void set_guards(const Guards& guards);
-  /// Sets the limits. New windows apply immediately, and new round sizes apply to operations posted from now on. All
+  /// Sets the limits. New windows apply immediately; new round sizes apply to operations that are posted later. All
   /// ranks must call it at the same point in their programs.
   void limit(const Limits& limits);
   /// Sets the priorities. All ranks must call it with the same values while only control traffic is in flight.
   void prioritize(const Priorities& priorities);
 
-  /// Posts an operation. It starts once `stream` has done the work appended so far. After a failure, every operation
-  /// fails and the job ends: the rank's thread ends it when it detects the failure; if it does not, the engine does so
+  /// Posts an operation, which starts once `stream` has done the work appended so far. After a failure, every operation
+  /// fails and the job ends. The rank's thread ends the job when it detects the failure; otherwise the engine does so
   /// after five seconds.
   Event post(Channel channel, TrafficClass traffic, const std::string& group,
              std::shared_ptr<const std::vector<int>> members, int rank, Operation operation, Stream& stream);
@@ -107,7 +106,7 @@ class CommEngine {
   void run(const std::function<std::unique_ptr<Transport>()>& connect, std::exception_ptr& failed);
   void await_connection();
   void serve();
-  bool take_commands(bool progress);  // returns false if the engine is stopping and no work remains
+  bool take_commands(bool progress);  // returns false once the engine is stopping and no work remains
   void start_rounds();
   void start(const RequestPtr& request, size_t round);
   bool poll();
@@ -123,9 +122,9 @@ class CommEngine {
   void listen();
   Clock::duration between_looks() const;
   Clock::time_point next_look() const;
-  struct Missing {  // the peers that are missing in an operation in flight
+  struct Missing {  // peers that are missing in an operation in flight
     std::vector<int> ranks{};
-    bool taking = false;  // true: the peers do not receive messages from this rank; false: they send nothing
+    bool taking = false;  // true: the peers do not receive messages of this rank; false: they send none to it
   };
   Missing missing_peers(const Request& request) const;
   Standing standing() const;
@@ -142,7 +141,7 @@ class CommEngine {
   int next_communicator_ = 1, largest_communicator_ = 0;
 
   const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
-  bool connected_ = false, stopping_ = false;  // guarded by the inbox's mutex
+  bool connected_ = false, stopping_ = false;  // guarded by the mutex of the inbox
   std::atomic<bool> check_collectives_;
   std::atomic<int64_t> round_bytes_;
 
@@ -167,9 +166,9 @@ class CommEngine {
   Clock::time_point last_done_at_{};
   std::exception_ptr failed_;
   Clock::time_point failed_at_{};
-  std::vector<RequestPtr> abandoned_;  // requests of a failed engine, to whose tensors the transport may still write
+  std::vector<RequestPtr> abandoned_;  // requests of a failed engine; the transport may still write to their tensors
 
-  std::thread thread_;  // declared last, because the thread uses all other members
+  std::thread thread_;  // declared last: the thread uses all other members
 };
 
 }  // namespace hexad::comm

@@ -13,8 +13,8 @@ class EngineGroup final : public ProcessGroup {
   EngineGroup(CommEngine& engine, TrafficClass traffic, std::string name);
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_->size()); }
-  /// Splits the group. This needs one small all_gather, in which the ranks agree on the number of the new communicator.
-  /// The number is part of the tags of the new group's messages. A group of one rank is a SelfGroup.
+  /// Splits the group. In one small all_gather, the ranks agree on the number of the new communicator, which becomes
+  /// part of the tags of its messages. A group of one rank is a SelfGroup.
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
   std::unique_ptr<ProcessGroup> urgent(std::string name) const override;
   CommEngine& engine() const { return engine_; }

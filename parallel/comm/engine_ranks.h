@@ -1,5 +1,5 @@
-// Ranks that are threads of one process but communicate like separate processes. Each has a communication engine with
-// its own plans, queues and guards. A ThreadNetwork takes the place of MPI.
+// Ranks that are threads of one process but communicate like separate processes. Each rank has a communication engine
+// with its own plans, queues and guards. A ThreadNetwork takes the place of MPI.
 #pragma once
 
 #include "parallel/comm/engine.h"
@@ -8,8 +8,8 @@
 namespace hexad::comm {
 
 struct EngineRanks {
-  std::vector<int> node_of_rank{};         // empty: all ranks are on one node
-  std::optional<uint64_t> adversary = {};  // seed of the ThreadNetwork's adversary
+  std::vector<int> node_of_rank{};         // node of each rank; empty: all ranks are on one node
+  std::optional<uint64_t> adversary = {};  // seed of ThreadNetwork's adversary; nullopt: no adversary
   bool takes_cards = false;                // value of Topology::takes_cards
   CommEngine::Options engine{};
 };

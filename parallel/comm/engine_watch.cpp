@@ -11,11 +11,11 @@ namespace {
 using namespace std::chrono_literals;
 using Seconds = std::chrono::duration<double>;
 
-// Number of checks within the watchdog's limit. A hang is detected at most one interval between checks too late.
+// Number of checks within the watchdog's limit. A hang is detected too late by at most one interval between checks.
 constexpr int looks = 16;
-// Interval between two checks for notes from other engines.
+// Interval between two checks for notes from the engines of other ranks.
 constexpr auto listening = 100ms;
-// Time without progress after which a process that was asked to end searches for lost ranks.
+// Time without progress after which the engine of a process that was asked to end searches for lost ranks.
 constexpr auto grace = 3s;
 
 }  // namespace
@@ -83,7 +83,7 @@ void CommEngine::listen() {
 }
 
 CommEngine::Missing CommEngine::missing_peers(const Request& request) const {
-  // Examines the first round in flight, because later rounds can only hang as a consequence.
+  // Examines only the first round in flight, because later rounds can hang only as a consequence.
   const std::pair<const uint64_t, Running>* first = nullptr;
   for (const auto& entry : running_)
     if (entry.second.request.get() == &request && (!first || entry.second.round < first->second.round)) first = &entry;

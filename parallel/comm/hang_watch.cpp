@@ -9,8 +9,8 @@ using base::ExitCode;
 // First character of a note, which identifies its kind.
 constexpr char question = '?', reply = '!', hang = 'x', loss = 'l';
 
-// Number of calls of listen() between the announcement of a finding and the end of the job. During this time the other
-// ranks receive the announcement.
+// Number of calls of listen() between the announcement of a finding and the end of the job. Meanwhile, the other ranks
+// receive the announcement.
 constexpr int notice = 5;
 
 }  // namespace

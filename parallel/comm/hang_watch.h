@@ -1,5 +1,5 @@
-// Search for the cause of a hang by messages between engines. A HangWatch asks other ranks what they wait for, answers
-// the questions of other ranks, and announces its finding to all ranks.
+// Search for the cause of a hang. A HangWatch exchanges messages with the engines of other ranks: it asks them what
+// they wait for, answers their questions, and announces its finding to all of them.
 #pragma once
 
 #include <functional>
@@ -29,11 +29,11 @@ class HangWatch {
   /// Reason for an inquiry.
   enum class Looks : uint8_t {
     for_hang,       // finds ranks that do not answer, and ranks that wait for no other rank
-    for_lost_ranks  // finds only ranks that do not answer, because the others may take as long as they need
+    for_lost_ranks  // finds only ranks that do not answer; ranks that answer may take as long as they need
   };
-  /// Starts an inquiry about an overdue wait. An inquiry that is only for lost ranks is replaced. Does nothing if an
-  /// inquiry for the same reason or for a hang is in progress, or if this rank has a finding already. The arguments are
-  /// those of Inquiry's constructor.
+  /// Starts an inquiry about an overdue wait. Replaces an inquiry that is only for lost ranks. Does nothing if an
+  /// inquiry for a hang or for the same reason is in progress, or if this rank already has a finding. `wait`, `own` and
+  /// `limit` are arguments of Inquiry's constructor.
   void begin(const Standing& wait, const Standing& own, double limit, Looks looks = Looks::for_hang);
   /// Ends the inquiry, because the wait has made progress.
   void drop(Looks looks = Looks::for_hang) {
@@ -48,7 +48,7 @@ class HangWatch {
   };
   /// Sends and receives notes and returns the result. Must be called at regular intervals, about ten times a second.
   /// `own` returns this rank's answer to questions of other ranks. A finding of this rank is announced to all other
-  /// ranks and returned half a second later, so that they can log it first.
+  /// ranks first and returned half a second later, so that they can log it.
   News listen(const std::function<Standing()>& own);
 
  private:

@@ -19,7 +19,7 @@ Tensor part(const Tensor& t, int64_t begin, int64_t count) {
   return t.reshape({t.numel()}).slice(0, begin, begin + count);
 }
 
-// Marks `out`, which other ranks would write, as unknown. For devices on which some values are known.
+// Marks the values of `out` as unknown, because other ranks would write them. Needed on devices that know some values.
 void forget(const Tensor& out, Stream& stream) {
   if (out.numel() > 0) out.fill_bytes(0, stream);
 }
@@ -59,9 +59,9 @@ void exchange(const Operation& op, int rank, Stream& stream) {
   }
 }
 
-// Returns an event that is completed only when a thread waits for it. Until this latest possible time, the operation
-// holds its tensors. Not used for messages between two ranks: a thread waits for such messages only after all of them
-// have been sent, so they are done immediately. `mark` (may be null) is the operation in the log.
+// Returns an event that completes only when a thread waits for it. Until then, the latest possible time, the operation
+// holds its tensors. Messages between two ranks complete immediately instead, because a thread waits for them only
+// after all have been sent. `mark` (may be null) is the operation in the log.
 Event over_when_awaited(const Operation& op, const std::shared_ptr<const device::DeviceMark>& mark) {
   const auto state = Event::make_state();
   const Event event(state);
@@ -138,7 +138,7 @@ std::unique_ptr<ProcessGroup> ImaginedGroup::twin(std::string name) const {
   return twin;
 }
 
-// Returns the node of the card of each rank.
+// Returns, for each rank, the node of its card.
 std::vector<int> ImaginedGroup::nodes() const { return nodes_of(ranks_, cards_->node_of_rank); }
 
 nccl::CommunicatorShape ImaginedGroup::shape() const {
@@ -168,8 +168,8 @@ void ImaginedGroup::connect_routes(std::span<const Route> routes, Device device)
                                         device::Category::connection);
 }
 
-// Connects the ranks for an operation unless they are connected already. Throws std::logic_error if connect_routes()
-// was not called with the route of a message.
+// Connects the ranks for an operation unless they are already connected. Throws std::logic_error if the operation is a
+// message whose route was not passed to connect_routes().
 void ImaginedGroup::connect_for(const Operation& op, Device device) const {
   if (!op.is_point_to_point() || routes_.empty()) connect(use_of(op), device);
   if (!op.is_point_to_point() || routes_.empty()) return;

@@ -1,4 +1,4 @@
-// A group in a single process that runs as one of many ranks, for runs that only count (framework/device/meta).
+// A group in which a single process runs as one of many ranks, for runs that only count (framework/device/meta).
 #pragma once
 
 #include "framework/device/meta/issue_log.h"
@@ -7,10 +7,10 @@
 
 namespace hexad::comm {
 
-/// Cards of imagined ranks, which communicate through NCCL.
+/// Cards of imagined ranks, which are assumed to communicate through NCCL.
 struct ImaginedCards {
-  std::vector<int> node_of_rank;  // by rank in the world
-  bool sums_in_order = false;     // true if DeviceGroupOptions::sum_of is set
+  std::vector<int> node_of_rank;  // node of each rank of the world
+  bool sums_in_order = false;     // true if real groups would set DeviceGroupOptions::sum_of
 };
 
 /// Group in which all ranks but one are imagined. Each imagined rank does the same as this rank at the same time, and
@@ -30,7 +30,8 @@ class ImaginedGroup final : public ProcessGroup {
                 std::shared_ptr<const ImaginedCards> cards = {});
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(ranks_.size()); }
-  /// Throws std::logic_error, because the colours of the other ranks are unknown. Use subgroup() with known members.
+  /// Throws std::logic_error, because the colours of the other ranks are unknown. Use subgroup(), which names the
+  /// members.
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
   std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
                                          std::string name) const override;
@@ -51,11 +52,11 @@ class ImaginedGroup final : public ProcessGroup {
   Event record(const Operation& op, const Stream& stream) const;
 
   const int rank_;
-  const std::vector<int> ranks_;  // ranks in the world
+  const std::vector<int> ranks_;  // world ranks of the members
   device::IssueLog* const log_;
   const int logged_as_;  // index of this group in the log
   const std::shared_ptr<const ImaginedCards> cards_;
-  std::shared_ptr<Uses> connected_ = std::make_shared<Uses>();  // shared with its urgent twins
+  std::shared_ptr<Uses> connected_ = std::make_shared<Uses>();  // shared with the urgent twins of this group
   mutable std::set<Route> routes_;                              // routes that are connected for messages
 };
 

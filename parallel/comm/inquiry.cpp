@@ -72,7 +72,7 @@ std::vector<int> Inquiry::ranks_where(const std::function<bool(const Node&)>& ho
 std::string Inquiry::blame(const std::vector<int>& ranks, const std::function<std::string(int)>& name) const {
   constexpr size_t shown = 4;
   std::string chain, verdict;
-  // Computes the chain of waits from this rank to the first of `ranks`.
+  // Builds the chain of waits that leads from this rank to the first of `ranks`.
   for (int r = nodes_.at(ranks.front()).waiter; r >= 0 && r != rank_; r = nodes_.at(r).waiter)
     chain = cat("; ", name(r), " waits in ", nodes_.at(r).standing->text, chain);
   for (size_t i = 0; i < std::min(ranks.size(), shown); ++i)
@@ -85,7 +85,7 @@ Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) c
   const auto is = [](const Node& n, Kind kind) { return n.standing && n.standing->kind == kind; };
   const auto still = [&](const Node& n) { return is(n, Kind::files) && n.standing->seconds >= limit_; };
   const auto moving = [&](const Node& n) { return is(n, Kind::files) && !still(n); };
-  // These checks must be in this order. A silent rank is always to blame. All other ranks may be waiting for file work
+  // The order of these checks matters. A silent rank is always to blame; any other rank may be waiting for file work
   // that makes progress.
   const auto gone = ranks_where([&](const Node& n) { return silent(n); });
   if (!gone.empty()) return {.silence = true, .text = blame(gone, name)};
@@ -99,7 +99,7 @@ Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) c
   }
   const auto working = ranks_where([&](const Node& n) { return is(n, Kind::works); });
   if (!working.empty()) {
-    // The thread of this rank may compute while operations are in flight, so other ranks are blamed first.
+    // The program of this rank may be computing while its operations are in flight, so other ranks are blamed first.
     auto others = working;
     std::erase(others, rank_);
     return {.text = blame(others.empty() ? working : others, name)};

@@ -1,5 +1,5 @@
-// Determines which rank is to blame for a hang: follows the waits from rank to rank until it finds one that waits for
-// no other. Performs no communication itself.
+// Determines which rank is to blame for a hang. Follows the waits from rank to rank until it finds a rank that waits
+// for no other rank. Performs no communication itself.
 #pragma once
 
 #include <functional>
@@ -15,22 +15,22 @@ namespace hexad::comm {
 class Inquiry {
  public:
   /// Starts an inquiry about a wait of rank `rank` that is overdue after `limit` seconds. `wait` describes the wait and
-  /// lists the missing ranks; if it lists none, the operation waits for work of this rank itself. `own` is the standing
+  /// lists the missing ranks. If it lists none, the operation waits for work of this rank itself. `own` is the standing
   /// of this rank.
   Inquiry(int rank, Standing wait, Standing own, double limit);
 
-  /// Returns the ranks that must now be asked for their standing. Each rank is returned only once.
+  /// Returns the ranks that must be asked for their standing now. Returns each rank only once.
   std::vector<int> ranks_to_ask();
   void answer(int rank, Standing standing);
-  /// Advances the time. Must be called at regular intervals. A rank that has not answered after `patience` calls is
-  /// considered silent.
+  /// Advances the time. Must be called at regular intervals. A rank that has not answered after `patience` calls counts
+  /// as silent.
   void tick();
   static constexpr int patience = 25;
-  /// True if every rank that was asked has answered or is considered silent.
+  /// True if every rank that was asked has answered or counts as silent.
   bool over() const;
 
   struct Finding {
-    /// True if file work makes progress, so that there is no hang yet. Start another inquiry when this work may have
+    /// True if file work makes progress, so that there is no hang yet. Start another inquiry when this work could have
     /// made no progress for `limit` seconds.
     bool moves = false;
     double quiet_seconds = 0;  // seconds since this file work last made progress
@@ -55,7 +55,7 @@ class Inquiry {
   const int rank_;
   const Standing wait_;
   const double limit_;
-  std::map<int, Node> nodes_;  // by world rank
+  std::map<int, Node> nodes_;  // keyed by world rank
 };
 
 }  // namespace hexad::comm

@@ -1,4 +1,4 @@
-// Choice of the next round to start: the priorities of the communication engine, without any communication.
+// Choice of the round that the communication engine starts next, according to priorities. Performs no communication.
 #pragma once
 
 #include <compare>
@@ -20,23 +20,23 @@ using base::cat;
 /// Limits of the data in flight.
 struct Limits {
   /// Bytes that a rank sends in one round of an operation, to all peers together. Priorities take effect only between
-  /// rounds. Must be the same on all ranks.
+  /// rounds. The value must be the same on all ranks.
   int64_t round_bytes = 128 << 10;
   /// Maximum bytes in flight, per link and direction, for the classes with the highest priority in use on that link.
   /// The first round of each communicator may exceed the limit. It must be large enough to keep the link busy until the
   /// engine's next poll.
   int64_t window_bytes = 2 << 20;
-  /// Maximum bytes in flight, per link and direction, for each class that has lower priority than another class that
-  /// this rank uses on the link. Traffic of the higher class has to wait for these bytes, because they are already in
-  /// the buffers of sockets and switches.
+  /// Maximum bytes in flight, per link and direction, for each class of lower priority than another class that this
+  /// rank uses on the link. Traffic of the higher class has to wait for these bytes, because they are already in the
+  /// buffers of sockets and switches.
   int64_t low_window_bytes = 256 << 10;
 };
 
 /// Kind of link that carries an operation.
 enum class Link : uint8_t { node, network };
 
-/// Key of a queue of requests: the collectives of a communicator, or its messages to (or from) one peer. The operations
-/// of a channel start in the same order on all ranks.
+/// Key of a queue of requests: all collectives of a communicator, or all its messages to (or from) one peer. The
+/// operations of a channel start in the same order on all ranks.
 struct Channel {
   enum class Kind : uint8_t { collective, send, receive };
   int communicator = 0;
@@ -46,39 +46,40 @@ struct Channel {
   auto operator<=>(const Channel&) const = default;
 };
 
-/// An operation passed to the engine. Once it is posted, only the engine's thread accesses it, except for `flight`.
+/// An operation that was passed to the engine. After it is posted, only the engine's thread accesses it, except for
+/// `flight`.
 struct Request {
   Channel channel;
   TrafficClass traffic;
   std::string group;                                // name of the group
   std::shared_ptr<const std::vector<int>> members;  // world ranks of the group
-  Operation operation;                              // holds the tensors
+  Operation operation;                              // owns the tensors
   int rank = 0;                                     // number of this rank in the group
   Link link = Link::network;
   int64_t round_bytes = Limits{}.round_bytes;
   bool checked = false;  // true if the operation begins by comparing signatures with the peers
   std::shared_ptr<Flight> flight;
 
-  int64_t number = 0;    // number in its channel, in the order of the calls
-  int64_t arrival = 0;   // number among all requests
-  bool ready = false;    // true once its stream has done the work that precedes it
-  bool boosted = false;  // true once a thread waits for it or for a later request of its channel
+  int64_t number = 0;    // number of the operation in its channel, in the order of the calls
+  int64_t arrival = 0;   // number of the request among all requests of this rank
+  bool ready = false;    // true once its stream has done the work that precedes the operation
+  bool boosted = false;  // true once a thread waits for this request or a later one of its channel
   bool awaited = false;  // true while a thread of the rank is blocked on it
   bool urgent = false;   // true if the rank's own thread waits for it, so that this thread's core is idle
-  MessagePlan plan;      // made when the first round may start
+  MessagePlan plan;      // made before the first round starts
   bool planned = false;
   size_t started = 0;          // number of rounds started
-  size_t finished_prefix = 0;  // number of rounds finished before the first unfinished one
+  size_t finished_prefix = 0;  // number of rounds that have finished without a gap, from the first
   std::vector<bool> finished;
-  size_t ended = 0;          // number of rounds finished
+  size_t ended = 0;          // number of all rounds that have finished
   std::vector<int> unheard;  // peers that have not yet shown that they participate
   int64_t sent_bytes = 0;
 
-  /// True if all ranks have called the operation, which then completes without further work of their programs. Stays
-  /// false if some ranks send each other nothing, because nothing shows that these ranks participate.
+  /// True if all ranks have called the operation, which then completes without further work of their programs. Always
+  /// false if some ranks exchange no messages, because nothing shows that they participate.
   bool matched() const { return planned && unheard.empty(); }
   bool done() const { return planned && finished_prefix == plan.rounds.size(); }
-  std::string what() const { return cat("[", group, "] ", operation.to_string()); }  // for messages
+  std::string what() const { return cat("[", group, "] ", operation.to_string()); }  // description for messages
 };
 using RequestPtr = std::shared_ptr<Request>;
 
@@ -100,8 +101,8 @@ class IssueQueue {
   void post(RequestPtr request);
   /// Declares that the stream of `request` has done the work that precedes it.
   void make_ready(const RequestPtr& request);
-  /// Raises the priority of all requests of the channel up to `request` above all classes, because a wait for `request`
-  /// is also a wait for the requests before it.
+  /// Raises all requests of the channel up to `request` above all classes. A wait for `request` is also a wait for the
+  /// requests before it.
   void boost(const Request& request);
   void boost_all();
 
@@ -116,18 +117,17 @@ class IssueQueue {
 
   /// Returns an operation whose channel has finished no round in the last `limit` calls of overdue(); null if there is
   /// none. Considers only operations that are ready or that a thread waits for. Must be called at regular intervals.
-  /// The limit is a number of calls and not of seconds, so that a process that was stopped for a while does not blame
-  /// its peers.
+  /// The limit counts calls, not seconds: a process that was stopped for a while then does not blame its peers.
   RequestPtr overdue(int limit);
 
-  /// Returns, for each channel in which a thread waits for an operation, its first operation and the number of calls of
-  /// overdue() since the channel last finished a round.
+  /// Returns an entry for each channel in which a thread waits for an operation: the channel's first operation, and the
+  /// number of calls of overdue() since the channel last finished a round.
   std::vector<std::pair<RequestPtr, int>> waited_for() const;
-  /// Limits the count of overdue() calls without progress to `quiet` in every channel.
+  /// Reduces the count of overdue() calls without progress to at most `quiet` in every channel.
   void forgive(int quiet);
 
   bool empty() const { return queues_.empty(); }
-  /// Removes and returns all requests. For use after a failure.
+  /// Removes and returns all requests. Used after a failure.
   std::vector<RequestPtr> drain();
 
  private:
@@ -137,7 +137,7 @@ class IssueQueue {
     Volume in_flight;
     int quiet = 0;  // calls of overdue() since this channel last finished a round
   };
-  // Smaller values go first: the class is compared first, then the urgency.
+  // Priority of a channel. Smaller values go first: first by class, then by urgency.
   using Priority = std::pair<int, Urgency>;
   struct Candidate {
     std::tuple<Priority, int64_t> order;
@@ -148,17 +148,17 @@ class IssueQueue {
   Priority priority_of(TrafficClass traffic, Urgency urgency) const;
   Priority priority_of(const Request& r) const { return priority_of(r.traffic, r.channel.urgency); }
   bool boosted(const Queue& queue) const { return queue.requests.front()->boosted && priorities_.by_need; }
-  // True if the peers have also begun the first operation of the queue.
+  // True if the peers have begun the first operation of the queue too.
   static bool answered(const Queue& queue) { return queue.requests.front()->ended > 0; }
   // True if this rank also uses a higher priority on the link of the queue.
   bool low(const Queue& queue) const;
   // True if traffic of higher priority is currently making progress on the link of the queue.
   bool withheld(const Queue& queue) const;
-  // Returns the next round of a queue if the order of its operations permits it to start.
+  // Returns the next round of a queue if the queue's order allows that round to start.
   Start startable(Queue& queue) const;
   const Candidate* choose(const std::vector<Candidate>& sorted) const;
-  // Returns the bytes by which the candidate would exceed the window of its priority on its link if it were started; at
-  // most 0 if it fits.
+  // Returns the bytes by which the candidate, if started, would exceed the window of its priority on its link; at most
+  // 0 if it fits.
   Volume excess(const Candidate& c) const;
 
   Limits limits_;

@@ -40,7 +40,7 @@ void DelayLine::run() {
       auto action = actions_.extract(actions_.begin());
       lock.unlock();
       action.mapped()();
-      action = {};  // destroys the objects of the action outside the lock
+      action = {};  // destroys what the action owns, outside the lock
       lock.lock();
     } else {
       changed_.wait_until(lock, when);
@@ -64,7 +64,7 @@ class DelayedTransport final : public Transport {
     if (!wire.empty()) when = std::max(when, wire.back().when);
     wire.push_back({when, data, bytes, token, done});
   }
-  // Not delayed, because the sender has already delayed the message.
+  // Does not delay: the sender has already delayed the message.
   void receive(int from, int tag, std::byte* data, int64_t bytes, uint64_t token) override {
     transport_->receive(from, tag, data, bytes, token);
   }
@@ -101,7 +101,7 @@ class DelayedTransport final : public Transport {
   const std::unique_ptr<Transport> transport_;
   const Jitter jitter_;
   uint64_t sent_ = 0;
-  std::map<std::pair<int, int>, std::deque<Message>> wires_;  // by destination and tag
+  std::map<std::pair<int, int>, std::deque<Message>> wires_;  // keyed by destination and tag
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Deliberate delays, which tests use to show that no result depends on the order of communication.
+// Deliberate delays. Tests use them to show that no result depends on the order of communication.
 #pragma once
 
 #include <chrono>
@@ -15,8 +15,7 @@
 
 namespace hexad::comm {
 
-/// Delays of operations or messages. The seed determines each delay, which is at most `max_delay`. If `max_delay` is 0,
-/// there are no delays.
+/// Delays of operations or messages. The seed determines each delay, which is at most `max_delay`; 0 turns delays off.
 struct Jitter {
   uint64_t seed = 0;
   std::chrono::microseconds max_delay{0};

@@ -14,7 +14,7 @@ namespace {
 std::string library_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
-  MPI_Get_library_version(text.data(), &length);  // permitted before MPI_Init
+  MPI_Get_library_version(text.data(), &length);  // MPI permits this call before MPI_Init
   return {text.data(), static_cast<size_t>(length)};
 }
 
@@ -51,8 +51,8 @@ void require_interface() {
                                        srun_line(library));
   const std::string rank = value_of("PMI_RANK");
   if (rank.empty()) base::fail(base::ExitCode::usage, reason);
-  // This is only a warning: an Open MPI that was built with PMI2 works without PMIx, and how it was built cannot be
-  // queried.
+  // Only warns: an Open MPI that was built with PMI2 works without PMIx, and the library does not report how it was
+  // built.
   if (rank == "0") std::fprintf(stderr, "hexad: if MPI_Init fails now: %s\n", reason.c_str());
 }
 

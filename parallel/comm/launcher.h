@@ -1,4 +1,4 @@
-// The launcher that started this process as a rank of a job, determined from the environment.
+// The launcher that started this process as a rank of a job. It is determined from the environment.
 #pragma once
 
 #include <string>
@@ -6,21 +6,21 @@
 
 namespace hexad::comm {
 
-/// True if srun provides PMIx to this process. Environment variables of mpirun then belong to a process around this
-/// job, such as the shell that called `sbatch`.
+/// True if srun provides PMIx to this process. Variables of mpirun in the environment then belong to an outer process,
+/// such as the shell that called `sbatch`.
 bool started_by_srun();
 /// True if mpirun of Open MPI, or one of its daemons, started this process.
 bool started_by_mpirun();
 
-/// Returns an `srun` command with the options that a job needs: the process-management interface of `library` (the text
-/// of MPI_Get_library_version), and the end of all ranks if one fails.
+/// Returns an `srun` command with the options that a job needs. They select the process-management interface of
+/// `library` (the text of MPI_Get_library_version), and end all ranks if one fails.
 std::string srun_line(std::string_view library);
 /// Returns srun_line(library) for the MPI library that this program uses.
 std::string srun_line();
 
-/// Checks the interface of the launcher before MPI_Init is called. Throws Error(usage) if srun started several tasks
-/// without an interface through which Open MPI can find the other ranks; MPI_Init would fail with a message that blames
-/// the installation. Prints a warning if only the interface of another library is available.
+/// Checks the interface of the launcher. Call it before MPI_Init. Throws Error(usage) if srun started several tasks
+/// without an interface through which Open MPI can find the other ranks; the message of MPI_Init would blame the
+/// installation. Prints a warning if there is only the interface of another library.
 void require_interface();
 
 }  // namespace hexad::comm

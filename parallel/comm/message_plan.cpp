@@ -21,7 +21,7 @@ struct Span {
   int64_t size() const { return end - begin; }
 };
 
-// Returns part `i` of `all`, which is divided into `parts` nearly equal parts.
+// Returns part `i` of `all` when it is divided into `parts` nearly equal parts.
 Span part(Span all, int i, int parts) {
   const int64_t step = (all.size() + parts - 1) / parts;
   const auto edge = [&](int64_t k) { return std::min(all.begin + k * step, all.end); };
@@ -34,7 +34,7 @@ class Planner {
       : op_(op),
         rank_(rank),
         size_(size),
-        // Pieces are multiples of 64 bytes, so that they are aligned like the tensors.
+        // Pieces are multiples of 64 bytes, to keep the alignment of the tensors.
         piece_(
             std::max(block_sizes().message_bytes, round_bytes / (op.is_point_to_point() ? 1 : std::max(1, size - 1))) /
             64 * 64) {}
@@ -72,19 +72,19 @@ class Planner {
 
  private:
   // Peers of step k (1, 2, ...): destination and source. In each step, every rank receives one message. If the number
-  // of ranks is a power of two, ranks exchange messages in pairs. This also balances the slower links between nodes: in
-  // a ring, which any other number of ranks uses, all ranks of a node first send to the same rank of the next node, and
-  // that rank gets its messages last.
+  // of ranks is a power of two, ranks exchange messages in pairs, which also balances the slower links between nodes.
+  // For any other number, the peers form a ring. In a ring, all ranks of a node first send to the same rank of the next
+  // node, and that rank gets its messages last.
   int receiver(int k) const { return pairs() ? rank_ ^ k : (rank_ + k) % size_; }
   int sender(int k) const { return pairs() ? rank_ ^ k : (rank_ + size_ - k) % size_; }
-  // True if the plan copies the message that the rank sends to itself. On a device, CardMessageGroup has already copied
-  // it (card_messages.h).
+  // True if this plan must copy the message that the rank sends to itself. For device tensors, CardMessageGroup has
+  // already copied it (card_messages.h).
   bool copies_own() const { return op_.out.device().on_host(); }
   bool pairs() const { return (size_ & (size_ - 1)) == 0; }
   int others() const { return size_ - 1; }
 
   int add(Round round) {
-    // Omits empty transfers. The peer omits them too, because it knows their sizes.
+    // Omits empty transfers. The peer knows the sizes and omits them too.
     const auto empty = [](const Transfer& t) { return t.bytes == 0; };
     std::erase_if(round.sends, empty);
     std::erase_if(round.receives, empty);
@@ -148,8 +148,8 @@ class Planner {
     exchange(sends, {});
   }
 
-  // Broadcasts in segments of one piece per rank. The root scatters a segment, and then the other ranks exchange their
-  // pieces. Whatever the number of segments, each rank sends less than twice the tensor.
+  // Broadcasts in segments of one piece per rank. The root scatters a segment, and the other ranks then exchange its
+  // pieces. Each rank sends less than twice the tensor, whatever the number of segments.
   void broadcast() {
     const Tensor& x = op_.out;
     const int root = op_.peer;
@@ -180,7 +180,7 @@ class Planner {
     exchange_parts(segments - 1);
   }
 
-  // Exchanges empty messages. add() would omit these and is not used.
+  // Exchanges empty messages. Does not use add(), which omits empty messages.
   void barrier() {
     Round round;
     for (int k = 1; k < size_; ++k) {
@@ -198,8 +198,8 @@ class Planner {
     return static_cast<std::byte*>(plan_.scratch.back().raw());
   }
 
-  // Returns a function that writes to `out` the sum of the received pieces in `slots` and of `mine`, this rank's own
-  // piece, in the order of the ranks.
+  // Returns a function that writes a sum to `out`: the sum of `mine`, this rank's own piece, and of the received pieces
+  // in `slots`, in the order of the ranks.
   std::function<void()> sum(std::byte* out, const std::byte* mine, const std::byte* slots, int64_t slot_bytes,
                             int64_t count) const {
     std::vector<const void*> sources(size_, mine);
@@ -251,8 +251,8 @@ class Planner {
     }
   }
 
-  // Reduces in segments of one piece per rank. While the pieces of segment s are scattered, the sums of segment s - 1
-  // are gathered.
+  // Reduces in segments of one piece per rank. The sums of segment s - 1 are gathered while the pieces of segment s are
+  // scattered.
   void all_reduce() {
     const Tensor& x = op_.out;
     const int64_t element = size_of(x.dtype()), segment = piece_ / element * size_;

@@ -1,5 +1,4 @@
-// Conversion of collectives to messages between pairs of ranks. It is a pure function, so that it can be tested without
-// a network.
+// Conversion of collectives to messages between pairs of ranks. A pure function, which tests call without a network.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +23,7 @@ struct Volume {
   Volume& operator-=(const Volume& other) { return sent -= other.sent, received -= other.received, *this; }
 };
 
-/// Messages that start together. When all of them are done, `finish` (may be null) is called.
+/// Messages that start together. `finish` (may be null) is called when all of them are done.
 struct Round {
   std::vector<Transfer> sends{}, receives{};
   int after = -1;  // this round starts once rounds 0 to `after` have finished
@@ -33,9 +32,9 @@ struct Round {
   Volume volume() const;
 };
 
-/// Messages of an operation, in rounds that start in order. The messages between two ranks therefore start in order as
-/// well and can be matched without identifiers. Their number and sizes depend only on the sizes of the operation, so
-/// that both sides divide transfers in the same way.
+/// Messages of an operation, in rounds that start in order. Therefore the messages between two ranks also start in
+/// order and can be matched without identifiers. Their number and sizes depend only on the sizes of the operation, so
+/// both sides divide a transfer in the same way.
 struct MessagePlan {
   std::vector<Round> rounds;    // at least one; a round may be empty
   std::vector<Tensor> scratch;  // buffers owned by the plan

@@ -3,7 +3,7 @@
 #include <mpi.h>
 
 #if __has_include(<mpi-ext.h>)
-#include <mpi-ext.h>  // a header of Open MPI; other libraries have the query in mpi.h
+#include <mpi-ext.h>  // header of Open MPI; other libraries declare the query in mpi.h
 #endif
 
 namespace hexad::comm {

@@ -1,4 +1,4 @@
-// Query whether MPI accepts card memory.
+// Queries whether MPI accepts card memory.
 #pragma once
 
 namespace hexad::comm {

@@ -1,4 +1,4 @@
-// mpi_takes_cards() for an MPI library without MPIX_Query_cuda_support.
+// Version of mpi_takes_cards() for MPI libraries without MPIX_Query_cuda_support.
 #include "parallel/comm/mpi_cards.h"
 
 namespace hexad::comm {

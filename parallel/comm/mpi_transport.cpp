@@ -30,11 +30,11 @@ void check(int code, const char* call) {
   if (code != MPI_SUCCESS) base::fail(ExitCode::communication, call, ": ", text_of(code));
 }
 
-// Location of a rank, which all ranks gather. Its size is fixed, so that it can be gathered as bytes.
+// Location of a rank. Its size is fixed, because all ranks gather the locations as bytes.
 struct Location {
   std::array<char, 256> node{};  // value of HEXAD_NODE, or name of the host
-  int leader = -1;               // distinguishes hosts of the same name: lowest rank that shares memory with this one;
-                                 // -1 if HEXAD_NODE is set
+  // Lowest rank that shares memory with this one; -1 if HEXAD_NODE is set. Distinguishes hosts of the same name.
+  int leader = -1;
   bool operator==(const Location&) const = default;
   void set(std::string_view name) { name.substr(0, node.size() - 1).copy(node.data(), node.size() - 1); }
 };
@@ -57,7 +57,7 @@ Location my_location(int rank) {
   return location;
 }
 
-// Returns HEXAD_LOCAL_RANK; -1 if it is not set, and -2 if it is not a valid number.
+// Returns the value of HEXAD_LOCAL_RANK; -1 if it is not set, and -2 if it is not a valid number.
 int local_rank_of_environment() {
   const char* text = std::getenv("HEXAD_LOCAL_RANK");
   if (!text) return -1;
@@ -66,8 +66,8 @@ int local_rank_of_environment() {
   return end == text || *end || value < 0 || value > INT_MAX ? -2 : static_cast<int>(value);
 }
 
-// Returns the smallest and the largest value of all ranks. All ranks see both, so that they fail together. If a rank
-// failed because of its own value only, the other ranks would wait forever in their next collective.
+// Returns the smallest and the largest value of all ranks. Every rank gets both, so all ranks fail together. If only
+// one rank failed, because of its own value, the others would wait forever in their next collective.
 std::pair<int, int> range_over_ranks(int value) {
   std::array<int, 2> range{-value, value};
   check(MPI_Allreduce(MPI_IN_PLACE, range.data(), 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
@@ -79,7 +79,7 @@ Topology discover(int rank, int size) {
   if (range_over_ranks(local).first == -2) {
     const char* text = std::getenv("HEXAD_LOCAL_RANK");
     base::fail(ExitCode::usage, "HEXAD_LOCAL_RANK is ", local == -2 ? cat("'", text, "'") : "wrong on another rank",
-               ", expected a number from 0");
+               ", expected a number of at least 0");
   }
   // HEXAD_NODE must be set on all ranks or on none, because the split below is collective.
   int named = std::getenv("HEXAD_NODE") != nullptr, total = 0;
@@ -127,7 +127,7 @@ class MpiTransport final : public Transport {
     require_interface();
     int provided = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
-    if (provided < MPI_THREAD_FUNNELED) {  // the levels are ordered by their values
+    if (provided < MPI_THREAD_FUNNELED) {  // MPI orders its thread levels by value
       MPI_Finalize();
       base::fail(ExitCode::communication, "MPI_Init_thread provides ", name_of_level(provided),
                  ", but one of several threads calls MPI here, which needs ", name_of_level(MPI_THREAD_FUNNELED),
@@ -149,7 +149,7 @@ class MpiTransport final : public Transport {
     if (known) largest_tag_ = *largest;
   }
   ~MpiTransport() override {
-    // These notes went to ranks that no longer received any.
+    // The receivers of these notes had already stopped receiving.
     for (SentNote& note : sent_notes_) MPI_Request_free(&note.request);
     MPI_Finalize();
   }
@@ -159,7 +159,7 @@ class MpiTransport final : public Transport {
 
   void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token, SendDone when) override {
     MPI_Request request;
-    // A plain send may complete as soon as MPI has copied the data, even if the link is full.
+    // A plain send may be done as soon as MPI has copied the data, even if the link is full.
     if (when == SendDone::taken)
       check(MPI_Issend(data, int_of(bytes), MPI_BYTE, to, tag, MPI_COMM_WORLD, &request), "MPI_Issend");
     else
@@ -205,7 +205,7 @@ class MpiTransport final : public Transport {
     });
     SentNote& note = sent_notes_.emplace_back();
     note.text = std::make_unique<std::string>(text.substr(0, longest_note));
-    // If the rank is lost, the note is dropped.
+    // A note to a lost rank is dropped.
     if (MPI_Isend(note.text->data(), int_of(static_cast<int64_t>(note.text->size())), MPI_BYTE, to, note_tag(),
                   MPI_COMM_WORLD, &note.request) != MPI_SUCCESS)
       sent_notes_.pop_back();
@@ -219,7 +219,7 @@ class MpiTransport final : public Transport {
       if (!there) return;
       MPI_Get_count(&status, MPI_BYTE, &bytes);
       Note note{status.MPI_SOURCE, std::string(bytes, ' ')};
-      // This does not wait: such a short message has arrived together with its announcement.
+      // Does not wait: a message this short has arrived together with its announcement.
       check(MPI_Recv(note.text.data(), bytes, MPI_BYTE, note.from, note_tag(), MPI_COMM_WORLD, MPI_STATUS_IGNORE),
             "MPI_Recv");
       notes.push_back(std::move(note));
@@ -227,7 +227,7 @@ class MpiTransport final : public Transport {
   }
 
   // mpirun ends all ranks if one exits with an error, and MPI_Abort can crash mpirun (docs/adr/0012). Under other
-  // launchers, the other ranks might continue, so MPI_Abort is called.
+  // launchers, the other ranks might continue, so MPI_Abort ends them.
   void abort(int code) override {
     if (started_by_mpirun()) std::_Exit(code);
     MPI_Abort(MPI_COMM_WORLD, code);
@@ -236,7 +236,7 @@ class MpiTransport final : public Transport {
  private:
   struct SentNote {
     MPI_Request request = MPI_REQUEST_NULL;
-    std::unique_ptr<std::string> text{};  // stored by pointer, so that the text does not move while MPI reads it
+    std::unique_ptr<std::string> text{};  // on the heap, so that the text does not move while MPI reads it
   };
   int note_tag() const { return largest_tag_; }
 
@@ -262,7 +262,7 @@ class MpiTransport final : public Transport {
     return arrived == message.bytes ? "" : cat(who(), ": ", arrived, " bytes arrived, expected ", message.bytes);
   }
 
-  // Removes completed requests from both lists. Testsome has set these requests to null.
+  // Removes completed requests, which Testsome has set to null, from both lists.
   void compact() {
     size_t kept = 0;
     for (size_t i = 0; i < requests_.size(); ++i) {
@@ -277,8 +277,7 @@ class MpiTransport final : public Transport {
   Topology topology_;
   int largest_tag_ = 32767;  // minimum required by the MPI standard
   std::vector<SentNote> sent_notes_;
-  std::vector<MPI_Request> requests_;  // one element for each message in messages_, in an array because MPI requires
-                                       // one
+  std::vector<MPI_Request> requests_;  // one element for each message in messages_; an array, as MPI requires
   std::vector<Message> messages_;
   std::vector<int> indices_;
   std::vector<MPI_Status> statuses_;

@@ -31,12 +31,12 @@ class NodeGrid {
   struct Spot {
     int node, place;
   };
-  std::vector<Spot> spots_;              // by rank
-  std::vector<std::vector<int>> ranks_;  // by node and place
+  std::vector<Spot> spots_;              // spot of each rank
+  std::vector<std::vector<int>> ranks_;  // rank at each node and place
   int places_ = 0;
 };
 
-/// This rank's two groups in an exchange in two levels.
+/// The two groups of this rank that an exchange in two levels uses.
 struct NodeGroups {
   std::unique_ptr<ProcessGroup> inside;  // all ranks on the node of this rank, ordered by place
   std::unique_ptr<ProcessGroup> across;  // all ranks at the place of this rank, ordered by node

@@ -11,7 +11,7 @@ namespace {
 
 int64_t sum(const std::vector<int64_t>& v) { return std::accumulate(v.begin(), v.end(), int64_t{0}); }
 
-// Returns the beginning of each message in this file, for example "[ep] all_gather: ".
+// Returns the prefix of each message in this file, for example "[ep] all_gather: ".
 std::string tag(const std::string& group, const Operation& op) {
   return std::string("[").append(group).append("] ").append(name_of(op.kind)).append(": ");
 }
@@ -105,7 +105,7 @@ int64_t Operation::wire_bytes(int rank, int size) const {
       return others * in.bytes();
     case Kind::all_to_all:
       return row_bytes(in) * (in.dim(0) - splits.send[rank]);
-    case Kind::broadcast:  // each rank passes on the piece that the root sent to it
+    case Kind::broadcast:  // each rank forwards the piece that the root sent to it
       return (rank == peer ? 2 * others : others - 1) * out.bytes() / size;
     case Kind::send:
       return in.bytes();

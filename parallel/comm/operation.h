@@ -28,13 +28,14 @@ struct Operation {
   enum class Kind : uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, send, receive, barrier };
 
   Kind kind;
-  Tensor out{}, in{};  // an in-place operation has only `out`
+  Tensor out{}, in{};  // `in` is undefined if the operation is in place
   Reduce reduce = Reduce::sum;
   Splits splits{};
   int peer = -1;  // root of a broadcast, or the other rank of a send or receive
   Where where{};  // location of the call
 
-  /// Throws std::logic_error, which names `group`, unless tensors, splits and peer are valid for rank `rank` of `size`.
+  /// Throws std::logic_error, which names `group`, unless tensors, splits and peer are valid for rank `rank` of `size`
+  /// ranks.
   void check(const std::string& group, int rank, int size) const;
   /// Returns the bytes that rank `rank` of `size` ranks sends to other ranks.
   int64_t wire_bytes(int rank, int size) const;

@@ -46,11 +46,11 @@ class ProcessGroup {
   /// True if bytes that this rank sends in `op` go to other nodes.
   bool crosses_nodes(const Operation& op) const;
 
-  /// Reduces `x` over the ranks in place. Sums of bf16 are accumulated in f32. The ranks' values are combined in the
-  /// order of the ranks, so that the result is bitwise identical on all ranks. If any value is NaN, the result is NaN,
-  /// also for max and min.
+  /// Reduces `x` over the ranks in place. Sums of bf16 are accumulated in f32. Values are combined in the order of the
+  /// ranks, so the result is bitwise identical on all ranks. If any value is NaN, the result is NaN, also for max and
+  /// min.
   Event all_reduce(const Tensor& x, Reduce op, Stream& stream, Where where = Where::current()) const;
-  /// Sums in[size() n] over the ranks and writes the rank()-th n elements of the sum to out[n]. `out` may be this part
+  /// Sums in[size() n] over the ranks, and writes the n elements of this rank's part to out[n]. `out` may be this part
   /// of `in`.
   Event reduce_scatter(const Tensor& out, const Tensor& in, Stream& stream, Where where = Where::current()) const;
   /// Concatenates in[n] of all ranks, in the order of the ranks, to out[size() n]. `in` may be this rank's part of
@@ -68,7 +68,7 @@ class ProcessGroup {
   /// Issues an operation that is given as data.
   Event issue(Operation op, Stream& stream) const;
 
-  // Small exchanges of host values for control. They block the caller.
+  // Gather host values of all ranks, or reduce one value over them. Meant for control traffic. Block the caller.
   std::vector<int64_t> all_gather_values(std::span<const int64_t> mine, Device device,
                                          Where where = Where::current()) const;
   double all_reduce_value(double value, Reduce op, Device device, Where where = Where::current()) const;
@@ -110,8 +110,8 @@ class ProcessGroup {
   /// Ends this process and the whole job. May be called on any thread. Print the reason before the call.
   [[noreturn]] void abort_job(ExitCode code) const;
 
-  /// Returns the bytes that this rank has sent and the time for which it has waited in class `traffic` since the
-  /// previous call, over all groups of its world.
+  /// Returns statistics of class `traffic` since the previous call, over all groups of this rank's world: the bytes
+  /// sent, and the time for which this rank has waited.
   TrafficStats take(TrafficClass traffic) const { return meter_->take(traffic); }
   /// Returns the meter that all groups of this world share.
   const std::shared_ptr<TrafficMeter>& meter() const { return meter_; }
@@ -120,18 +120,17 @@ class ProcessGroup {
   ProcessGroup(TrafficClass traffic, std::string name, std::shared_ptr<TrafficMeter> meter,
                std::vector<int> node_of_rank)
       : traffic_(traffic), name_(std::move(name)), meter_(std::move(meter)), node_of_rank_(std::move(node_of_rank)) {}
-  /// Starts an operation that has been checked.
+  /// Starts an operation that has already been checked.
   virtual Event start(Operation op, Stream& stream) const = 0;
   /// Ends the other processes of the job, if any.
   virtual void abort_other_ranks(ExitCode) const {}
   /// True if start() accepts device tensors. In other groups, device tensors are copied through host memory.
   virtual bool takes_device_tensors() const { return false; }
 
-  /// The ranks of this group that form a new group, in the order that split() defines, and the largest `proposal` of
-  /// all ranks.
+  /// Members of a new group, in the order that split() defines, and the largest `proposal` of all ranks.
   struct Members {
     std::vector<int> ranks;
-    int index;  // index of this rank
+    int index;  // index of this rank among the members
     int64_t largest;
   };
   Members agree(int color, int key, int64_t proposal) const;

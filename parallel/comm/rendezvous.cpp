@@ -14,7 +14,7 @@ using namespace base;
 namespace {
 
 using Kind = Operation::Kind;
-using Operations = std::vector<const Operation*>;  // in the order of the ranks; two for a send and its receive
+using Operations = std::vector<const Operation*>;  // in the order of the ranks; the two sides of a send and its receive
 
 // Returns the address of byte `bytes` in the given tensor of each operation.
 std::vector<const void*> sources(const Operations& ops, Tensor Operation::*tensor, int64_t bytes) {
@@ -214,7 +214,7 @@ std::vector<Rendezvous::Wait> Rendezvous::look() {
 std::string overdue(const std::vector<Rendezvous::Wait>& waits, int limit) {
   const auto late = std::ranges::find_if(waits, [&](const Rendezvous::Wait& w) { return w.looks > limit; });
   if (late == waits.end()) return {};
-  // All ranks are in this process, so a rank that waits in no operation is doing its own work.
+  // All ranks are in this process. A rank that waits in no operation is therefore doing work of its program.
   const auto standing_of = [&](int rank) {
     Standing standing;
     for (const Rendezvous::Wait& w : waits) {

@@ -14,8 +14,8 @@
 
 namespace hexad::comm {
 
-/// State that the ranks of a group share. Thread-safe. Ranks do not block in it: an operation is executed when the last
-/// of its ranks arrives.
+/// State that the ranks of a group share. Thread-safe. Ranks do not block in it: the last rank that arrives at an
+/// operation executes it.
 class Rendezvous {
  public:
   /// Makes the state of a group in which rank i is rank world_ranks[i] of the world.
@@ -27,9 +27,9 @@ class Rendezvous {
   int size() const { return static_cast<int>(world_ranks_.size()); }
   const std::vector<int>& world_ranks() const { return world_ranks_; }
 
-  /// Identifies an operation of the group. It is the same on all ranks, because they take tickets in the same order.
+  /// Identifier of an operation of the group. It is the same on all ranks, because they take tickets in the same order.
   struct Ticket {
-    int from = -1, to = -1;  // ranks of a send and its receive; -1 for a collective
+    int from = -1, to = -1;  // sender and receiver of a message; -1 for a collective
     int64_t number = 0;
     auto operator<=>(const Ticket&) const = default;
   };
@@ -42,8 +42,8 @@ class Rendezvous {
   /// Declares that rank `rank` has ended: operations that need it fail.
   void leave(int rank);
 
-  /// An operation that only some ranks have reached: the world ranks that have arrived and those that are missing, a
-  /// description, and the number of look() calls during which it has waited.
+  /// An operation that only some ranks have reached: the world ranks that have arrived, the missing world ranks, a
+  /// description, and the number of look() calls since the first arrival.
   struct Wait {
     std::vector<int> here, missing;
     std::string text;
@@ -62,7 +62,7 @@ class Rendezvous {
     std::shared_ptr<Flight> flight;
   };
   struct Pending {
-    std::map<int, Participant> participants;  // by rank
+    std::map<int, Participant> participants;  // keyed by rank
     int looks = 0;                            // number of look() calls since the first rank arrived
   };
   struct Child {
@@ -76,15 +76,15 @@ class Rendezvous {
   const std::string name_;
   const std::vector<int> world_ranks_;
   std::mutex mutex_;
-  std::vector<std::map<std::pair<int, int>, int64_t>> next_;  // next number for each rank, by (from, to)
+  std::vector<std::map<std::pair<int, int>, int64_t>> next_;  // next number of each rank, keyed by (from, to)
   std::vector<bool> gone_;
   std::map<Ticket, Pending> pending_;
   std::exception_ptr aborted_;
-  std::map<std::pair<int64_t, int>, Child> children_;  // by split and lowest member
+  std::map<std::pair<int64_t, int>, Child> children_;  // keyed by the number of the split and the lowest member
 };
 
-/// Describes a wait that has lasted more than `limit` calls of look(), and the ranks to blame for it. Returns an empty
-/// text if there is no such wait.
+/// Describes a wait that has lasted more than `limit` calls of look(), and names the ranks to blame for it. Returns an
+/// empty text if there is no such wait.
 std::string overdue(const std::vector<Rendezvous::Wait>& waits, int limit);
 
 }  // namespace hexad::comm

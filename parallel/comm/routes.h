@@ -7,7 +7,7 @@
 
 namespace hexad::comm {
 
-/// Route of messages from one rank of a group to another.
+/// Route of the messages that one rank of a group sends to another.
 struct Route {
   int from, to;
   auto operator<=>(const Route&) const = default;

@@ -14,7 +14,7 @@ using Kind = Operation::Kind;
 
 struct Header {
   Signature signature;
-  std::array<char, 168> call{};  // call of the operation, for messages
+  std::array<char, 168> call{};  // text of the call, for error messages
 };
 static_assert(std::is_trivially_copyable_v<Header>);
 

@@ -6,16 +6,16 @@
 
 namespace hexad::comm {
 
-/// Properties of an operation that a rank compares with those of its peer. It contains no pointers, because it is sent
-/// as bytes.
+/// Properties of an operation that a rank compares with those of its peer. They are sent as bytes, so the struct
+/// contains no pointers.
 struct Signature {
   int64_t number = 0;  // number of the operation in its channel
   int64_t elements = 0;
-  int64_t row_bytes = 0, rows_to_peer = 0, rows_from_peer = 0;  // for an all_to_all, whose sizes differ by pair
+  int64_t row_bytes = 0, rows_to_peer = 0, rows_from_peer = 0;  // set for an all_to_all, whose sizes differ by pair
   int32_t kind = 0, dtype = 0, reduce = 0, root = -1;
 
   static Signature of(const Operation& op, int64_t number, int peer);
-  /// Returns the signature that the peer must have: sent and received rows are exchanged.
+  /// Returns the signature that the peer must have, with sent and received rows exchanged.
   Signature mirrored() const;
   bool operator==(const Signature&) const = default;
 };

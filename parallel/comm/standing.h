@@ -1,4 +1,4 @@
-// Activity of a rank, according to its engine. Ranks exchange this information if an operation hangs.
+// Activity of a rank, as its engine sees it. Ranks exchange this information if an operation hangs.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@ namespace hexad::comm {
 
 struct Standing {
   enum class Kind : uint8_t {
-    waits,  // a thread of the rank is blocked in an operation for which other ranks are missing
+    waits,  // a thread of the rank is blocked in an operation that other ranks have not reached
     files,  // the rank performs file work that it has announced
-    works   // otherwise: the rank computes, or hangs in its own code
+    works   // neither: the rank computes, or hangs in its own code
   };
   Kind kind = Kind::works;
   double seconds = 0;          // seconds without progress
   std::vector<int> missing{};  // world ranks for which this rank waits
-  std::string text{};          // one line: the operation, the file work, or the last operation
+  std::string text{};          // one line that describes the operation, the file work, or the last operation
 
   bool operator==(const Standing&) const = default;
 };

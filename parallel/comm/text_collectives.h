@@ -15,7 +15,7 @@ std::vector<std::string> gather_texts(const std::string& text, const ProcessGrou
 /// Returns the text of rank `root`. Collective.
 std::string broadcast_text(const std::string& text, int root, const ProcessGroup& group, device::Device device);
 
-/// On rank 0, calls `take` with the bytes of each rank, beginning with rank 0. Rank 0 has the bytes of only one rank in
+/// Calls `take` on rank 0 with the bytes of each rank, beginning with rank 0. Rank 0 has the bytes of only one rank in
 /// memory at a time. Collective.
 void gather_bytes(const std::vector<uint8_t>& mine, const ProcessGroup& world, device::Device device,
                   const std::function<void(int rank, const std::vector<uint8_t>& bytes)>& take);

@@ -42,7 +42,7 @@ Event ThreadGroup::start(Operation op, Stream& stream) const {
   auto flight = Flight::make(meter(), traffic());
   if (meter()->log().recording() && size() > 1) flight->describe(op.to_string(), crosses_nodes(op));
   const Event event = flight->event();
-  // In the order of the calls, which may differ from the order in which streams arrive.
+  // Tickets follow the order of the calls, which may differ from the order in which streams arrive.
   const Rendezvous::Ticket ticket = rendezvous_->take(rank_, op);
   std::function<void()> arrive = [rendezvous = rendezvous_, rank = rank_, ticket, flight,
                                   op = std::move(op)]() mutable {
@@ -56,7 +56,7 @@ Event ThreadGroup::start(Operation op, Stream& stream) const {
   const Event before = stream.record();
   before.then([before, flight, arrive = std::move(arrive)] {
     try {
-      before.wait();  // does not block; rethrows the error of the work before this operation
+      before.wait();  // does not block; rethrows the error of earlier work on the stream
     } catch (...) {
       return flight->complete(0, std::current_exception());
     }

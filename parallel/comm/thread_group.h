@@ -11,21 +11,20 @@ namespace hexad::comm {
 class Rendezvous;
 
 struct ThreadOptions {
-  std::vector<int> node_of_rank{};  // empty: all ranks are on one node
-  Jitter jitter{};                  // delays of operations, which change the order in which operations of different
-                                    // channels run
+  std::vector<int> node_of_rank{};  // node of each rank; empty: all ranks are on one node
+  Jitter jitter{};                  // delays, which change the order between operations of different channels
   double watchdog_seconds = 0;      // seconds of waiting after which a rank throws Error(communication); 0: never
 };
 
-/// State that the groups of one world share.
+/// State that all groups of one world share.
 struct ThreadWorld {
   const ThreadOptions& options;
-  DelayLine* delays;  // null: no operation is delayed
+  DelayLine* delays;  // null: operations are not delayed
 };
 
 /// Group whose ranks are threads. The rank that arrives last compares the calls of all ranks and executes the operation
-/// in the order of the ranks. If the calls are different operations or have sizes that do not match, all these ranks
-/// get an Error(communication) that names two of the calls.
+/// in the order of the ranks. If the operations differ or their sizes do not match, every rank gets
+/// Error(communication), which names two of the calls.
 class ThreadGroup final : public ProcessGroup {
  public:
   ThreadGroup(ThreadWorld world, std::shared_ptr<Rendezvous> rendezvous, int rank, TrafficClass traffic,

@@ -15,9 +15,9 @@ using base::Error;
 using base::ExitCode;
 using namespace std::chrono_literals;
 
-// Time without any request or delivery after which messages move even if not all ranks are blocked.
+// Time without any request or delivery after which messages are delivered even if not all ranks are blocked.
 constexpr auto patience = 2s;
-// Number of moves after which the order of the wires changes.
+// Number of deliveries after which the order of the wires changes.
 constexpr uint64_t moves_in_order = 32;
 
 }  // namespace
@@ -97,7 +97,7 @@ void ThreadNetwork::send(int rank, int to, int tag, Send message) {
     const base::Philox random(*options_.adversary, base::Purpose::jitter, "read at once", static_cast<uint64_t>(rank));
     if (random.below(at(rank).sent++, 2) == 0) {
       message.copy.assign(message.data, message.data + message.bytes);
-      message.data = message.copy.data();  // the data do not move when the message moves
+      message.data = message.copy.data();  // moving the message does not move the data
       message.done = message.may_be_copied;
       if (message.done) tell(rank, {.token = message.token});
     }
@@ -111,7 +111,7 @@ void ThreadNetwork::send(int rank, int to, int tag, Send message) {
 void ThreadNetwork::receive(int rank, int from, int tag, Receive message) {
   std::lock_guard lock(mutex_);
   if (failed_) std::rethrow_exception(failed_);
-  constexpr int nan = 0xff;  // with all bits set, a number of any floating dtype is NaN
+  constexpr int nan = 0xff;  // all bits set: NaN in any floating dtype
   if (options_.adversary && message.bytes > 0) std::memset(message.data, nan, message.bytes);
   const Key key{from, rank, tag};
   Wire& wire = wires_[key];
@@ -142,7 +142,7 @@ void ThreadNetwork::deliver(const Key& key, Wire& wire) {
   }
 }
 
-// Fails the messages for which the other rank will never make a request.
+// Fails the messages that the other rank will never request.
 void ThreadNetwork::give_up(const Key& key, Wire& wire) {
   const auto [from, to, tag] = key;
   const auto ended = [&](int rank, int other, uint64_t token) {
@@ -223,7 +223,7 @@ void ThreadNetwork::leave(int rank) {
   at(rank).wake = nullptr;
   for (auto& [key, wire] : wires_) {
     const auto [from, to, tag] = key;
-    // The memory of the leaving rank may be freed. Messages that were already copied from it remain.
+    // Drops the sends of a leaving rank, because its memory may be freed. Keeps messages that were already copied.
     if (from == rank) std::erase_if(wire.sends, [](const Send& s) { return !s.done; });
     if (to == rank) wire.receives.clear();
     if (from == rank || to == rank) give_up(key, wire);

@@ -19,22 +19,22 @@ namespace hexad::comm {
 /// State that the ranks share. Thread-safe; ranks do not block in it. A message is copied once, from the sender's
 /// memory to the receiver's, when both ranks have requested it.
 ///
-/// With an adversary, the network does everything that Transport permits but real networks do seldom. Code that uses a
-/// buffer too early then fails every time, not only by chance:
-/// - No message moves until the programs of all ranks are blocked. Data are thus read and delivered as late as
+/// With an adversary, the network delivers messages in ways that Transport permits but that are rare on real networks.
+/// Code that uses a buffer too early then fails every time, not only by chance:
+/// - No message is delivered until the programs of all ranks are blocked. Data are thus read and delivered as late as
 ///   possible.
-/// - Then one wire (from, to, tag) delivers all its messages. These overtake the messages of other wires, in an order
+/// - Then one wire (from, to, tag) delivers all its messages. They overtake the messages of other wires, in an order
 ///   that the seed determines.
 /// - Buffers that wait for a message contain NaNs.
 /// - The data of every second message are read immediately, and later changes of them are lost.
 ///
-/// The time at which a message moves therefore depends only on the work of the programs between two waits, not on
-/// speed. There is one exception: a rank that computes for two seconds without requesting a message.
+/// The time of a delivery therefore depends only on the work of the programs between two waits, not on speed. There is
+/// one exception: a rank that computes for two seconds without requesting a message.
 class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
  public:
   struct Options {
-    std::vector<int> node_of_rank;           // one element for each rank
-    std::optional<uint64_t> adversary = {};  // seed; nullopt: no adversary
+    std::vector<int> node_of_rank;           // node of each rank
+    std::optional<uint64_t> adversary = {};  // seed of the adversary; nullopt: no adversary
     bool takes_cards = false;                // value of Topology::takes_cards
   };
   explicit ThreadNetwork(Options options);
@@ -52,7 +52,7 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
     int64_t bytes;
     bool may_be_copied;
     bool done = false;              // true once the completion has been reported to the sender
-    std::vector<std::byte> copy{};  // copy of the data, if they were read immediately
+    std::vector<std::byte> copy{};  // copy of the data if they were read immediately
   };
   struct Receive {
     uint64_t token;
@@ -66,7 +66,7 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
   };
   using Key = std::tuple<int, int, int>;  // (from, to, tag)
   struct Rank {
-    std::vector<Transport::Done> done;  // completions that have not been reported to the rank yet
+    std::vector<Transport::Done> done;  // completions that poll() has not reported yet
     std::vector<Transport::Note> notes;
     std::function<void()> wake;
     bool waits = false, gone = false;

@@ -9,7 +9,7 @@ using device::DeviceContext;
 using device::Lane;
 using Kind = Operation::Kind;
 
-// Flags: whether `in` and `out` are sent by this rank, and whether `out` is received.
+// States whether this rank sends `in`, sends `out`, and receives `out`.
 struct Directions {
   bool in_leaves, out_leaves, out_arrives;
 };
@@ -21,32 +21,33 @@ Directions directions_of(const Operation& op, int rank) {
           .out_arrives = op.out.defined() && !root};
 }
 
-// Completes an event when the copy of the received data from the host to the device has been launched.
+// Completes an event once the copy of the received data from the host to the device has been launched.
 struct Return {
   Tensor from, to;  // undefined if nothing is received
   DeviceContext* context;
-  std::shared_ptr<DeviceContext::Life> life;  // guard of the context, which may be destroyed before the operation ends
+  std::shared_ptr<DeviceContext::Life> life;  // guard of the context, which may end before the operation
   std::shared_ptr<Event::State> state;
-  std::vector<std::shared_ptr<const void>> owners;  // owners of the memory on the host
+  std::vector<std::shared_ptr<const void>> owners;  // owners of the host memory
 
   void operator()(const Event& arrived) {
     std::shared_ptr<const device::DeviceMark> copied;
     std::exception_ptr error;
     try {
-      arrived.wait();  // does not block; rethrows an error
+      arrived.wait();  // does not block; rethrows the error of the operation
       const auto bring_back = [&] {
         to.copy_from(from, context->stream(Lane::copy));
         copied = context->stream(Lane::copy).record().launched();
       };
       if (to.defined() && !life->during(bring_back))
-        fail(ExitCode::communication, "the device of a collective's result is gone");
+        fail(ExitCode::communication, "the device was closed before the result of a collective arrived");
     } catch (...) {
       error = std::current_exception();
-      // Never freed, because the transport may still write to this memory.
+      // Leaks the owners on purpose, because the transport may still write to this memory.
       static_cast<void>(new auto(std::move(owners)));
     }
     owners.clear();
-    from = to = {};  // before waiters resume, because the sole owner of the result may then write to it
+    // Released before waiters resume: a waiter may be the only owner left and may write to the result.
+    from = to = {};
     device::complete(state, error, copied);
   }
 };
@@ -82,7 +83,7 @@ Event through_host(Operation op, int rank, const StartOnHost& start, Stream& str
               .state = Event::make_state(),
               .owners = std::move(owners)};
   const Event done(back.state);
-  if (op.in.defined()) done.keep(op.in.storage());  // owned until it has been read
+  if (op.in.defined()) done.keep(op.in.storage());  // keeps the tensor alive until it has been read
   const Event arrived = start(std::move(on_host), host);
   device::on_wait(back.state, [arrived] { arrived.expect(); });
   arrived.then([back, arrived]() mutable { back(arrived); });

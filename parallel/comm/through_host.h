@@ -13,11 +13,11 @@ namespace hexad::comm {
 
 using device::Stream;
 
-/// Starts a collective on host memory when the host stream `stream` has done the work appended so far.
+/// Function that starts a collective on host memory once the host stream `stream` has done the work appended so far.
 using StartOnHost = std::function<Event(Operation on_host, Stream& stream)>;
 
-/// Copy of an operation whose tensors have the same sizes but are in memory that the transport can access, and the
-/// owners of that memory.
+/// Copy of an operation with tensors of the same sizes in memory that the transport can access, and the owners of that
+/// memory.
 struct Staged {
   Operation op;
   std::vector<std::shared_ptr<const void>> owners{};
@@ -26,9 +26,9 @@ using Stage = std::function<Staged(const Operation& op)>;
 Staged in_pinned_memory(const Operation& op);
 
 /// Executes `op` of rank `rank` on tensors of the device to which `stream` belongs. `stream` copies the tensors that
-/// are sent to memory returned by `stage`. The copy lane copies received tensors back to the device. The host completes
-/// the returned event. If tensors are received, the event then continues as a mark of the copy lane. Only a barrier
-/// blocks the caller: it has no tensors, and the caller waits for `stream`.
+/// are sent to memory that `stage` returns. The copy lane copies received tensors back to the device. The host
+/// completes the returned event. If tensors are received, the event then continues as a mark of the copy lane. Only a
+/// barrier blocks the caller: it has no tensors, so the caller itself waits for `stream`.
 Event through_host(Operation op, int rank, const StartOnHost& start, Stream& stream,
                    const Stage& stage = in_pinned_memory);
 

@@ -15,8 +15,8 @@ namespace hexad::comm {
 
 using device::Event;
 
-/// Priority of a communicator within its class. The operations of a communicator keep their order. Therefore operations
-/// that are needed sooner than the rest of their class have a separate communicator (ProcessGroup::urgent).
+/// Priority of a communicator within its class. A communicator keeps the order of its operations. Operations that are
+/// needed sooner than the rest of their class therefore have a separate communicator (ProcessGroup::urgent).
 enum class Urgency : uint8_t { urgent, ordinary };
 
 /// Order of the operations that may start. Lower classes wait while higher classes have traffic in flight. All ranks
@@ -28,8 +28,7 @@ struct Priorities {
   /// class.
   bool by_need = true;
 
-  /// Returns equal priorities, with which operations start in the order of arrival. For comparison with the order of
-  /// MoNTA.
+  /// Returns equal priorities, with which operations start in the order of arrival, as in MoNTA. Used for comparisons.
   static Priorities by_arrival() { return {.of_class = {}, .by_need = false}; }
 };
 
@@ -48,7 +47,7 @@ class TrafficMeter {
 
   void flight_begins(TrafficClass traffic) { count(traffic, &Account::flying, +1, 0); }
   void flight_ends(TrafficClass traffic, int64_t bytes) { count(traffic, &Account::flying, -1, bytes); }
-  /// Adds an operation that took `seconds` on a device. The times of operations that overlapped there are added up.
+  /// Adds an operation that took `seconds` on a device. Times of overlapping device operations are added up.
   void flew(TrafficClass traffic, double seconds, int64_t bytes);
   void wait_begins(TrafficClass traffic) { count(traffic, &Account::waited, +1, 0); }
   void wait_ends(TrafficClass traffic) { count(traffic, &Account::waited, -1, 0); }
@@ -56,7 +55,7 @@ class TrafficMeter {
   TrafficLog& log() { return log_; }
 
  private:
-  // Time during which operations overlap is counted only once.
+  // Time in flight. Overlapping operations are counted only once.
   struct Span {
     int open = 0;
     double since = 0, seconds = 0;
@@ -72,8 +71,8 @@ class TrafficMeter {
   TrafficLog log_;
 };
 
-/// One operation in flight: its event and its part in the meter's statistics. Threads that complete it or wait for it
-/// share it.
+/// One operation in flight: its event, and its contribution to the meter's statistics. Threads that complete it or wait
+/// for it share it.
 class Flight {
  public:
   /// Makes a flight. `waited` (may be null) is called once, by a thread that is about to block until the operation is
@@ -81,9 +80,9 @@ class Flight {
   static std::shared_ptr<Flight> make(std::shared_ptr<TrafficMeter> meter, TrafficClass traffic,
                                       std::function<void()> waited = nullptr);
   Event event() const { return Event(state_); }
-  /// Makes the log of the meter record this operation. Must be called before the flight is shared with other threads.
+  /// Makes the meter's log record this operation. Must be called before the flight is shared with other threads.
   void describe(std::string what, bool crosses_nodes);
-  /// Starts the time in flight. Earlier time is not counted.
+  /// Starts the time in flight. Time before this call is not counted.
   void begin();
   /// Completes the operation, which has sent `bytes` bytes to other ranks. If `error` is not null, waiting threads
   /// rethrow it. Later calls have no effect.

@@ -8,7 +8,8 @@
 
 namespace hexad::comm {
 
-/// Class of traffic, in order of descending default priority. Statistics in metrics.jsonl and priorities are by class.
+/// Class of traffic, in descending order of default priority. Statistics in metrics.jsonl and priorities are kept by
+/// class.
 enum class TrafficClass : uint8_t { control, tp, ep, pp, cp, dp };
 inline constexpr int traffic_class_count = 6;
 std::string_view name_of(TrafficClass traffic);

@@ -18,7 +18,7 @@ struct TrafficRecord {
   std::string what = {};       // for example "all_reduce of f32 [128]"
   bool crosses_nodes = false;  // true if the ranks are on several nodes
   int64_t bytes = 0;           // bytes sent by this rank to other ranks
-  double begin = 0, end = 0;   // begin and end of the time in flight
+  double begin = 0, end = 0;   // begin and end of the operation's time in flight
   double waited_from = 0;      // time at which the rank's thread began to wait for the operation; 0: it did not wait
 };
 
@@ -28,7 +28,7 @@ class TrafficLog {
   bool recording() const { return recording_.load(std::memory_order_relaxed); }
   /// Starts recording. Only waits of the calling thread, the rank's own thread, are recorded.
   void start();
-  /// Stops recording. Returns the operations that have ended since start(), ordered by their ends.
+  /// Stops recording. Returns the operations that have ended since start(), ordered by end.
   std::vector<TrafficRecord> stop();
 
   /// True on the thread that called start().

@@ -1,4 +1,4 @@
-// Messages between ranks, as the communication engine needs them. Only the engine's thread calls a transport.
+// Interface for messages between ranks. Only the thread of the communication engine calls a transport.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,8 @@ class Transport {
   virtual const Topology& topology() const = 0;
   virtual int largest_tag() const = 0;
 
-  /// Condition under which a send is done. copied: its data may be overwritten. taken: the receiver has also requested
-  /// the message.
+  /// Condition under which a send is done. copied: its data may be overwritten. taken: in addition, the receiver has
+  /// requested the message.
   enum class SendDone : uint8_t { copied, taken };
   /// Start a message. Messages with the same sender, receiver and tag arrive in the order in which they were started.
   /// When the message is done, poll() returns `token`.
@@ -42,11 +42,11 @@ class Transport {
     std::string error{};                                  // empty if the message has arrived
     base::ExitCode code = base::ExitCode::communication;  // exit code if there is an error
   };
-  /// States whether the program of this rank is blocked until a message arrives. Called before each poll(), for
-  /// networks that deliver messages at the worst moment (ThreadNetwork).
+  /// Tells the transport if the program of this rank is blocked until a message arrives. Called before each poll().
+  /// Used by networks that deliver messages at the worst moment (ThreadNetwork).
   virtual void program_waits(bool) {}
-  /// Registers `wake`, which the transport calls, on any thread, whenever poll() has something to do. Returns false if
-  /// the transport does not support this and must be polled.
+  /// Registers `wake`. The transport calls it, on any thread, whenever poll() has something to do. Returns false if the
+  /// transport does not support this and must be polled.
   virtual bool wake_with(std::function<void()> /*wake*/) { return false; }
   /// Advances the messages. Appends to `done` the messages that have been completed since the previous call.
   virtual void poll(std::vector<Done>& done) = 0;
@@ -54,10 +54,10 @@ class Transport {
     int peer;
     bool receive;
   };
-  /// Returns the incomplete messages with this token, for the report of a hang.
+  /// Returns the incomplete messages with this token, for reports of hangs.
   virtual std::vector<Pending> pending(uint64_t token) const = 0;
-  /// A short text from one engine to another. It is delivered whatever the state of the messages. Sending does not
-  /// wait. Notes with the same sender and receiver keep their order.
+  /// A short text from one engine to another. It is delivered even if messages are blocked. Sending does not wait.
+  /// Notes with the same sender and receiver keep their order.
   struct Note {
     int from;
     std::string text;  // truncated to longest_note bytes

@@ -1,4 +1,4 @@
-// Kinds of operations that a group performs on device tensors. Ranks are connected separately for each kind.
+// Kinds of operations that a group performs on device tensors. Each kind needs its own connections between the ranks.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace hexad::comm {
 
 enum class Use : uint8_t {
   sums,        // all_reduce of floating-point numbers, of any size
-  small_sums,  // all_reduce of floating-point numbers, of less than least_large_sum bytes
+  small_sums,  // all_reduce of floating-point numbers, below least_large_sum bytes
   counts,      // all_reduce of integers; maxima and minima
   shares,      // reduce_scatter
   gathers,     // all_gather, broadcast
@@ -19,20 +19,20 @@ enum class Use : uint8_t {
   messages,    // send, receive
 };
 
-/// Minimum bytes of a large sum. For large sums, libraries use other algorithms, which need other connections.
+/// Minimum size, in bytes, of a large sum. Libraries use other algorithms for large sums, which need other connections.
 inline constexpr int64_t least_large_sum = 1 << 20;
 
 /// Set of kinds of operations.
 class Uses {
  public:
   constexpr Uses() = default;
-  constexpr Uses(Use use) : bits_(1u << base::ordinal(use)) {}  // implicit: a kind converts to the set that contains it
+  constexpr Uses(Use use) : bits_(1u << base::ordinal(use)) {}  // implicit, so that a kind can be used as a set
   constexpr Uses(std::initializer_list<Use> uses) {
     for (const Use use : uses) bits_ |= 1u << base::ordinal(use);
   }
   constexpr bool has(Use use) const { return (bits_ >> base::ordinal(use) & 1u) != 0; }
   constexpr bool empty() const { return bits_ == 0; }
-  /// Returns the union.
+  /// Returns the union of two sets.
   friend constexpr Uses operator|(Uses a, Uses b) { return Uses(a.bits_ | b.bits_); }
   /// Returns the kinds of `a` that are not in `b`.
   friend constexpr Uses operator-(Uses a, Uses b) { return Uses(a.bits_ & ~b.bits_); }

@@ -11,22 +11,22 @@ namespace hexad::comm {
 
 class World {
  public:
-  /// Makes the world. If mpirun or srun has started several ranks, initialises MPI. Otherwise the rank is alone, and
-  /// MPI is not initialised. Throws Error(communication) or Error(usage) if the launcher and MPI disagree. The world
-  /// must be made and used on the rank's main thread.
+  /// Makes the world. Initialises MPI if mpirun or srun has started several ranks; otherwise the rank is alone, without
+  /// MPI. Throws Error(communication) or Error(usage) if the launcher and MPI disagree. The world must be made and used
+  /// on the rank's main thread.
   explicit World(CommEngine::Options options = {});
   /// Makes a world of ranks that are threads of this process. Each of them must call this on its own main thread.
   /// `ranks` must outlive the world. Collective.
   explicit World(const ProcessGroup& ranks);
   /// Waits until the other ranks also destroy their worlds. If an exception propagates, ends the job instead, because
-  /// the other ranks may be waiting for this rank. The message of the exception is then lost unless it is caught
-  /// before, as in with_world().
+  /// the other ranks may be waiting for this rank. The exception's message is then lost, unless it is caught earlier,
+  /// as in with_world().
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  /// Returns the group of all ranks, for control traffic. All other groups are made by its split(). The world must
-  /// outlive its groups.
+  /// Returns the group of all ranks, for control traffic. Its split() makes all other groups. The world must outlive
+  /// its groups.
   const ProcessGroup& group() const { return *group_; }
   const Topology& topology() const { return topology_; }
   int rank() const { return topology_.rank; }
@@ -51,13 +51,13 @@ class World {
  private:
   int exceptions_;                      // number of exceptions in flight when this world was constructed
   std::unique_ptr<CommEngine> engine_;  // null if there is only one rank
-  base::FileWork file_work_;            // the engine's object, if there is an engine
+  base::FileWork file_work_;            // owned by the engine, if there is one
   Topology topology_;
   std::unique_ptr<ProcessGroup> group_;
 };
 
-/// Makes the world, runs `body` in it and returns its result; usually called by main(). If an exception is thrown,
-/// prints it as "rank 3: message" and ends the whole job with its exit code (1 if the exception is not an Error).
+/// Makes the world, runs `body` in it and returns its result. Usually called by main(). If an exception is thrown,
+/// prints it as "rank 3: message" and ends the whole job with the exception's exit code (1 if it is not an Error).
 int with_world(const std::function<int(World&)>& body, CommEngine::Options options = {});
 
 /// Returns the number of ranks that the launcher announces in the environment; 1 if there is no launcher.

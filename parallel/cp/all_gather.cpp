@@ -27,11 +27,11 @@ KeysAndValues gather(const Tensor& k, const Tensor& v, const ContextAttention& c
   return whole;
 }
 
-// One half of the queries. Its first position is query_offset.
+// One half of the queries. The position of its first row is query_offset.
 struct Half {
   AttentionShape shape;
   Tensor first, last;
-  int64_t begin, end;  // range of local rows
+  int64_t begin, end;  // range of the half's local rows
 
   Tensor of(const Tensor& rows) const { return rows.slice(0, begin, end); }
 };
@@ -54,7 +54,7 @@ Half half(int which, const ContextAttention& c) {
   return h;
 }
 
-// Starts to sum `whole` over the ranks. Returns this rank's rows of the sum.
+// Starts to sum `whole` over the ranks. The result receives this rank's rows of the sum.
 InFlight reduce_rows(const Tensor& whole, const ContextAttention& c, Stream& stream) {
   const Tensor rows = in_rank_order(whole, c.split, stream);
   const Tensor sum = Tensor::empty({c.split.rows(), whole.dim(1), whole.dim(2)}, whole.dtype(), whole.device(),

@@ -18,7 +18,7 @@ struct Block {
   Tensor first, last;
 };
 
-// Converts `first` or `last` of a half of the queries to positions within a chunk of keys. A position may be outside
+// Converts `first` or `last` of a half of the queries to positions relative to a chunk of keys. A result may be outside
 // the chunk.
 Tensor relative(const Tensor& bounds, const BlockPair& pair, int64_t key_begin, const ContextSplit& split,
                 Stream& stream) {

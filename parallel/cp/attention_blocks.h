@@ -1,4 +1,4 @@
-// Attention of this rank's queries to the keys and values of one other rank at a time.
+// Attention of this rank's queries to the keys and values of one rank at a time.
 #pragma once
 
 #include "parallel/cp/context_attention.h"
@@ -7,22 +7,22 @@ namespace hexad::cp {
 
 using device::Stream;
 
-/// A half of the queries and a half of the keys. Either both are the same chunk, in which attention may be causal
-/// (diagonal), or every query sees every key.
+/// A half of the queries and a half of the keys. If both are the same chunk, attention inside it may be causal
+/// (diagonal). Otherwise every query sees every key.
 struct BlockPair {
   int query_half, key_half;
   bool diagonal;
 };
 /// Returns the pairs of halves in which queries of split.rank see keys of rank `owner`. If attention is causal, there
-/// are two pairs for each other owner and three pairs, of which two are diagonal, for the rank's own rows. Therefore
-/// every rank computes the same amount.
+/// are two pairs for every other owner. For the rank's own rows there are three pairs, two of which are diagonal.
+/// Therefore every rank computes the same amount.
 std::vector<BlockPair> visible_pairs(const ContextSplit& split, int owner, bool causal);
 
 /// Computes softmax(scale q k^T) v over all keys that have been added so far, in acc. Partial results are weighted by
 /// their log-sum-exps (Liu et al. 2023, section 3).
 class RunningAttention {
  public:
-  /// Begins without keys, for queries with the shape of `q`.
+  /// Starts with no keys. Queries must have the shape of `q`.
   explicit RunningAttention(const Tensor& q, Stream& stream);
   /// Adds the keys and values [R, G, C] of rank `owner`.
   void add(const Tensor& q, const Tensor& k, const Tensor& v, int owner, const ContextAttention& c, Stream& stream);
@@ -34,14 +34,14 @@ class RunningAttention {
   Tensor sum_, log_sum_exp_;
 };
 
-/// Tensors of this rank's queries that backward needs, and the tensor that receives their gradient.
+/// Tensors of this rank's queries for backward: those that it reads, and the tensor that receives the gradient.
 struct QueryGradient {
-  Tensor dq;  // acc; the gradient is added to it
+  Tensor dq;  // [R, H, C] acc; the gradient is added to it
   Tensor dout, out, log_sum_exp, q;
 };
-/// Adds to dq the contribution of the keys and values of rank `owner`, and adds the gradients of these to dk and dv
-/// (acc). Every block uses the log-sum-exp over all keys. Its probabilities are therefore final (Dao et al. 2022), and
-/// the contributions can be added.
+/// Adds the contribution of rank `owner`'s keys and values to dq, and adds their gradients to dk and dv (acc). Every
+/// block uses the log-sum-exp over all keys. Its probabilities are therefore final (Dao et al. 2022), and contributions
+/// can be added.
 void add_gradients(const QueryGradient& g, const Tensor& dk, const Tensor& dv, const Tensor& k, const Tensor& v,
                    int owner, const ContextAttention& c, Stream& stream);
 

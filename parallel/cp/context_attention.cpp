@@ -20,7 +20,7 @@ void check(const Value& q, const Value& k, const Value& v, const ContextAttentio
           " tokens on ", c.split.ranks, " ranks are ", rows, " rows each; q is ", q.shape(), ", k ", k.shape());
   for (const Tensor& bounds : {c.first, c.last})
     require(!bounds.defined() || (bounds.dtype() == Dtype::i32 && bounds.numel() == rows && bounds.contiguous()),
-            "[cp] first and last have one i32 entry for each of ", rows, " local rows, not ", bounds.dtype(), " ",
+            "[cp] first and last must have one i32 entry for each of ", rows, " local rows, not ", bounds.dtype(), " ",
             bounds.shape());
   require(c.kind != ContextKind::ulysses || ulysses_fits(q.data.dim(1), k.data.dim(1), c.split.ranks), "[cp] ",
           q.data.dim(1), " heads with ", k.data.dim(1), " key heads cannot be divided among ", c.split.ranks,
@@ -60,9 +60,9 @@ ContextTraffic context_traffic(ContextKind kind, const ContextSplit& split, int6
                                int64_t size, Dtype dtype, bool documents) {
   const int64_t others = split.ranks - 1, row = size * size_of(dtype),
                 sum_row = size * size_of(accumulator_dtype(dtype));
-  const int64_t rows = split.rows(), keys = 2 * rows * key_heads;  // rows of the heads of keys and values
+  const int64_t rows = split.rows(), keys = 2 * rows * key_heads;  // number of rows of all heads of keys and values
   switch (kind) {
-    case ContextKind::ring:  // gradients make one step more than keys and values do, to return to the owner
+    case ContextKind::ring:  // gradients of keys and values make one more step, which returns them to their owner
       return {others * keys * row, others * keys * row + (others ? split.ranks * keys * sum_row : 0)};
     case ContextKind::all_gather:
       return {others * keys * row, others * keys * (row + sum_row)};

@@ -13,18 +13,18 @@ using autograd::Value;
 using base::Dtype;
 using tensor::Tensor;
 
-/// Rows of this rank, exchange of keys and values between ranks, and positions that each row sees.
+/// Rows of this rank, the exchange of keys and values between ranks, and the positions that each row sees.
 struct ContextAttention {
   ContextSplit split;
   ContextKind kind = ContextKind::ring;
-  const comm::ProcessGroup* group = nullptr;  // group along cp; its ranks are those of the split; must outlive the tape
+  const comm::ProcessGroup* group = nullptr;  // group along cp, with the ranks of the split; must outlive the tape
   bool causal = true;
   double scale = 1;            // usually 1 / sqrt(C)
-  bool deterministic = false;  // as in AttentionShape
+  bool deterministic = false;  // true: results must be bitwise identical in every run
   /// i32 [R], one entry for each local row. The row sees positions [first, last) of its whole sequence, which are its
   /// document. If they are undefined, it sees the whole sequence.
   Tensor first = {}, last = {};
-  int64_t documents = 0;  // as in AttentionShape
+  int64_t documents = 0;  // number of documents; see AttentionShape
 };
 
 /// Returns softmax(scale q k^T) v over the keys and values of all ranks. q and the result are [R, H, C], and k and v
@@ -40,15 +40,15 @@ struct ContextAttention {
 ///   tensors. See ulysses_fits for the permitted numbers of heads.
 Value context_attention(Tape& tape, const Value& q, const Value& k, const Value& v, const ContextAttention& c);
 
-/// Connects every rank of `group` to the next one, for ContextKind::ring with tensors on `device`. Without this call,
-/// the first context_attention() does so. Collective. Throws Error(resource) like ProcessGroup::connect().
+/// Connects every rank of `group` to the next rank, for ContextKind::ring with tensors on `device`. Without this call,
+/// the first context_attention() connects them. Collective. Throws Error(resource) like ProcessGroup::connect().
 void connect_ring(const comm::ProcessGroup& group, device::Device device);
 
-/// True if every rank can have the same number of query heads together with the key heads that they read. These are
+/// True if every rank can have the same number of query heads, together with the key heads that these read. A rank has
 /// whole key heads if G is a multiple of `ranks`, or a copy of one key head if `ranks` is a multiple of G.
 bool ulysses_fits(int64_t heads, int64_t key_heads, int ranks);
 
-/// Bytes that a rank sends to other ranks in one call.
+/// Bytes that a rank sends to other ranks in one call of context_attention().
 struct ContextTraffic {
   int64_t forward, backward;
 };

@@ -10,7 +10,7 @@ int64_t ContextSplit::chunk_length() const {
   require(ranks >= 1 && 0 <= rank && rank < ranks, "[cp] the rank is ", rank, ", expected at least 0 and less than ",
           ranks);
   const int64_t chunks = ranks == 1 ? 1 : 2 * ranks;
-  require(length % chunks == 0, "[cp] sequences of ", length, " tokens do not cut into 2 x ", ranks,
+  require(length % chunks == 0, "[cp] sequences of ", length, " tokens cannot be divided into 2 x ", ranks,
           " equal chunks; expected a multiple of ", chunks);
   return length / chunks;
 }

@@ -1,4 +1,4 @@
-// Tokens of a micro-batch that a rank of context parallelism has, and their order. Contains only arithmetic.
+// Part of a micro-batch's tokens on a rank of context parallelism, and the order of these tokens. Pure arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ struct ContextSplit {
   int ranks = 1, rank = 0;
 
   int halves() const { return ranks == 1 ? 1 : 2; }
-  /// Returns the number of tokens in a chunk.
+  /// Returns the number of tokens of a chunk.
   int64_t chunk_length() const;
-  /// Return the number of rows of one half, and of a rank.
+  /// Return the number of rows of one half, and of one rank.
   int64_t half_rows() const { return sequences * chunk_length(); }
   int64_t rows() const { return halves() * half_rows(); }
   /// Returns the index of the chunk that is half `half` of rank `of`.
@@ -30,7 +30,8 @@ struct ContextSplit {
   /// Returns the position in the sequence at which this chunk begins.
   int64_t chunk_begin(int of, int half) const { return chunk(of, half) * chunk_length(); }
 
-  /// A run of chunk_length() rows of a rank, beginning at `row`. They contain consecutive tokens, beginning at `token`.
+  /// Run of chunk_length() consecutive rows of a rank, beginning at `row`. They contain consecutive tokens, beginning
+  /// at `token`.
   struct Run {
     int64_t row, token;
   };
@@ -39,7 +40,7 @@ struct ContextSplit {
   /// Returns the token in each row of rank `of`.
   std::vector<int64_t> tokens(int of) const;
   std::vector<int64_t> tokens() const { return tokens(rank); }
-  /// Returns the entries of `whole`, which has one entry for each token, that belong to the rows of this rank.
+  /// Returns this rank's part of `whole`: the entries of the tokens of its rows. `whole` has one entry for each token.
   std::vector<int32_t> cut(std::span<const int32_t> whole) const;
 };
 

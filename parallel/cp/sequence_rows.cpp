@@ -9,7 +9,7 @@ using namespace base;
 
 namespace {
 
-// Calls copy(rows, tokens) for each run of rows that contain consecutive tokens.
+// Calls copy(rows, tokens) for each run of rows that contain consecutive tokens. Both arguments are ranges.
 template <class Copy>
 void for_each_run(const Tensor& rows, const Tensor& tokens, const ContextSplit& split, const Copy& copy) {
   const int64_t count = split.chunk_length();

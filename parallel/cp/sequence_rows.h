@@ -1,4 +1,4 @@
-// Conversion between the order of the ranks' rows and the order of the sequences.
+// Conversion between the order of tokens in their sequences and the order of rows on the ranks.
 #pragma once
 
 #include "parallel/comm/process_group.h"
@@ -10,9 +10,10 @@ using base::Dtype;
 using device::Stream;
 using tensor::Tensor;
 
-/// Returns the rows of all ranks, given as [ranks R, ...] in the order of the ranks, in the order of the tokens.
+/// Returns `rows` [ranks R, ...], which has the rows of all ranks in the order of the ranks, in the order of the
+/// tokens.
 Tensor in_sequence_order(const Tensor& rows, const ContextSplit& split, Stream& stream);
-/// Returns rows that are in the order of the tokens in the order of the ranks: the inverse of in_sequence_order().
+/// Returns `tokens`, which is in the order of the tokens, in the order of the ranks. Inverse of in_sequence_order().
 Tensor in_rank_order(const Tensor& tokens, const ContextSplit& split, Stream& stream);
 
 /// Returns `t` itself if it is contiguous and has dtype `dtype`, otherwise a contiguous copy of this dtype.

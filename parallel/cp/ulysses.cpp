@@ -1,5 +1,5 @@
-// Ulysses attention (DeepSpeed Ulysses, Jacobs et al. 2023), which exchanges tokens for heads. Between two all-to-alls,
-// a rank has whole sequences of some heads, and attention is plain.
+// Ulysses attention (DeepSpeed Ulysses, Jacobs et al. 2023), which exchanges tokens for heads. Between its two
+// all-to-alls, a rank has some heads of whole sequences, so plain attention applies.
 #include <algorithm>
 
 #include "parallel/cp/kinds.h"
@@ -62,7 +62,7 @@ class HeadExchange {
     return Tensor::empty({split_.ranks * split_.rows(), mine_, like.dim(2)}, like.dtype(), like.device(),
                          Category::communication);
   }
-  // Returns the rows that are sent to, or received from, rank `r`.
+  // Returns the rows of `pieces` that are sent to, or received from, rank `r`.
   Tensor piece(const Tensor& pieces, int r) const {
     return pieces.slice(0, r * split_.rows(), (r + 1) * split_.rows());
   }
@@ -74,10 +74,10 @@ class HeadExchange {
 
   ContextSplit split_;
   const comm::ProcessGroup* group_;
-  int64_t all_, mine_;  // numbers of heads
+  int64_t all_, mine_;  // numbers of heads: of all ranks, and of this rank
 };
 
-// Gathers `first` or `last` of all tokens.
+// Gathers the entries of `first` or `last` for all tokens.
 Tensor whole(const Tensor& bounds, const ContextAttention& c, Stream& stream) {
   if (!bounds.defined()) return {};
   const InFlight all = gather_rows(bounds.reshape({c.split.rows(), 1}), *c.group, stream);

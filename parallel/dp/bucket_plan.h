@@ -16,27 +16,27 @@ using base::FlatRange;
 using device::Device;
 using tensor::Tensor;
 
-/// State of which each replica stores only a shard (Rajbhandari et al. 2020): nothing; optimizer states; also
-/// gradients; also weights.
+/// State of which each replica stores only a shard (Rajbhandari et al. 2020). Each level adds to the previous one:
+/// nothing; optimizer states; gradients; weights.
 enum class Zero : uint8_t { nothing, states, gradients, weights };
 
 /// Parameters of one dtype whose gradients are summed over the same ranks. They are stored one after the other in flat
-/// memory, which is divided into equal pieces, one for each rank of the group.
+/// memory. The memory is divided into equal pieces, one for each rank of the group.
 struct Bucket {
   struct Entry {
     Parameter* parameter;
-    int64_t begin;  // index of its first element in the bucket
+    int64_t begin;  // index of the parameter's first element in the bucket
   };
   const comm::ProcessGroup* group;
   Dtype dtype;      // dtype of the weights
   Zero zero;        // `nothing` if the group has only one rank
-  bool two_stages;  // true if the group has ranks of two pipeline stages, which are never at the same point of the step
+  bool two_stages;  // true if the group has ranks of two pipeline stages; these are at different points of the step
   size_t unit;
   std::vector<Entry> entries;
-  int64_t elements = 0;  // includes the gaps between parameters and at the end
+  int64_t elements = 0;  // number of elements, including the gaps between parameters and at the end
 
   int64_t piece_size() const { return elements / group->size(); }
-  /// Returns this rank's piece as a range of elements of the bucket.
+  /// Returns this rank's piece, as a range of elements of the bucket.
   FlatRange piece() const { return {group->rank() * piece_size(), (group->rank() + 1) * piece_size()}; }
   /// Returns the part of the parameter that is in this rank's piece, as a range of elements of the parameter.
   FlatRange share(const Entry& e) const;
@@ -46,18 +46,18 @@ struct Bucket {
   Tensor share_of_piece(const Tensor& memory, const Entry& e) const;
 };
 
-/// Division of the parameters into buckets. It depends only on data that all ranks of a stage share, so that the ranks
-/// of a group have the same buckets. Parameters are taken in reverse order of creation, which is approximately the
-/// order in which backward finishes them. Buckets that are filled at the same time form a unit: about one layer, whose
-/// weights are needed together.
+/// Division of the parameters into buckets. It depends only on data that all ranks of a stage share, so the ranks of a
+/// group have the same buckets. Parameters are taken in reverse order of creation, which is approximately the order in
+/// which backward finishes them. Buckets that are filled at the same time form a unit: about one layer, whose weights
+/// are needed together.
 class BucketPlan {
  public:
   struct Options {
     Zero zero = Zero::nothing;
-    int64_t unit_bytes = 1 << 22;  // a unit ends once its gradients have this size
+    int64_t unit_bytes = 1 << 22;  // minimum bytes of gradients at which a unit ends
   };
-  /// Assigns the shards of every parameter. If a group has ranks of two stages (for a tied embedding), the weights are
-  /// not sharded, because both stages would have to use them at the same time in order to gather them.
+  /// Assigns the shards of every parameter. The weights of a group with ranks of two stages (for a tied embedding) are
+  /// not sharded: both stages would have to use them at the same time in order to gather them.
   BucketPlan(ParameterSet& parameters, const mesh::Mesh& mesh, const Options& options);
   BucketPlan(const BucketPlan&) = delete;
   BucketPlan& operator=(const BucketPlan&) = delete;

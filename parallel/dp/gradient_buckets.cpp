@@ -30,7 +30,7 @@ GradientBuckets::GradientBuckets(const BucketPlan& plan, Sums sums) : plan_(plan
 void GradientBuckets::bind(State& s) {
   for (const Bucket::Entry& e : s.bucket->entries) {
     Parameter& p = *e.parameter;
-    const bool stays = keeps_all(s) && !rounded(s);  // true if contributions are written directly to the sum
+    const bool stays = keeps_all(s) && !rounded(s);  // true if contributions go directly to the memory of the sum
     p.store_gradient_in(stays ? nullptr : this);
     if (stays) {
       p.bind_gradient(Bucket::view(s.memory, e));
@@ -54,7 +54,7 @@ void GradientBuckets::allocate_gradient(Parameter& p) {
   for (const auto& e : s.bucket->entries) e.parameter->bind_gradient(Bucket::view(s.memory, e));
 }
 
-// Returns the memory for the only contribution of a micro-batch to the gradient of `p`. If sums are rounded, the
+// Returns the memory for a micro-batch's only contribution to the gradient of `p`. If sums are rounded, the matrix
 // product that writes the contribution also rounds it.
 GradientTarget GradientBuckets::only_contribution(Parameter& p) {
   const auto [bucket, entry] = plan_.place(p);
@@ -76,7 +76,7 @@ void GradientBuckets::allocate(State& s) {
     s.memory = Tensor::empty({s.bucket->elements}, s.dtype, plan_.device(), Category::communication);
 }
 
-// Adds the contributions since the previous call to the bucket, and rounds the sum.
+// Adds to the bucket the contributions since the previous call, and rounds the sum.
 void GradientBuckets::fold(State& s, size_t entry, Stream& stream) {
   const Bucket::Entry& e = s.bucket->entries[entry];
   if (!e.parameter->has_gradient()) return;
@@ -118,14 +118,14 @@ void GradientBuckets::reduce_in_order(Stream& stream, bool incomplete_too) {
 
 void GradientBuckets::reduce(State& s, Stream& stream) {
   const Bucket& bucket = *s.bucket;
-  // The ranks of a stage do the same work, so each of them will join the reduction although this rank waits for it. A
+  // All ranks of a stage do the same work, so each of them will join the reduction even if this rank waits for it. A
   // rank of another stage, however, may need this rank to continue first.
   if (!keeps_all(s) && !bucket.two_stages)
     if (State* last = std::exchange(in_flight_, &s)) settle(*last, stream, true);
   for (size_t i = 0; i < bucket.entries.size(); ++i) {
     Parameter& p = *bucket.entries[i].parameter;
     if (s.given[i].written && !p.has_gradient()) continue;
-    p.gradient_to_add(stream);  // zeroes the gradients to which no token contributed
+    p.gradient_to_add(stream);  // zeroes the gradients to which no token has contributed
     if (rounded(s)) fold(s, i, stream);
   }
   if (bucket.zero == Zero::nothing) {
@@ -144,7 +144,7 @@ void GradientBuckets::reduce(State& s, Stream& stream) {
   settle(s, stream, false);
 }
 
-// Adds the results that have arrived to the sums, in order.
+// Adds the arrived results to the sums, in the order of the reductions.
 void GradientBuckets::settle(State& s, Stream& stream, bool wait) {
   while (!s.reductions.empty() && (wait || s.reductions.front().done.done())) {
     const Reduction r = std::move(s.reductions.front());

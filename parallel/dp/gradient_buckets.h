@@ -1,4 +1,4 @@
-// Data parallelism: during backward, gradients are summed bucket by bucket over the ranks that have the same
+// Data parallelism. During backward, gradients are summed bucket by bucket over the ranks that have the same
 // parameters.
 #pragma once
 
@@ -13,27 +13,27 @@ using autograd::GradientTarget;
 using base::accumulator_dtype;
 using device::Stream;
 
-/// States whether the gradient of a parameter gets more contributions in this step.
+/// States whether a parameter's gradient will get more contributions in this step.
 enum class Contribution : uint8_t { more, last };
 
-/// Dtype in which gradients are stored and summed over ranks: the accumulator dtype, or that of the weights (bf16,
+/// Dtype in which gradients are stored and summed over ranks: the accumulator dtype, or the dtype of the weights (bf16,
 /// which halves memory and traffic). Within a micro-batch, a gradient is always summed in the accumulator dtype and
-/// rounded once. A single contribution is rounded by the product that writes it. Several contributions are summed in
-/// separate memory, and then rounded.
+/// rounded once. The matrix product that writes a single contribution rounds it. Several contributions are summed in
+/// separate memory and then rounded.
 enum class Sums : uint8_t { accumulator, rounded };
 
-/// Owner of the memory of all gradients. All ranks sum the buckets in the same order, also if the buckets are filled in
+/// Owner of the memory of all gradients. All ranks sum the buckets in the same order, even if the buckets are filled in
 /// another order:
 ///
-/// - Zero::nothing: all-reduced once per step, after the last contributions.
-/// - Zero::states: reduced once per step; each owner gets its piece of the sum.
-/// - Zero::gradients, Zero::weights: the memory of a bucket exists from the first contribution of a round (a
-///   micro-batch) until its reduction. A reduction waits for the previous one, so that one bucket is filled while
-///   another is sent. The owners keep the sum of their pieces. Therefore gradients are summed first over ranks and then
-///   over micro-batches, which rounds differently from the other kinds if there is more than one micro-batch.
+/// - Zero::nothing: all-reduces once per step, after the last contributions.
+/// - Zero::states: reduces once per step; each owner gets its piece of the sum.
+/// - Zero::gradients, Zero::weights: a bucket has memory from the first contribution of a round (a micro-batch) until
+///   its reduction. A reduction waits for the previous one, so that one bucket is filled while another is sent. The
+///   owners keep the sum of their pieces. Gradients are therefore summed first over ranks and then over micro-batches.
+///   With more than one micro-batch, this rounds differently from the other kinds.
 class GradientBuckets final : public autograd::ParameterStorage {
  public:
-  /// Makes the plan's parameters store their gradients in these buckets instead of any earlier ones. The plan must
+  /// Makes the parameters of `plan` store their gradients in these buckets instead of earlier ones. The plan must
   /// outlive the buckets.
   explicit GradientBuckets(const BucketPlan& plan, Sums sums = Sums::accumulator);
   GradientBuckets(const GradientBuckets&) = delete;
@@ -42,10 +42,11 @@ class GradientBuckets final : public autograd::ParameterStorage {
   /// Begins a step in which every parameter gets contributions from `rounds` micro-batches. Without this call, a step
   /// has one micro-batch.
   void begin(int64_t rounds);
-  /// Reports that the contribution of a micro-batch to a parameter is complete. May start the reduction of its bucket.
+  /// Reports that a micro-batch's contribution to a parameter is complete. May start the reduction of the parameter's
+  /// bucket.
   void ready(Parameter& parameter, Stream& stream, Contribution contribution = Contribution::last);
-  /// Waits for all reductions, so that the owned gradients are complete, and prepares for the next step. Buckets of
-  /// unused parameters, which were never reported ready, are reduced as zeros, so that all ranks participate.
+  /// Waits for all reductions, so that the owned gradients are complete, and prepares for the next step. Reduces
+  /// buckets of unused parameters, which were never reported ready, as zeros, so that all ranks participate.
   void finish(Stream& stream);
   size_t count() const { return states_.size(); }
 
@@ -55,18 +56,18 @@ class GradientBuckets final : public autograd::ParameterStorage {
  private:
   struct Reduction {
     device::Event done;
-    Tensor sum;  // what has not been added to the owned piece yet; undefined if it was reduced in place
+    Tensor sum;  // sum that has not been added to the owned piece yet; undefined if it was reduced in place
   };
   struct Given {
     int64_t rounds = 0;
     bool last = false;
-    bool written = false;  // for rounded sums: true if the bucket's memory contains a contribution of this round
+    bool written = false;  // true if the bucket's memory has a contribution of this round; used for rounded sums
   };
   struct State {
     const Bucket* bucket;
     Dtype dtype;
     Tensor memory;  // memory of the whole bucket
-    Tensor piece;   // memory of this rank's piece, if the rest of the bucket is not always in memory
+    Tensor piece;   // memory of this rank's piece; used if the whole bucket is not always in memory
     std::vector<Given> given;
     bool first = true;  // true in the first round of the step
     std::deque<Reduction> reductions;
@@ -85,7 +86,7 @@ class GradientBuckets final : public autograd::ParameterStorage {
   std::vector<State> states_;
   int64_t rounds_ = 1, round_ = 0;
   size_t next_ = 0;             // index of the bucket that is reduced next in this round
-  State* in_flight_ = nullptr;  // the bucket whose memory the latest reduction sends
+  State* in_flight_ = nullptr;  // bucket whose memory the latest reduction sends
 };
 
 }  // namespace hexad::dp

@@ -1,4 +1,4 @@
-// Selects one of the ranks that have the same elements, for the global norm and for checkpoints.
+// Choice of one rank among those that have the same elements, for the global norm and for checkpoints.
 #pragma once
 
 #include "framework/autograd/parameter.h"
@@ -8,12 +8,12 @@ namespace hexad::dp {
 
 using autograd::Parameter;
 
-/// True if this rank's group is the first of the groups that have the same piece of the parameter. Several groups that
-/// sum a gradient may have the same piece: copies along tp, each of which has the whole gradient.
+/// True if this rank's group is the first of the groups that have the same piece of the parameter. There may be several
+/// such groups: copies along tp each have the whole gradient.
 bool in_first_group(const Parameter& parameter, const mesh::Mesh& mesh);
 
-/// True if this rank writes its part of the parameter to checkpoints, because it is the first of the ranks that own
-/// these elements.
+/// True if this rank writes its part of the parameter to checkpoints: it is the first of the ranks that own these
+/// elements.
 bool is_first_holder(const Parameter& parameter, const mesh::Mesh& mesh);
 
 }  // namespace hexad::dp

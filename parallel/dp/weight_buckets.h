@@ -1,4 +1,4 @@
-// Weights of replicas: always stored as a whole, or gathered only while they are needed (ZeRO-3).
+// Storage of the weights of replicas: always whole, or gathered only while they are needed (ZeRO-3).
 #pragma once
 
 #include <functional>
@@ -28,20 +28,19 @@ using device::Stream;
 ///   have a separate communicator, which has priority over that of the gradients of the same ranks.
 class WeightBuckets final : public autograd::ParameterStorage {
  public:
-  /// Makes the plan's parameters store their weights in these buckets. The plan must outlive the buckets. Collective if
-  /// weights are gathered at each use.
+  /// Makes the parameters of `plan` store their weights in these buckets. The plan must outlive the buckets. Collective
+  /// if weights are gathered at each use.
   explicit WeightBuckets(const BucketPlan& plan);
   WeightBuckets(const WeightBuckets&) = delete;
   WeightBuckets& operator=(const WeightBuckets&) = delete;
 
-  /// Draws the initial values of all parameters of the plan. Buckets that are not always in memory are drawn one after
-  /// the other.
+  /// Draws the initial values of all parameters of the plan. Buckets that are not always in memory follow one another.
   void initialize(uint64_t seed);
   /// Calls `change`, which may write the owned weights, and then updates all other copies. Collective. No weights may
   /// be held during the call.
   void update(Stream& stream, const std::function<void()>& change);
 
-  /// Gathers the unit of `p`, as described above, if it is not always in memory.
+  /// Gathers the unit of `p` unless its weights are always in memory (see the class).
   GatheredWeights gather_weights(Parameter& p, Stream& stream) override;
 
  private:
@@ -49,11 +48,11 @@ class WeightBuckets final : public autograd::ParameterStorage {
     const Bucket* bucket;
     const comm::ProcessGroup* group;  // group over which the bucket is gathered
     Tensor memory;                    // memory of the whole bucket
-    Tensor piece;                     // memory of this rank's piece, if the rest of the bucket is not always in memory
+    Tensor piece;                     // memory of this rank's piece; used if the whole bucket is not always in memory
     device::Event gathered;
     std::weak_ptr<const void> holders{};  // expires when no parameter of the bucket is held
   };
-  static constexpr size_t none = ~size_t{0};  // no unit
+  static constexpr size_t none = ~size_t{0};  // means: no unit
 
   /// True if all of the bucket's weights are always in `memory`.
   bool keeps_all(const State& s) const { return s.bucket->zero != Zero::nothing && !gathers(s); }
@@ -62,8 +61,8 @@ class WeightBuckets final : public autograd::ParameterStorage {
   template <class F>
   void for_each_of(size_t unit, F&& f);
   void gather(size_t unit, Stream& stream);
-  /// Frees the weights of a bucket, whose gather may still be in flight. Later work on `stream` waits for the gather,
-  /// because it may overwrite this rank's piece, which the gather reads.
+  /// Frees the weights of a bucket, whose gather may still be in flight. Later work on `stream` waits for the gather:
+  /// it may overwrite this rank's piece, which the gather reads.
   void release(State& s, Stream& stream);
   void move_on(size_t unit);
 
@@ -73,11 +72,11 @@ class WeightBuckets final : public autograd::ParameterStorage {
     const comm::ProcessGroup* of;
     std::unique_ptr<comm::ProcessGroup> group;
   };
-  // In order of creation, which is the same on all ranks, because ranks also have to end communicators together.
+  // Gatherers in order of creation, which all ranks share: ranks must also destroy communicators together.
   std::vector<Gatherer> gatherers_;
-  std::vector<State> states_;                             // by bucket
-  size_t before_ = none, current_ = none;                 // the two units that were used last
-  std::map<std::pair<size_t, size_t>, size_t> followed_;  // the unit that followed, by the two previous units
+  std::vector<State> states_;                             // state of each bucket
+  size_t before_ = none, current_ = none;                 // the two units that were used last, in this order
+  std::map<std::pair<size_t, size_t>, size_t> followed_;  // next unit, keyed by the two units before it
 };
 
 }  // namespace hexad::dp

@@ -9,13 +9,13 @@ using namespace base;
 
 namespace {
 
-// Returns `given` if it is defined, otherwise a new tensor for `count` rows of the width and dtype of `rows`.
+// Returns `given` if it is defined; otherwise a new tensor of `count` rows with the width and dtype of `rows`.
 Tensor buffer(const Tensor& given, int64_t count, const Tensor& rows) {
   if (given.defined()) return given;
   return Tensor::empty({count, rows.dim(1)}, rows.dtype(), rows.device(), Category::communication);
 }
 
-// Returns rows that remain on this rank: `rows` itself or, if `out` is defined, a copy in `out`.
+// Returns rows that stay on this rank: `rows` itself or, if `out` is defined, a copy in `out`.
 InFlight alone(const Tensor& rows, const Tensor& out, Stream& stream) {
   if (!out.defined()) return {rows, {}};
   kernels::kernels(rows.device()).pointwise.copy(stream, out, rows);
@@ -29,7 +29,7 @@ InFlight exchange(const Tensor& rows, const comm::Splits& splits, const comm::Pr
   return {out, ranks.all_to_all(out, rows, splits, stream)};
 }
 
-// Reorders received rows. `arrived` of the result is done once the rows have been reordered.
+// Reorders received rows. The result's `arrived` is done once the rows have been reordered.
 InFlight reordered(InFlight rows, const BlockOrder& blocks, Stream& stream) {
   if (blocks.order.empty()) return rows;
   stream.wait(rows.arrived);
@@ -98,7 +98,7 @@ Tensor add_shared_rows(const std::vector<int64_t>& counts, const Tensor& addends
   if (group.size() == 1) return addends;
   const auto& k = kernels::kernels(addends.device()).pointwise;
   const int64_t mine = counts[group.rank()], width = addends.dim(1);
-  std::vector<Tensor> parts;  // addends of this rank's rows, one tensor for each rank
+  std::vector<Tensor> parts;  // addends of all ranks for this rank's rows
   std::vector<device::Event> events;
   int64_t begin = 0;
   for (int q = 0; q < group.size(); ++q) {

@@ -10,10 +10,10 @@ namespace hexad::ep {
 
 using tensor::Tensor;
 
-/// Reordering of blocks of rows.
+/// New order of blocks of rows.
 struct BlockOrder {
   std::vector<int64_t> rows;  // number of rows of each block
-  std::vector<int> order;     // numbers of the blocks in their new order; empty: the order does not change
+  std::vector<int> order;     // indices of the blocks in their new order; empty: the order does not change
 
   /// Returns the rows in the new order.
   Tensor apply(const Tensor& lying, device::Stream& stream) const;

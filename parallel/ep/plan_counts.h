@@ -1,5 +1,4 @@
-// Host part of a routing plan: the number of rows for each destination. The task graph of a pass is made only from this
-// part.
+// Host part of a routing plan: the number of rows for each destination. The task graph of a pass needs no other part.
 #pragma once
 
 #include <optional>
@@ -16,22 +15,22 @@ namespace hexad::ep {
 /// expert. `experts` contains the ranks of both: its rank p etp + j is rank p of `ep` and rank j of `etp`.
 struct ExpertGroups {
   const comm::ProcessGroup *ep, *etp, *experts;
-  /// The two levels of `ep` and of `experts`; null if the group is on one node or has only one rank on each node.
+  /// Two levels of `ep`, and of `experts`. Null if the group is on one node or has only one rank on each node.
   const comm::NodeGroups *ep_nodes = nullptr, *experts_nodes = nullptr;
 };
 
-/// Counts of one chunk, whose rows are sent and computed together. R is the number of rows on this rank after they have
-/// been received and gathered, and C the number of rows that are computed, one for each slot.
+/// Counts of one chunk, whose rows are sent and computed together. R is the number of rows on this rank after receiving
+/// and gathering. C is the number of rows that are computed, one for each slot.
 struct ChunkCounts {
   int64_t slots_begin = 0, slots_end = 0;  // range of the chunk's slot rows
   int64_t wire_begin = 0, wire_end = 0;    // range of the chunk's rows to send
   comm::Splits splits;                     // numbers of rows to send to, and receive from, each rank of the all-to-all
   std::optional<NodeSteps> steps;          // set if the all-to-all is hierarchical
-  std::vector<int64_t> shared;             // [etp]: number of rows received by each of the ranks that gather them
-  std::vector<int64_t> offsets;  // [E/P + 1]: offsets of the grouped rows of each local expert; in a local plan, whose
-                                 // offsets only the device has, an even division of all rows
-  int64_t rows_in_chunk = 0;     // C, also if `offsets` contains the rows of all chunks
-  bool placed = false;           // true if rows are copied to other positions before they are computed
+  std::vector<int64_t> shared;             // [etp]: rows received by each of the ranks that gather them
+  std::vector<int64_t> offsets;  // [E/P + 1]: offsets of each local expert's grouped rows; a local plan, whose offsets
+                                 // only the device has, divides all rows evenly
+  int64_t rows_in_chunk = 0;     // C, even if `offsets` covers the rows of all chunks
+  bool placed = false;           // true if rows are copied to other places before they are computed
 
   int64_t slots() const { return slots_end - slots_begin; }
   /// Returns the chunk's part of a tensor with one entry for each row to send; undefined if `wire` is undefined.
@@ -49,7 +48,7 @@ struct PlanCounts {
   /// True if the rows of all chunks are computed together. ChunkIndices::place and ChunkCounts::offsets then refer to
   /// the rows of all chunks.
   bool merged = false;
-  int64_t slots_per_row = 1;  // M; 1 if a row belongs to a slot
+  int64_t slots_per_row = 1;  // M, the maximum number of slots of a row; 1 if a row belongs to a slot
   std::vector<ChunkCounts> chunks;
 
   /// Returns S, the total number of slot rows.

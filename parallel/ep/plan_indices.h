@@ -9,11 +9,11 @@ namespace hexad::ep {
 
 using tensor::Tensor;
 
-/// Indices of the R rows that arrive in a chunk, with at most M slots each, and of the C rows that are computed.
+/// Indices of a chunk: of the R rows that arrive, with at most M slots each, and of the C rows that are computed.
 struct ChunkIndices {
   Tensor offsets;  // [E/P + 1] i64: offsets of the grouped rows of each local expert; undefined if the host knows them
   Tensor place;    // [C] i64: grouped row to which each computed row is copied; undefined if row i is grouped row i
-  // Defined only if rows belong to tokens:
+  // The three tensors below are defined only if rows belong to tokens.
   Tensor source;   // [C] i64: the arrived row from which each computed row is copied
   Tensor entry;    // [C] i64: index of the slot of each computed row among the [R, M] slots of the arrived rows
   Tensor reduced;  // [R, M] i64: the grouped rows whose sum is returned for each arrived row; -1: none
@@ -23,14 +23,12 @@ struct ChunkIndices {
 
 /// Indices of T tokens with K slots each, S slot rows with at most M slots each, and W rows to send.
 struct PlanIndices {
-  Tensor rows;        // [T, K] i64: slot row of each slot; -1: the slot is dropped, or belongs to the row of an earlier
-                      // slot of the token
-  Tensor row_slots;   // [S, M] i64: slots t K + k of each slot row, in order; -1: no more slots; undefined in a local
-                      // plan
-  Tensor wire_slots;  // [W] i64: slot row of each row to send; undefined if row i sends slot row i
+  Tensor rows;         // [T, K] i64: slot row of each slot; -1: dropped, or in the row of an earlier slot of the token
+  Tensor row_slots;    // [S, M] i64: slots t K + k of each slot row, in order, then -1; undefined in local plans
+  Tensor wire_slots;   // [W] i64: slot row of each row to send; undefined if row i sends slot row i
   Tensor wire_tokens;  // [W] i64: token of each row to send
-  Tensor copies;  // [S, etp] i64: the rows to send of each slot row, numbered within its chunk; undefined if slot row i
-                  // is sent as row i
+  Tensor copies;  // [S, etp] i64: rows to send of each slot row, numbered within its chunk; undefined if slot row i is
+                  // row i to send
   std::vector<ChunkIndices> chunks;
 };
 

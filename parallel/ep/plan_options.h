@@ -1,4 +1,4 @@
-// Options of a routing plan: chunks, what a row belongs to, and the exchange between ranks that share an expert.
+// Options of a routing plan: chunks, the meaning of a row, and the exchange between ranks that share an expert.
 #pragma once
 
 #include <array>
@@ -13,10 +13,10 @@ namespace hexad::ep {
 /// Exchange of rows between the etp ranks that share the width of an expert. Each of these ranks needs all rows of the
 /// expert and computes an addend of each result.
 enum class EspExchange : uint8_t {
-  gather,  // a row is sent to one etp rank, and the etp ranks gather their rows; the rank that received a row sums the
-           // addends of its result
-  direct,  // a row is sent to all etp ranks, by one all-to-all over all expert ranks (Parm's EP&ESP-AlltoAll); the
-           // sender of the row sums the addends that return
+  gather,  // a row is sent to one etp rank, and the etp ranks gather their rows; the receiver of a row sums the addends
+           // of its result
+  direct,  // a row is sent to all etp ranks by one all-to-all over all expert ranks (Parm's EP&ESP-AlltoAll); its
+           // sender sums the addends that return
   replicated,  // every etp rank receives all rows, from ranks that have the same tokens; all etp ranks have the sums
 };
 

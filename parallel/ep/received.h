@@ -15,23 +15,22 @@ using tensor::Tensor;
 /// dropped slot. Throws Error(communication) that names the rank, the slot and the id.
 void check_gathered_ids(const Tensor& ids, int64_t experts, const comm::ProcessGroup& group);
 
-/// Counts of a rank's slots and rows, which the rank sends to all other ranks.
+/// Counts of a rank's slots and rows. The rank sends this message to all other ranks.
 struct CountsMessage {
   int64_t chunks, experts, ranks;
-  int64_t slots_per_row;  // maximum number of slots of a row; 0 if rows belong to slots: then there are only counts of
-                          // slots
+  int64_t slots_per_row;  // maximum slots of a row; 0 if rows belong to slots, which then are all that is counted
 
-  /// Returns the number of entries: [chunks, experts] counts of slots; if slots_per_row > 0, [chunks, ranks] counts of
-  /// rows; and the total number of slots.
+  /// Returns the number of entries: [chunks, experts] counts of slots; [chunks, ranks] counts of rows if slots_per_row
+  /// > 0; and the total number of slots.
   int64_t size() const { return chunks * (experts + (slots_per_row > 0 ? ranks : 0)) + 1; }
   /// Checks the message of rank `rank` of `group`. Throws Error(communication) that names the rank, the count and the
   /// legal range.
   void check(std::span<const int64_t> message, int rank, const comm::ProcessGroup& group) const;
 };
 
-/// Checks the experts [rows, width] (i32) of token rows from rank `rank` of `group`. Experts are numbered among those
-/// of this rank. Each row must list at least one expert, followed by -1. Expert e must be listed slots[e] times in
-/// total. Throws Error(communication) that names the rank, the row and the expert.
+/// Checks the experts [rows, width] (i32) that rank `rank` of `group` lists for its token rows. Experts are numbered
+/// among those of this rank. Each row must list at least one expert, followed by -1. Expert e must be listed slots[e]
+/// times in total. Throws Error(communication) that names the rank, the row and the expert.
 void check_row_experts(std::span<const int32_t> experts, int64_t width, std::span<const int64_t> slots, int rank,
                        const comm::ProcessGroup& group);
 

@@ -17,21 +17,21 @@ using namespace base;
 
 namespace {
 
-// Numbers of slots and rows by sender (etp rank j, ep rank p) and chunk c.
+// Numbers of slots and rows, by sender (etp rank j, ep rank p) and chunk c.
 struct Counts {
   int64_t etp, ep, chunks, local;
   int64_t here;                      // ep rank of this rank
-  std::vector<int64_t> slots, rows;  // slots for the experts of this rank; rows for each ep rank
+  std::vector<int64_t> slots, rows;  // slots for the experts of this rank, and rows for each ep rank
 
-  /// Returns the number of slots for local expert e.
+  /// Returns the number of slots that this sender has for local expert e in chunk c.
   int64_t at(int64_t j, int64_t p, int64_t c, int64_t e) const { return slots[index(j, p, c) * local + e]; }
-  /// Returns the number of slots for each local expert.
+  /// Returns the number of slots of this sender for each local expert in chunk c.
   std::span<const int64_t> of(int64_t j, int64_t p, int64_t c) const {
     return std::span(slots).subspan(index(j, p, c) * local, local);
   }
   int64_t rows_to(int64_t to, int64_t j, int64_t p, int64_t c) const { return rows[index(j, p, c) * ep + to]; }
   int64_t rows_at(int64_t j, int64_t p, int64_t c) const { return rows_to(here, j, p, c); }
-  /// Returns the total number of slots, from all ranks, for all local experts.
+  /// Returns the number of slots in chunk c for all local experts, from all ranks.
   int64_t in_chunk(int64_t c) const {
     int64_t all = 0;
     for (int64_t j = 0; j < etp; ++j)
@@ -43,18 +43,18 @@ struct Counts {
   int64_t index(int64_t j, int64_t p, int64_t c) const { return (j * ep + p) * chunks + c; }
 };
 
-// Returns the ranks whose counts this rank needs. With EspExchange::replicated, all etp ranks receive the same rows,
-// each from its own ep group, so the counts in this rank's ep group suffice.
+// Returns the group whose counts this rank needs. With EspExchange::replicated, each etp rank receives the same rows
+// from its own ep group, so the counts of this rank's ep group suffice.
 const comm::ProcessGroup& sources(const ExpertGroups& g, EspExchange esp_exchange) {
   return esp_exchange == EspExchange::replicated ? *g.ep : *g.experts;
 }
 
-// True if the sender and receiver of a row determine its chunk. Counts are then sent only for all chunks together.
+// True if the sender and receiver of a row determine its chunk. Only the sums of counts over all chunks are then sent.
 bool chunk_is_of_pair(const Chunking& chunking) {
   return chunking.by == Chunking::By::peers || chunking.by == Chunking::By::phases;
 }
 
-// Returns the counts to send: [chunks, n] or, if chunk_is_of_pair(), their sums [n] over all chunks.
+// Returns the counts to send: [chunks, n] or, if chunk_is_of_pair(), the sums [n] over all chunks.
 std::vector<int64_t> chunks_to_send(const std::vector<int64_t>& counts, const Chunking& chunking) {
   if (!chunk_is_of_pair(chunking)) return counts;
   const size_t n = counts.size() / static_cast<size_t>(chunking.chunks);
@@ -63,8 +63,8 @@ std::vector<int64_t> chunks_to_send(const std::vector<int64_t>& counts, const Ch
   return sums;
 }
 
-// Exchanges the full matrix of counts. Returns the numbers of slots that this rank receives and of rows that all ranks
-// send.
+// Exchanges the full matrix of counts. Returns the number of slots that this rank receives, and of rows that every rank
+// sends.
 Counts received_counts(const SlotOrder& order, const ExpertGroups& g, const PlanOptions& options, Device device) {
   const bool of_tokens = options.row_of == RowOf::token, of_pair = chunk_is_of_pair(options.chunking);
   const int64_t ep = g.ep->size(), local = order.experts / ep;
@@ -102,8 +102,8 @@ Counts received_counts(const SlotOrder& order, const ExpertGroups& g, const Plan
   return counts;
 }
 
-// Calls f(etp rank, ep rank) for each sender, in the order of the received rows. After gathering, this order is by etp
-// rank; after a direct all-to-all, it is by ep rank.
+// Calls f(etp rank, ep rank) for each sender, in the order of the received rows: by etp rank after gathering, or by ep
+// rank after a direct all-to-all.
 template <class F>
 void for_each_source(const Counts& n, EspExchange esp_exchange, const F& f) {
   const bool direct = esp_exchange == EspExchange::direct;
@@ -116,7 +116,7 @@ void for_each_source(const Counts& n, EspExchange esp_exchange, const F& f) {
         f(a, b);
 }
 
-// The first grouped row of each (expert, etp rank, ep rank, chunk).
+// First grouped row of each (expert, etp rank, ep rank, chunk).
 class GroupedOrder {
  public:
   GroupedOrder(const Counts& n, int64_t first_chunk, int64_t last_chunk) : n_(n), first_(n.slots.size()) {
@@ -148,12 +148,11 @@ Tensor index_tensor(const std::vector<int64_t>& values, Device device) {
 }
 
 // Returns the grouped row to which each arrived row of the chunk is copied (ChunkIndices::place); undefined if no row
-// has to move. Rows with the same source and expert remain adjacent; a kernel computes all positions from the positions
-// of these parts.
+// has to move. Rows with the same source and expert stay adjacent and form a part. A kernel computes all positions from
+// those of the parts.
 Tensor placement(const Counts& n, int64_t chunk, EspExchange esp_exchange, const GroupedOrder& order, Device device,
                  Stream& stream) {
-  std::vector<int64_t> ends, shifts;  // for each part of the arrived rows: its end; distance from arrived row to
-                                      // grouped row
+  std::vector<int64_t> ends, shifts;  // for each part: its end, and the distance to its grouped rows
   int64_t rows = 0;
   for_each_source(n, esp_exchange, [&](int64_t j, int64_t p) {
     for (int64_t e = 0; e < n.local; ++e) {
@@ -177,7 +176,7 @@ Tensor placement(const Counts& n, int64_t chunk, EspExchange esp_exchange, const
   return place;
 }
 
-// The experts of every token row that this rank receives, by source and chunk.
+// Experts of every token row that this rank receives, by source and chunk.
 class RowExperts {
  public:
   RowExperts(const SlotOrder& order, const Counts& n, const ExpertGroups& g, EspExchange esp_exchange, Device device)
@@ -220,7 +219,7 @@ class RowExperts {
   }
 
   int64_t width() const { return width_; }
-  /// Returns the experts [width] of row i of a source and chunk; -1: no more experts.
+  /// Returns the experts [width] of row i of a source and chunk. Entries of -1 follow the last expert.
   std::span<const int32_t> of(int64_t j, int64_t p, int64_t c, int64_t i) const {
     return {received_.data<int32_t>() + (first_[index(j, p, c)] + i) * width_, static_cast<size_t>(width_)};
   }
@@ -234,8 +233,8 @@ class RowExperts {
   Tensor received_;
 };
 
-// Returns the indices of a chunk of token rows: where their copies go, and which grouped rows are summed for each of
-// them.
+// Returns the indices of a chunk of token rows: the places of their copies, and the grouped rows that are summed for
+// each token row.
 ChunkIndices place_copies(const Counts& n, const RowExperts& experts, int64_t c, EspExchange esp_exchange,
                           const GroupedOrder& order, bool merged, Device device) {
   ChunkIndices chunk;
@@ -254,7 +253,7 @@ ChunkIndices place_copies(const Counts& n, const RowExperts& experts, int64_t c,
         entry.push_back(at);
       }
   });
-  if (!merged) {  // sorts the copies by grouped row, so that they need not be copied again
+  if (!merged) {  // sorts the copies by grouped row, which saves a second copy
     std::vector<int64_t> by_group(place.size());
     for (size_t i = 0; i < place.size(); ++i) by_group[place[i]] = entry[i];
     entry = std::move(by_group);
@@ -292,7 +291,7 @@ void splits_of(ChunkCounts& chunk, const Counts& n, int64_t c, const PlanOptions
   }
 }
 
-// Returns the two steps of the all-to-all of a chunk for its rank `rank`.
+// Returns the two steps of a chunk's all-to-all for rank `rank` of the all-to-all.
 NodeSteps steps_of(const Counts& n, int64_t c, const PlanOptions& options, const ExpertGroups& g,
                    const comm::NodeGrid& grid, int rank) {
   const int64_t fan = options.esp_exchange == EspExchange::direct ? n.etp : 1;
@@ -302,7 +301,7 @@ NodeSteps steps_of(const Counts& n, int64_t c, const PlanOptions& options, const
   });
 }
 
-// Returns the slots [S, M] of each slot row. If rows belong to slots, M is 1.
+// Returns the slots [S, M] of the slot rows. M is 1 if rows belong to slots.
 Tensor row_slots_of(const SlotOrder& order, Stream& stream) {
   if (order.row_slots.defined()) return order.row_slots;
   const Device device = order.rows.device();
@@ -318,7 +317,7 @@ void lay_out(PlanIndices& plan, const SlotOrder& order, const std::vector<std::v
   const Device device = order.tokens.device();
   std::vector<int64_t> wire_slots, copies(order.size() * etp);
   int64_t chunk_slot = 0;
-  for (const auto& to : slots_to) {  // numbers of slot rows in a chunk, by ep rank
+  for (const auto& to : slots_to) {  // number of slot rows of a chunk, for each ep rank
     const auto chunk_begin = static_cast<int64_t>(wire_slots.size());
     const std::vector<int64_t> first = offsets_of(to);
     for (const int destination : destinations) {

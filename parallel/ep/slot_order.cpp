@@ -15,8 +15,8 @@ Tensor table(const Shape& shape, Dtype dtype, Device device) {
   return Tensor::empty(shape, dtype, device, Category::communication);
 }
 
-// Returns the chunk of each expert, [experts] i32. If chunks contain tokens, returns an undefined tensor, and
-// slots.keys computes the chunk from the index of the token.
+// Returns the chunk of each expert, [experts] i32. Returns an undefined tensor if chunks contain tokens: slots.keys
+// then computes the chunk from the index of the token.
 Tensor chunks_of_experts(const Ordering& o, int rank, Device device) {
   if (o.chunking.by == Chunking::By::tokens) return {};
   std::vector<int32_t> chunks;
@@ -34,10 +34,10 @@ void check_ids(const Tensor& known, const Ordering& o) {
             ", expected at least -1 and less than ", o.experts);
 }
 
-// The sorted slots of several ranks, on the device of their ids.
+// Sorted slots of several ranks, on the device of their ids.
 struct SortedSlots {
-  std::vector<Tensor> tokens;  // one [T K] i64 for each rank: token of each row; -1 after the kept rows
-  std::vector<Tensor> rows;    // one [T, K] i64 for each rank: row of each slot
+  std::vector<Tensor> tokens;  // one [T K] i64 per rank: token of each row; -1 after the kept rows
+  std::vector<Tensor> rows;    // one [T, K] i64 per rank: row of each slot
   Tensor offsets;  // [ranks, chunks E + 2] i64: offsets of the rows of each chunk and expert, then of ids that name no
                    // expert
 };
@@ -60,7 +60,7 @@ SortedSlots sort_slots(const Tensor& ids, const Ordering& o, std::span<const int
   return sorted;
 }
 
-// Returns the order of one rank, given its sorted slots.
+// Returns the slot order of one rank, made from its sorted slots.
 SlotOrder order_of(const Tensor& tokens, const Tensor& rows, std::span<const int64_t> offsets, const Ordering& o) {
   const int64_t groups = o.chunking.chunks * o.experts, local = o.experts / o.ranks;
   SlotOrder order;

@@ -22,7 +22,7 @@ struct Chunking {
   /// Criterion of the division:
   ///   tokens   consecutive tokens, in equal numbers as far as possible (MPMoE)
   ///   peers    distance of the expert's rank in the ring of ranks, nearest ranks first (FasterMoE's groups of workers)
-  ///   phases   this distance modulo the number of chunks, so that every rank sends about the same number of rows to
+  ///   phases   that distance modulo the number of chunks, so that every rank sends about the same number of rows to
   ///            other nodes in each chunk (Parm's SAA)
   ///   experts  consecutive experts of each rank (EPS-MoE)
   enum class By : uint8_t { tokens, peers, phases, experts };
@@ -37,11 +37,11 @@ struct Chunking {
   int chunk(int64_t token, int64_t tokens, int64_t expert, int64_t local_experts, int rank, int ranks) const;
 };
 
-/// What a row belongs to.
+/// Meaning of a row.
 enum class RowOf : uint8_t {
-  slot,   // a slot: one copy of a token for each of its experts, which returns the result of that expert
-  token,  // a token: one copy for each rank that has any of the token's experts, which returns one weighted sum
-          // (EPS-MoE's LocalReduce); if these experts are in several chunks, one copy for each chunk
+  slot,   // a row is a copy of a token for one of its experts, and returns the result of that expert
+  token,  // a row is a copy of a token for a rank and chunk with any of its experts, and returns one weighted sum
+          // (EPS-MoE's LocalReduce)
 };
 constexpr auto enum_names(RowOf) {
   return std::to_array<std::pair<RowOf, std::string_view>>({{RowOf::slot, "slot"}, {RowOf::token, "token"}});
@@ -55,23 +55,21 @@ struct SlotOrder {
   std::vector<int64_t> counts;   // [chunks, experts]: numbers of slots
   std::vector<int64_t> rows_to;  // [chunks, ranks]: numbers of rows
   Tensor tokens;                 // [S] i64: token of each row
-  Tensor rows;                   // [T, K] i64: row of each slot; -1: the slot is dropped, or belongs to the row of an
-                                 // earlier slot of the token
-  // Defined only if rows belong to tokens:
+  Tensor rows;  // [T, K] i64: row of each slot; -1: dropped, or in the row of an earlier slot of the token
+  // The two tensors below are defined only if rows belong to tokens.
   Tensor row_slots;    // [S, M] i64: slots t K + k of each row, in order; -1: no more slots
-  Tensor row_experts;  // [S, M] i32, on the host: experts of these slots, numbered among those of their rank
+  Tensor row_experts;  // [S, M] i32, on the host: experts of these slots, numbered within their rank
 
   int64_t size() const { return tokens.dim(0); }
 };
 
 /// Arguments of order_slots().
 struct Ordering {
-  int64_t experts;  // number of experts, in equal blocks for the ranks
+  int64_t experts;  // number of experts, which the ranks have in equal blocks
   int ranks;        // number of ranks in an ep group
   Chunking chunking{};
   RowOf row_of = RowOf::slot;
-  /// Group whose ranks sent the ids, for errors that name the sender of a wrong id; null if the ids are this rank's
-  /// own.
+  /// Group whose ranks sent the ids; errors name the sender of a wrong id. Null if the ids are this rank's own.
   const comm::ProcessGroup* senders = nullptr;
 };
 

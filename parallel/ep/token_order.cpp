@@ -13,9 +13,10 @@ SlotOrder order_tokens(const Tensor& ids, const Ordering& o, int rank) {
   const int64_t slots = ids.numel(), top_k = ids.dim(1), tokens = ids.dim(0), local = o.experts / o.ranks;
   const int64_t width = std::min(top_k, local);
   const int32_t* id = ids.data<int32_t>();
-  // Index in [chunks, ranks] of the chunk and destination of each slot; -1: dropped.
+  // Index of each slot's chunk and destination in [chunks, ranks]; -1: dropped.
   std::vector<int64_t> bucket(slots, -1);
-  // Returns the slot that determines the row of `slot`: the token's first slot with the same chunk and destination.
+  // Returns the slot that determines the row of `slot`: the first slot of the token with the same chunk and
+  // destination.
   const auto maker = [&](int64_t slot) {
     const auto own = bucket.begin() + slot;
     return std::find(bucket.begin() + slot / top_k * top_k, own, *own) - bucket.begin();

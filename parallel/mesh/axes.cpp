@@ -36,7 +36,7 @@ std::optional<Axis> axis_named(std::string_view word) {
 
 bool contains(std::span<const Axis> axes, Axis axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); }
 
-// Returns a short word of letters and digits in quotes, because it is safe to print; otherwise a description.
+// Returns a short word of letters and digits in quotes, because it is safe to print; a description of any other word.
 std::string shown(std::string_view word) {
   const bool plain = !word.empty() && word.size() <= 12 && std::ranges::all_of(word, [](char c) {
     return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '_';
@@ -54,7 +54,7 @@ class OrderReader {
         axes_.push_back(*axis);
         slots_.push_back(*axis);
       } else {
-        slots_.emplace_back();  // a missing axis may be put here
+        slots_.emplace_back();  // a missing axis may take this place
         note(axis ? cat("names ", word, " twice") : cat("has an axis ", shown(word)));
       }
     }
@@ -65,8 +65,8 @@ class OrderReader {
   const std::string& wrong() const { return wrong_; }
   const std::vector<Axis>& axes() const { return axes_; }
 
-  /// Returns a legal order: missing axes replace wrong words. If no wrong word is left, a missing axis is inserted
-  /// after the axis that precedes it in the usual order.
+  /// Returns a legal order. Missing axes replace wrong words. Without a wrong word, a missing axis is inserted after
+  /// its predecessor in the usual order.
   std::vector<Axis> nearest() const {
     std::vector<std::optional<Axis>> slots = slots_;
     for (const Axis axis : AxisOrder::usual) {

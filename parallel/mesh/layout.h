@@ -1,4 +1,4 @@
-// Positions of ranks on the mesh. Contains only arithmetic, with the same results on every rank.
+// Positions of ranks on the mesh. Pure arithmetic, with the same results on every rank.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ constexpr auto enum_names(Expansion) {
       {{Expansion::automatic, "auto"}, {Expansion::horizontal, "horizontal"}, {Expansion::vertical, "vertical"}});
 }
 
-/// Sizes of the axes in a recipe, and their order.
+/// Sizes of the axes in a recipe, and the order of the axes.
 struct Sizes {
   int pp = 1;
   int dp = 0;  // 0: computed from the number of ranks
@@ -37,7 +37,7 @@ struct Sizes {
   int ep = 1;
   int etp = 0;  // 0: equal to tp
   Expansion expansion = Expansion::automatic;
-  std::string order{};  // text of an AxisOrder; empty: the expansion determines the order
+  std::string order{};  // text of an AxisOrder; empty: `expansion` determines the order
 };
 
 /// Coordinates of a rank in the view of dense layers, and in the view of experts.
@@ -68,7 +68,7 @@ class Layout {
 
   int world() const { return world_; }
   int size(Axis axis) const { return sizes_[base::ordinal(axis)]; }
-  /// Returns the expansion after `automatic` has been resolved; automatic if an order is given.
+  /// Returns the expansion, with `automatic` resolved; `automatic` if an order is given.
   Expansion expansion() const { return expansion_; }
   /// Returns the text of the order; empty if there is none.
   const std::string& order() const { return order_; }
@@ -86,39 +86,39 @@ class Layout {
   /// Returns the ep x etp ranks, including `rank`, that have the experts of a layer, ordered by j + etp p.
   std::vector<int> expert_sharers(int rank) const;
   /// Returns the ranks over which the gradient of `rank`'s piece is summed, in ascending order. They vary along dp and
-  /// cp for dense layers, along edp for experts, and along the axes for which the placement declares the gradient
-  /// partial.
+  /// cp for dense layers and along edp for experts. They also vary along the axes for which the placement declares the
+  /// gradient partial.
   std::vector<int> reducers(const Placement& placement, int rank) const;
-  /// Returns the ranks of the stage that have the same piece, in ascending order, whether or not they sum its gradient.
+  /// Returns the ranks of the stage that have the same piece, in ascending order, even if they do not sum its gradient.
   /// For a tied piece, the ranks of the other stage that has it are included.
   std::vector<int> holders(const Placement& placement, int rank) const;
   /// Returns the lowest rank of reducers().
   int first_reducer(const Placement& placement, int rank) const;
   /// True if `rank` is the holder that counts this piece in norms and writes it to checkpoints.
   bool first_holder(const Placement& placement, int rank) const;
-  /// True if every etp group is part of a tp group, whose ranks have the same tokens.
+  /// True if every etp group is part of a tp group. The ranks of a tp group have the same tokens.
   bool etp_inside_tp() const;
-  /// Returns a text like "pp 1 x dp 2 x cp 1 x tp 2 | pp 1 x edp 1 x ep 2 x etp 2 (horizontal)". If there is an order,
-  /// the text ends in "(order tp-cp-ep-dp-pp)".
+  /// Returns a text like "pp 1 x dp 2 x cp 1 x tp 2 | pp 1 x edp 1 x ep 2 x etp 2 (horizontal)". It ends in "(order
+  /// tp-cp-ep-dp-pp)" if there is an order.
   std::string to_string() const;
 
  private:
-  // A stage, and the index of a rank within it, its place. Within a stage, both views are mixed-radix numbers without
-  // pp.
+  // A stage, and the index of a rank within it, its place. In both views, the place is a mixed-radix number of the
+  // coordinates without pp.
   struct Position {
     int stage, place;
   };
-  // The places step * k for k in [first, first + count).
+  // Places step * k for k in [first, first + count).
   struct Run {
     int step, first, count;
   };
-  // Ranks of some stages. The place of each is a sum of one place from each run. The runs are sorted by descending
+  // Ranks of some stages. The place of each rank is a sum of one place from each run. Runs are sorted by descending
   // step.
   struct Sharers {
     std::vector<int> stages;
     std::array<Run, 4> runs;
   };
-  enum class Copies : uint8_t { partial, all };  // along the tensor axis: copies with partial gradients, or all
+  enum class Copies : uint8_t { partial, all };  // copies along the tensor axis: those with partial gradients, or all
 
   void place_by_expansion();
   void place_by_order(const AxisOrder& order);
@@ -140,14 +140,14 @@ class Layout {
   std::array<int, axis_count> sizes_{};
   Expansion expansion_;
   std::string order_;
-  // Distance between adjacent coordinates along an axis, in places; for pp, in ranks. A dp coordinate is i + inner o.
+  // Distance between adjacent coordinates along each axis, in places; for pp, in ranks. A dp coordinate is i + inner o.
   std::array<int, axis_count> strides_{};
-  int inner_ = 1;         // the factor `inner` of dp
+  int inner_ = 1;         // factor `inner` of dp
   int outer_stride_ = 1;  // distance between adjacent values of o
 };
 
-/// Calls f(ranks) once for each group, in the order of their lowest ranks. group_of(rank) must return the ranks of the
-/// group of `rank`. Every rank must be in exactly one group.
+/// Calls f(ranks) once for each group, in the order of the groups' lowest ranks. group_of(rank) must return the ranks
+/// of the group of `rank`. Every rank must be in exactly one group.
 template <class GroupOf, class F>
 void for_each_group(int world, const GroupOf& group_of, const F& f) {
   std::vector<bool> seen(static_cast<size_t>(world), false);

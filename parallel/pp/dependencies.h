@@ -9,8 +9,8 @@
 
 namespace hexad::pp {
 
-/// A tensor that one virtual stage sends to another, identified by its destination: the input of a forward, or the
-/// gradient of the output for a backward.
+/// A tensor that one virtual stage sends to another: the input of a forward, or the gradient of the output for a
+/// backward. It is identified by its destination.
 struct Message {
   bool forward;
   int stage;  // virtual stage that needs the tensor

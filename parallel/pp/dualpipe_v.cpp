@@ -1,6 +1,6 @@
-// DualPipe-V (DeepSeek 2025): DualPipe (DeepSeek-V3, section 3.2.1) cut in half. A rank has a chunk in each of the two
-// arms of a V, which replace the two directions. In the steady state, a forward in one arm is merged with a backward in
-// the other. The eight phases are those of the published figure. A rank keeps the activations of 2 `ranks` + 1 chunks.
+// DualPipe-V (DeepSeek 2025): DualPipe (DeepSeek-V3, section 3.2.1) cut in half. A rank has a chunk in each arm of a V,
+// instead of one for each direction. In the steady state, a forward in one arm is merged with a backward in the other.
+// The eight phases are those of the published figure. A rank keeps the activations of 2 `ranks` + 1 chunks.
 #include <algorithm>
 
 #include "parallel/pp/program.h"
@@ -14,7 +14,7 @@ std::vector<Action> dualpipe_v(const Position& at) {
   repeat(before, [&] { p.forward(0), p.forward(1); });
   repeat(after, [&] { p.backward_input(1), p.weights(), p.forward(1); });
   for (int i = 0; i < micro_batches - 2 * at.ranks + before; ++i) {
-    // At the turn of the V, the first pair is not merged, because all ranks wait for the results of both actions.
+    // At the turn of the V, the first pair is not merged, because all ranks wait for the results of both its actions.
     if (i == 0 && after == 0)
       p.forward(0), p.backward(1);
     else

@@ -8,12 +8,13 @@
 namespace hexad::pp {
 
 std::vector<Action> interleaved(const Position& at) {
-  // With a single chunk there is nothing to interleave, and the rule below would start too many forwards.
+  // A single chunk has nothing to interleave, and the rule below would start too many forwards.
   if (at.chunks == 1) return one_f_one_b(at);
   const int groups = (at.micro_batches + at.ranks - 1) / at.ranks;
   const int total = groups * at.ranks * at.chunks;
-  // Number of forwards before the first backward reaches this rank: those of all chunks but the last, and two for each
-  // later rank. While the micro-batches of a chunk travel to the last rank one after the other, gradients return.
+  // Number of forwards before the first backward reaches this rank: the forwards of all chunks but the last, and two
+  // more for each later rank. Gradients return while the micro-batches of a chunk travel to the last rank one after the
+  // other.
   const int ahead = std::min(total, (at.chunks - 1) * at.ranks + 2 * at.after());
   const auto chunk = [&](int i) { return i / at.ranks % at.chunks; };
   Program p;

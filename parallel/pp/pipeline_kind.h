@@ -27,8 +27,8 @@ constexpr auto enum_names(PipelineKind) {
 }
 constexpr std::string_view name_of(PipelineKind kind) { return base::enum_name(kind); }
 
-/// Assignment of virtual stages to ranks. loop: chunk v of rank p is virtual stage v pp + p. vee: each rank p has two
-/// chunks, virtual stages p and 2 pp - 1 - p. The first rank then has both ends of the model, and the last rank its
+/// Assignment of virtual stages to ranks. loop: chunk v of rank p is virtual stage v pp + p. vee: rank p has two
+/// chunks, virtual stages p and 2 pp - 1 - p. The first rank thus has both ends of the model, and the last rank its
 /// middle.
 enum class Placing : uint8_t { loop, vee };
 

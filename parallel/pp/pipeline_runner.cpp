@@ -16,7 +16,7 @@ using device::Device;
 using device::Event;
 using device::Stream;
 
-// Returns the name of an action's span, without the number of the micro-batch.
+// Returns the name of an action's span in traces, without the number of the micro-batch.
 std::string_view span_name(Action::Kind kind) {
   switch (kind) {
     case Action::Kind::forward:
@@ -52,8 +52,8 @@ class Runner {
         stream_(device.context().compute()),
         spans_(device.context().spans()) {
     const device::Span span(spans_, "pipeline: check");
-    require(schedule.stages.ranks == pp.size(), "[pp] a schedule of ", schedule.stages.ranks, " ranks in a group of ",
-            pp.size());
+    require(schedule.stages.ranks == pp.size(), "[pp] the schedule is for ", schedule.stages.ranks,
+            " ranks, but the group has ", pp.size());
     check(schedule);
     transfers_ = transfers(schedule, fibers_ != nullptr);
     connect(pp, schedule.stages, device);
@@ -105,10 +105,10 @@ class Runner {
     if (const auto message = made(schedule_.stages, pp_.rank(), action)) give(*message, out);
   }
 
-  // Starts with the backward, as in DualPipe. The rows of the forward are then in flight to the experts during the
-  // longest computation between two yields: the backward of the experts and their weight gradients. The result of the
-  // forward is sent when the forward ends, and the result of the backward when both have ended. A peer that receives
-  // both receives them in this order. Neither is freed before the pair ends.
+  // Runs a merged pair. Starts with the backward, as in DualPipe. The rows of the forward are then in flight to the
+  // experts during the longest computation between two yields: the experts' backward with their weight gradients. The
+  // result of the forward is sent when the forward ends, and the result of the backward when both have ended. A peer
+  // that receives both receives them in this order. Neither is freed before the pair ends.
   void act_as_fibers(const Action& forward, Tensor x, const Action& backward, Tensor dy) {
     Tensor y, dx;
     fibers_->run([&] { dx = compute(backward, std::exchange(dy, {})); },
@@ -162,8 +162,8 @@ class Runner {
   Stream& stream_;
   device::SpanLog& spans_;
   Transfers transfers_;
-  std::map<Message, Arrival> here_;  // messages that have arrived, are expected, or were produced on this rank
-  std::map<Message, Tensor> kept_;   // tensors that have been sent but whose memory must not be reused yet
+  std::map<Message, Arrival> here_;  // messages that were produced here, are expected, or have arrived
+  std::map<Message, Tensor> kept_;   // sent tensors whose memory must not be reused yet
   std::vector<Event> sends_;
 };
 

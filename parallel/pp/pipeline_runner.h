@@ -13,10 +13,10 @@ using base::Dtype;
 using base::Shape;
 using tensor::Tensor;
 
-/// Computation of a rank's chunks. All tensors between virtual stages are contiguous and have the shape and dtype of
+/// Computation of a rank's chunks. All tensors between virtual stages are contiguous, with the shape and dtype of
 /// boundary(micro). They may still be in flight to another rank when a call returns, so they must not be overwritten;
-/// the stages may drop their handles. run() frees an input when its action ends. It frees a result that it sends when
-/// its action ends, or after the peer has posted the receive (transfers.h).
+/// the stages may drop their handles. run() frees an input when its action ends. It frees a sent result when its action
+/// ends, or after the peer has posted the receive (transfers.h).
 class StageWork {
  public:
   struct Boundary {
@@ -26,19 +26,18 @@ class StageWork {
 
   virtual ~StageWork() = default;
   virtual Boundary boundary(int micro) const = 0;
-  /// Returns the output of a chunk. `input` is undefined in the first virtual stage, and the result is ignored in the
-  /// last one.
-  virtual Tensor forward(int chunk, int micro, const Tensor& input) = 0;
-  /// Returns the gradient of the forward's input. Also computes the gradients of the weights, unless `weights` says
-  /// that they are delayed. `doutput` is undefined in the last virtual stage, and the result is ignored in the first
+  /// Returns the output of a chunk. `input` is undefined in the first virtual stage. The result is ignored in the last
   /// one.
+  virtual Tensor forward(int chunk, int micro, const Tensor& input) = 0;
+  /// Returns the gradient of the forward's input. Also computes the gradients of the weights, unless `weights` delays
+  /// them. `doutput` is undefined in the last virtual stage. The result is ignored in the first one.
   virtual Tensor backward(int chunk, int micro, const Tensor& doutput, Replay::Weights weights) = 0;
   /// Computes the gradients of the weights that an earlier backward has delayed.
   virtual void weights(int chunk, int micro) = 0;
 };
 
-/// Connects the ranks of adjacent stages for messages in both directions. Without this call, the first run() does so.
-/// Collective. Throws Error(resource) like ProcessGroup::connect().
+/// Connects the ranks of adjacent stages for messages in both directions. Without this call, the first run() connects
+/// them. Collective. Throws Error(resource) like ProcessGroup::connect().
 void connect(const comm::ProcessGroup& pp, const StageMap& stages, device::Device device);
 
 /// Runs the actions of rank pp.rank(). All ranks of `pp` must pass the same schedule. If check() rejects it, every rank

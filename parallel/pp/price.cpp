@@ -30,7 +30,7 @@ double duration(const StageTimes& t, const Action& action) {
   base::fail_invariant(cat("[pp] action kind ", static_cast<int>(action.kind)));
 }
 
-// The schedule as jobs for the simulator, with one queue for each rank and one for each link that carries messages.
+// A schedule as jobs for the simulator. There is one queue for each rank, and one for each link that carries messages.
 class Jobs {
  public:
   Jobs(const Schedule& schedule, std::span<const StageTimes> times, const PriceOptions& options)
@@ -83,8 +83,8 @@ class Jobs {
     }
   }
 
-  // Records the job that delivers the result of an action to another stage. This is the job of the action itself or, if
-  // the stage is on another rank, its transfer.
+  // Records the job that delivers the result of an action to another stage: the action's own job or, if the stage is on
+  // another rank, its transfer.
   void send(int rank, int job, const Action& action) {
     const auto message = made(schedule_.stages, rank, action);
     if (!message) return;
@@ -104,7 +104,7 @@ class Jobs {
     const auto wait = [&](const auto& jobs, const auto& key) {
       const auto it = jobs.find(key);
       require(it != jobs.end(), "[pp] the schedule never ends: rank ", piece.rank, " waits at ", to_string(action));
-      after.push_back(it->second);  // may be this job itself, which then never begins
+      after.push_back(it->second);  // may be this job itself, which then never starts
     };
     if (const auto message = needed(schedule_.stages, piece.rank, action)) wait(arrivals_, *message);
     if (!action.is_forward()) wait(forwards_, std::pair(stage(piece.rank, action), action.micro));
@@ -118,9 +118,9 @@ class Jobs {
   int queues_;
   std::vector<Job> jobs_;
   std::vector<Piece> pieces_;
-  std::map<Message, int> arrivals_;              // jobs that deliver messages
-  std::map<std::pair<int, int>, int> forwards_;  // jobs, by virtual stage and micro-batch
-  std::map<std::pair<int, int>, int> links_;     // queues, by sender and receiver
+  std::map<Message, int> arrivals_;              // job that delivers each message
+  std::map<std::pair<int, int>, int> forwards_;  // jobs of forwards, keyed by virtual stage and micro-batch
+  std::map<std::pair<int, int>, int> links_;     // queue of each link, keyed by sender and receiver
 };
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 namespace hexad::pp {
 
-/// Seconds for one micro-batch in one virtual stage.
+/// Seconds that one virtual stage needs for one micro-batch.
 struct StageTimes {
   double forward = 1;
   double backward_input = 1;
@@ -18,18 +18,18 @@ struct StageTimes {
 };
 
 struct PriceOptions {
-  /// Seconds of a message between two ranks. In each direction, a link carries one message at a time. Ranks do not wait
+  /// Seconds of a message between two ranks. A link carries one message at a time in each direction. Ranks do not wait
   /// for their sends.
   double send = 0;
-  /// True if a merged pair is one unit of work: it begins when both inputs have arrived and delivers both results when
-  /// it ends. Otherwise its two actions run one after the other.
+  /// True if a merged pair is one unit of work, which begins when both inputs have arrived and delivers both results
+  /// when it ends. Otherwise its two actions run one after the other.
   bool merge = false;
 };
 
 struct Price {
-  std::vector<std::vector<schedule::Interval>> spans;  // by rank; for each action of the schedule
-  std::vector<double> busy;                            // seconds, by rank
-  double step = 0;                                     // seconds
+  std::vector<std::vector<schedule::Interval>> spans;  // interval of each action, by rank
+  std::vector<double> busy;                            // seconds for which each rank computes
+  double step = 0;                                     // seconds of the whole step
 
   /// Returns the fraction of the step during which `rank` is idle.
   double bubble(int rank) const { return (step - busy[rank]) / step; }
@@ -38,10 +38,10 @@ struct Price {
 };
 
 /// Predicts the times of all actions. `times` has one element for each virtual stage. An action begins once the
-/// previous action of its rank is done and its message has arrived. If the schedule never ends, throws std::logic_error
-/// that names the message for which each rank waits.
+/// previous action of its rank is done and its message has arrived. Throws std::logic_error if the schedule never ends;
+/// the error names the message for which each rank waits.
 Price price(const Schedule& schedule, std::span<const StageTimes> times, const PriceOptions& options = {});
-/// Predicts the times if all virtual stages take the same time.
+/// Predicts the times if every virtual stage takes `times`.
 Price price(const Schedule& schedule, const StageTimes& times, const PriceOptions& options = {});
 
 /// Returns the idle seconds of a rank in a step, if all virtual stages take `times` and messages take no time; nullopt

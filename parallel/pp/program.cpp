@@ -22,8 +22,7 @@ std::vector<Action> Program::without_micro_batches_from(int micro_batches) const
   base::require(left_.empty(), "[pp] a schedule never computes the delayed weight gradients of ", left_.size(),
                 " actions");
   std::vector<Action> kept;
-  // The backward of a merged pair belongs to an earlier micro-batch than the forward. If the forward is kept, so is the
-  // backward.
+  // The backward of a merged pair belongs to an earlier micro-batch than the forward, so it is kept if the forward is.
   std::copy_if(actions_.begin(), actions_.end(), std::back_inserter(kept),
                [&](const Action& a) { return a.micro < micro_batches; });
   return kept;

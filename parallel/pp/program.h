@@ -1,4 +1,4 @@
-// Construction of the action list of one rank, and the functions that make the lists of each kind of schedule.
+// Builder of the action list of one rank, and the functions that make the lists of each kind of schedule.
 #pragma once
 
 #include <deque>
@@ -20,17 +20,17 @@ class Program {
     actions_.back().merged = true;
     backward(backward_chunk);
   }
-  /// Appends a backward without weight gradients, which a later action computes.
+  /// Appends a backward of the input only. A later action computes the weight gradients.
   void backward_input(int chunk = 0) {
     actions_.push_back({Kind::backward_input, chunk, backwards_[chunk]++});
     left_.push_back(actions_.back());
   }
-  /// Append the oldest delayed weight gradients, of any chunk or of chunk `chunk`.
+  /// Append the oldest delayed weight gradients: of any chunk, or of chunk `chunk`.
   void weights();
   void weights(int chunk);
   int weights_left() const { return static_cast<int>(left_.size()); }
 
-  /// Returns the list without micro-batches `micro_batches` and later. The result is also a legal list.
+  /// Returns the list without micro-batches `micro_batches` and later. The result is a legal list, too.
   std::vector<Action> without_micro_batches_from(int micro_batches) const;
 
  private:
@@ -47,7 +47,7 @@ void repeat(int times, F&& f) {
   for (int i = 0; i < times; ++i) f();
 }
 
-/// Position of a rank in the pipeline, and the sizes of the schedule, which together determine the rank's list.
+/// Position of a rank in the pipeline, and the sizes of the schedule. Together they determine the rank's list.
 struct Position {
   int rank, ranks, chunks, micro_batches;
   int after() const { return ranks - 1 - rank; }  // number of ranks after this rank

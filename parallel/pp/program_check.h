@@ -16,8 +16,8 @@ namespace hexad::pp {
 /// run() calls check(), which takes microseconds for each action of each rank.
 void check(const Schedule& schedule);
 
-/// Returns, for each rank, the maximum number of forwards (of a micro-batch in a chunk) whose activations are kept at
-/// the same time: from the start of the forward to the end of its weight gradient.
+/// Returns each rank's maximum number of kept activations: those of one chunk and micro-batch, from the start of the
+/// forward to the end of its weight gradient.
 std::vector<int> peak_activations(const Schedule& schedule);
 
 }  // namespace hexad::pp

@@ -20,9 +20,9 @@ struct Action {
   Kind kind;
   int chunk;
   int micro;
-  /// True for a forward that is merged with the backward that follows it. The two belong to different micro-batches and
-  /// may be computed as one, so that each hides its communication behind the products of the other (DualPipe). They may
-  /// also run one after the other.
+  /// True for a forward that is merged with the backward after it. The two belong to different micro-batches and may be
+  /// computed as one: each then hides its communication behind the computation of the other (DualPipe). They may also
+  /// run one after the other.
   bool merged = false;
 
   bool is_forward() const { return kind == Kind::forward; }
@@ -31,7 +31,7 @@ struct Action {
   bool operator==(const Action&) const = default;
 };
 
-/// Passes for each micro-batch: forward and backward, or only forward.
+/// Passes over each micro-batch: forward and backward, or only forward.
 enum class Phase : uint8_t { training, evaluation };
 
 struct Schedule {
@@ -44,18 +44,18 @@ struct Schedule {
 
 /// Makes a schedule for any number of micro-batches. Some papers require a minimum number (dualpipe_v: twice the ranks;
 /// zb_v: one less than that) or a multiple of the number of ranks (interleaved). For other numbers, makes the paper's
-/// schedule and removes the micro-batches that do not exist; the others keep their order, and there is more idle time.
-/// For Overlap::micro_batches, makes lists in which merged pairs should run as one. Throws Error(usage) for sizes below
-/// one, and if overlap is requested for a kind that has no pairs.
+/// schedule and removes the surplus micro-batches; the others keep their order, and there is more idle time. With
+/// Overlap::micro_batches, makes lists whose merged pairs should run as one. Throws Error(usage) for sizes below one,
+/// and for overlap if the kind has no pairs.
 Schedule make_schedule(const PipelineConfig& config, int ranks, int micro_batches);
 
 /// Returns the schedule of an evaluation: the forwards of `schedule`, without merging.
 Schedule forwards_of(Schedule schedule);
 
-/// Returns a text like "F0.3": kind, chunk and micro-batch. A '+' joins a merged forward and its backward.
+/// Returns a text like "F0.3": kind, chunk and micro-batch. A '+' joins a merged forward to its backward.
 std::string to_string(const Action& action);
 std::string to_string(std::span<const Action> actions);
-/// Returns one line for each rank.
+/// Returns a text with one line for each rank.
 std::string to_string(const Schedule& schedule);
 
 }  // namespace hexad::pp

@@ -1,12 +1,12 @@
-// Virtual stages, and the ranks to which they are assigned. Contains only arithmetic.
+// Virtual stages, and the ranks to which they are assigned. Pure arithmetic.
 #pragma once
 
 #include "parallel/pp/pipeline_kind.h"
 
 namespace hexad::pp {
 
-/// Map of virtual stages to ranks. A model is divided into ranks x chunks virtual stages, numbered in the order in
-/// which a micro-batch passes through them.
+/// Assignment of virtual stages to ranks. A model is divided into ranks x chunks virtual stages, numbered in the order
+/// in which a micro-batch passes through them.
 struct StageMap {
   int ranks = 1;
   int chunks = 1;

@@ -32,11 +32,11 @@ class StageCosts {
  private:
   const ModelCosts& costs_;
   int stages_;
-  std::vector<double> before_;  // sum of the costs of all layers before each layer
+  std::vector<double> before_;  // total cost of the layers before each layer
 };
 
 // Computes the totals of the cheapest splits. score(c) is the contribution of a stage of cost c, and `join` combines
-// contributions. best[s][l] is the lowest total for stages s and later if they have layers l and later.
+// contributions. best[s][l] is the lowest total of stages s and later, if layer l is the first layer of stage s.
 template <class Score, class Join>
 std::vector<std::vector<double>> best_totals(const StageCosts& cost, Score score, Join join) {
   const size_t stages = cost.stages(), layers = cost.layers();

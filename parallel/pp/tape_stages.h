@@ -1,4 +1,4 @@
-// Stages that are functions on a tape. There is a tape, and its replay, for each micro-batch in flight.
+// Stages whose work is recorded on tapes. Each micro-batch in flight has a tape and its replay.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,8 @@ using autograd::Value;
 class TapeStages final : public StageWork {
  public:
   struct Output {
-    Value activation;                 // passed to the next virtual stage; ignored in the last one
-    std::vector<Replay::Root> roots;  // losses of this stage, with their gradients
+    Value activation;                 // output for the next virtual stage; ignored in the last one
+    std::vector<Replay::Root> roots;  // losses of this stage, and their gradients
   };
   struct Functions {
     std::function<std::unique_ptr<Tape>()> tape;
@@ -36,8 +36,8 @@ class TapeStages final : public StageWork {
   void weights(int chunk, int micro) override;
 
  private:
-  // A micro-batch in a chunk, from its forward to its weight gradients. The data of the output are not kept, because
-  // its gradient has the same shape.
+  // A micro-batch in a chunk, from its forward to its weight gradients. Does not keep the data of the output; the
+  // gradient of the output has the same shape.
   struct InFlight {
     std::unique_ptr<Tape> tape;
     Value input;
@@ -45,7 +45,7 @@ class TapeStages final : public StageWork {
     std::vector<Replay::Root> roots;
     std::unique_ptr<Replay> replay;
   };
-  using Key = std::pair<int, int>;  // (chunk, micro-batch)
+  using Key = std::pair<int, int>;  // chunk and micro-batch
   void contributed(Parameter& p);
 
   const StageMap stages_;
@@ -53,7 +53,7 @@ class TapeStages final : public StageWork {
   std::function<Boundary(int)> boundary_;
   Functions functions_;
   std::map<Key, InFlight> in_flight_;
-  std::map<Parameter*, int> pending_uses_;  // number of tapes that have not made their contribution yet
+  std::map<Parameter*, int> pending_uses_;  // number of tapes that have not contributed to each parameter yet
   int forwards_left_;
 };
 

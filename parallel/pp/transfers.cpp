@@ -11,12 +11,12 @@ namespace {
 using base::cat;
 using base::require;
 
-// A graph of nodes, each of which may wait for others.
+// Graph of nodes, each of which may wait for other nodes.
 class Graph {
  public:
   explicit Graph(size_t nodes) : followers_(nodes), waits_(nodes) {}
   void add(int before, int after) { followers_[before].push_back(after), ++waits_[after]; }
-  // Returns all nodes that do not wait forever, each after the nodes for which it waits.
+  // Returns the nodes that do not wait forever. Each node comes after those for which it waits.
   std::vector<int> order() const {
     std::vector<int> waits = waits_, order;
     for (size_t node = 0; node < waits.size(); ++node)
@@ -43,13 +43,13 @@ struct Piece {
 struct Sent {
   Message message;
   int by;           // the piece that produces it
-  int done;         // number of the sender's actions that have ended when the message is sent
-  int to;           // rank that receives it
+  int done;         // number of the sender's actions that have ended when it is sent
+  int to;           // rank that receives the message
   int before = -1;  // the previous message with the same sender and receiver
-  int posted = -1;  // the piece before which the receive is posted
+  int posted = -1;  // piece before which the receive is posted
 };
 
-// The pieces and messages of all ranks, and their dependencies on devices. The entries of each rank are adjacent and in
+// Pieces and messages of all ranks, and their dependencies on devices. The entries of each rank are adjacent and in
 // order.
 class Devices {
  public:
@@ -60,7 +60,7 @@ class Devices {
 
   Transfers free_at_once() const { return {.ranks = posted_, .at_once = true}; }
 
-  // A sent tensor is freed by the first piece that comes after all those actions of the receiver that precede its post.
+  // Frees a sent tensor in the first piece after all actions that the receiver performs before it posts the receive.
   Transfers free_once_posted() const {
     Transfers transfers{.ranks = posted_, .at_once = false};
     const std::vector<std::vector<int>> ended = actions_that_end_before(transfers);
@@ -74,7 +74,7 @@ class Devices {
     return transfers;
   }
 
-  // Returns, for each rank that waits forever, the first action at which it does so; empty if there is none.
+  // Returns the first action at which each rank waits forever; empty if no rank does.
   std::string waiting(const Transfers& transfers) const {
     std::vector<bool> ends(pieces_.size() + sent_.size());
     for (const int node : graph(transfers).order()) ends[node] = true;
@@ -96,7 +96,7 @@ class Devices {
   void add_rank(int rank, bool merge) {
     const std::vector<Action>& actions = schedule_.ranks[rank];
     const int count = static_cast<int>(actions.size());
-    std::map<int, int> last;  // the last message to each receiver
+    std::map<int, int> last;  // last message to each receiver
     for (int begin = 0, end = 0; begin < count; begin = end) {
       end = begin + (merge && actions[begin].merged ? 2 : 1);
       for (int i = begin; i < end; ++i) {
@@ -113,8 +113,8 @@ class Devices {
     first_piece_.push_back(static_cast<int>(pieces_.size()));
   }
 
-  // Messages between two ranks are matched only by their order. Therefore a receive is posted after the receives of all
-  // earlier messages of the same peer.
+  // Messages between two ranks are matched only by their order. A receive is therefore posted after the receives of all
+  // earlier messages of its sender.
   void post_receives(int rank) {
     const std::vector<Action>& actions = schedule_.ranks[rank];
     const int count = static_cast<int>(actions.size());
@@ -139,7 +139,7 @@ class Devices {
     }
   }
 
-  // Returns, for each piece and rank, the number of actions of the rank that have ended before the piece begins.
+  // Returns the number of actions of each rank that have ended before each piece begins.
   std::vector<std::vector<int>> actions_that_end_before(const Transfers& transfers) const {
     std::vector<std::vector<int>> ended(pieces_.size(), std::vector<int>(schedule_.stages.ranks));
     for (const int p : graph(transfers).order()) {
@@ -157,7 +157,7 @@ class Devices {
     return ended;
   }
 
-  // Returns a graph whose nodes are the pieces, followed by the messages. A message ends when it has been received.
+  // Returns a graph whose nodes are the pieces, followed by the messages. A message is done when it has been received.
   Graph graph(const Transfers& transfers) const {
     Graph graph(pieces_.size() + sent_.size());
     for (int p = 0; p < node_of(0); ++p) {

@@ -12,17 +12,17 @@ std::vector<Action> zb_v(const Position& at) {
   const int micro_batches = std::max(at.micro_batches, 2 * at.ranks - 1);
   const auto way_back = [](Program& p) { p.forward(1), p.backward_input(1), p.weights(1); };
   Program p;
-  // Forwards down the V, until the first micro-batch has returned to this rank.
+  // Runs forwards down the V until the first micro-batch has returned to this rank.
   repeat(2 * at.after() + 1, [&] { p.forward(0); });
   repeat(at.rank, [&] { p.forward(1), p.forward(0); });
-  // Gradients of the second chunk, while gradients for the first chunk are on their way to this rank.
+  // Computes gradients of the second chunk while gradients of the first chunk are in flight to this rank.
   repeat(at.after() + 1, [&] { way_back(p); });
   for (int i = 0; i < micro_batches - at.ranks; ++i) {
     if (2 * at.ranks - 1 - at.rank + i < micro_batches) p.forward(0);
     p.backward_input(0), p.weights(0);
     way_back(p);
   }
-  // Input gradients first, because other ranks wait for them. Weight gradients fill the idle time at the end.
+  // Computes input gradients first, because other ranks wait for them. Weight gradients fill the idle time at the end.
   repeat(at.rank, [&] { p.backward_input(0), p.backward_input(1); });
   repeat(at.after() + 1, [&] { p.backward_input(0), p.weights(0); });
   repeat(at.rank, [&] { p.weights(1); });

@@ -54,7 +54,7 @@ Tensor input_gradient(Backward& b, const Input& x, const Projections& projection
   const KernelTable& k = kernels::kernels(x.device);
   const auto addend = [&](const Tensor& out, int64_t begin, int64_t end) {
     bool first = true;
-    for (size_t i = projections.size(); i-- > 0;) {  // in the order in which a tape would add them
+    for (size_t i = projections.size(); i-- > 0;) {  // in the order in which a tape would add the gradients
       const Tensor& dy = b.output_gradient(i);
       if (!dy.defined()) continue;
       const Tensor product = first ? out : Tensor::like(out);
@@ -99,8 +99,8 @@ std::vector<Value> column_linear(Tape& tape, const Value& x, std::span<const Pro
   const Input input{{x.data.dim(0) * (tp.sequence ? tp.group->size() : 1), x.data.dim(1)}, x.data.dtype(), x.device()};
   return tape.record_many("column_linear", outs, {&x, 1}, save(x.data),
                           [ps, tp, input](Backward& b, const Tensor&, const Saved& s) {
-                            // Starts to gather all rows of x, for the weight gradients, while the input gradient is
-                            // computed.
+                            // Starts to gather all rows of x for the weight gradients. The input gradient is computed
+                            // meanwhile.
                             if (tp.sequence) b.hand_to_weights(RowGather(s.get<1>()[0], *tp.group, b.stream));
                             if (b.wants(0)) b.accumulate(0, input_gradient(b, input, ps, tp));
                           },

@@ -1,4 +1,4 @@
-// Sends rows between ranks while products of other rows are computed.
+// Overlap of the transfer of rows with the computation of matrix products on other rows.
 #pragma once
 
 #include <functional>
@@ -14,16 +14,16 @@ using device::Device;
 using device::Stream;
 using tensor::Tensor;
 
-/// All-gather of rows whose parts can be used as they arrive.
+/// All-gather of rows. Each rank's part can be used as soon as it arrives.
 class RowGather {
  public:
   RowGather() = default;
-  /// Starts to send `mine` [n, D] to all ranks. It must not change until all parts have arrived on all ranks. Later
+  /// Starts to send `mine` [n, D] to all ranks. `mine` must not change until all parts have arrived on all ranks. Later
   /// work of a stream that was passed to all() may change it.
   RowGather(const Tensor& mine, const ProcessGroup& group, Stream& stream);
 
-  /// Calls visit(rows, begin, end) for the rows [begin, end) of each rank as they arrive. This rank's own rows come
-  /// first, then those of the ranks above it, and so on around the ring. `visit` must issue its work to `stream`.
+  /// Calls visit(rows, begin, end) for the rows [begin, end) of each rank as they arrive. Begins with this rank's own
+  /// rows and continues with the ranks above it, around the ring. `visit` must issue its work to `stream`.
   void for_each_part(Stream& stream,
                      const std::function<void(const Tensor& rows, int64_t begin, int64_t end)>& visit) const;
   /// Returns all rows [size n, D], in the order of the ranks. Later work on `stream` waits until all rows have arrived

@@ -1,7 +1,7 @@
-// Products whose weight is divided among tensor-parallel ranks, overlapped with their communication. Results are
+// Matrix products whose weight is divided among tensor-parallel ranks, overlapped with their communication. Results are
 // bitwise identical to those of parallel/tp/regions.h combined with `linear`. In a group of one rank they are `linear`.
 //
-// R is the number of rows of the micro-batch on this rank (before any division over tp), and n = R / tp. Weight
+// R is the number of rows of the micro-batch on this rank, before any division over tp, and n = R / tp. Weight
 // gradients are separate tasks.
 #pragma once
 

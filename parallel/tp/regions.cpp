@@ -32,7 +32,7 @@ Tensor scattered(const ProcessGroup& group, std::string_view op, const Tensor& x
   return out;
 }
 
-// Returns a copy of this rank's rows, so that saving them does not keep the rows of other ranks alive.
+// Returns a copy of this rank's rows. If a view were saved, it would keep the rows of the other ranks alive.
 Tensor own_rows(const ProcessGroup& group, const Tensor& x, Stream& stream) {
   const int64_t share = rows_per_rank("collect_rows", x.dim(0), group), begin = group.rank() * share;
   return copy_of(x.slice(0, begin, begin + share), stream);

@@ -19,15 +19,15 @@ Value enter(Tape& tape, const Value& x, const ProcessGroup& group);
 /// Returns the sum of y over the ranks, after a row-parallel product. Backward passes the gradient on unchanged.
 Value leave(Tape& tape, const Value& y, const ProcessGroup& group);
 
-/// Returns the rows of all ranks, in the order of the ranks: the counterpart of `enter` for sequence parallelism.
-/// Backward sums the gradients over the ranks and returns this rank's rows.
+/// Returns the rows of all ranks, in the order of the ranks. This is `enter` for sequence parallelism. Backward sums
+/// the gradients over the ranks and returns this rank's rows.
 Value gather_rows(Tape& tape, const Value& x, const ProcessGroup& group);
-/// Returns this rank's rows of the sum of y over the ranks: the counterpart of `leave` for sequence parallelism.
-/// Backward gathers the rows of the gradients.
+/// Returns this rank's rows of the sum of y over the ranks. This is `leave` for sequence parallelism. Backward gathers
+/// the rows of the gradients.
 Value scatter_rows(Tape& tape, const Value& y, const ProcessGroup& group);
 
-/// Returns the rows of all ranks as an activation that every rank uses in the same way. Its gradient is complete on
-/// every rank; backward returns this rank's rows of it.
+/// Returns the rows of all ranks, for uses that are identical on every rank. The gradient is then complete on every
+/// rank, and backward returns this rank's rows of it.
 Value collect_rows(Tape& tape, const Value& x, const ProcessGroup& group);
 
 }  // namespace hexad::tp

@@ -11,19 +11,19 @@ using base::require;
 using comm::ProcessGroup;
 using device::Event;
 
-/// Division of a layer. The group must outlive every tape that uses it. With a single rank, operations are the plain
-/// autograd ops, without additional nodes or copies.
+/// Division of a layer among tensor-parallel ranks. The group must outlive every tape that uses it. With a single rank,
+/// operations are the plain autograd ops, without additional nodes or copies.
 struct TensorParallel {
   const ProcessGroup* group;
-  /// Sequence parallelism (Korthikanti et al. 2022): between products, each rank has an equal part of the rows.
+  /// Sequence parallelism (Korthikanti et al. 2022): between matrix products, each rank has an equal part of the rows.
   bool sequence = false;
 };
 
 /// Returns n, the number of rows of each rank of `group` if `rows` are divided evenly: rank r has rows [r n, (r + 1)
-/// n). If they cannot be divided evenly, throws std::logic_error with the arithmetic.
+/// n). Throws std::logic_error with the arithmetic if they cannot be divided evenly.
 inline int64_t rows_per_rank(std::string_view op, int64_t rows, const ProcessGroup& group) {
   const int64_t size = group.size(), share = rows / size;
-  require(rows % size == 0, "[", op, "] ", rows, " rows cannot be cut evenly over the ", size, " ranks of ",
+  require(rows % size == 0, "[", op, "] ", rows, " rows cannot be divided evenly among the ", size, " ranks of ",
           group.name(), ": ", rows, " = ", share, " * ", size, " + ", rows % size, "; nearest: ", share * size, ", ",
           (share + 1) * size);
   return share;

@@ -37,7 +37,7 @@ class SplitLoss {
     std::deque<Chunk> in_flight;
     for (int64_t begin = 0; begin < rows; begin += step) {
       in_flight.push_back(start(begin, std::min(rows, begin + step)));
-      if (in_flight.size() == 1) continue;  // its statistics are in flight during the next logits
+      if (in_flight.size() == 1) continue;  // the next iteration computes logits while these statistics are in flight
       finish(in_flight.front());
       in_flight.pop_front();
     }
@@ -79,7 +79,7 @@ class SplitLoss {
                                   targets_.slice(0, c.begin, c.end), part_.begin,
                                   train ? options_.gradient_scale : 0.0);
     if (!train) return;
-    // Matrix products need both operands in the model's dtype.
+    // The matrix products below need both operands in the model's dtype.
     Tensor dlogits = c.logits;
     if (acc_ != x_.dtype()) {
       dlogits = Tensor::empty(c.logits.shape(), x_.dtype(), x_.device());
@@ -116,7 +116,7 @@ void check(const Value& x, const Parameter& w, const Tensor& targets, const Cros
           ", ", w.name(), " ", w.shape(), ", targets ", targets.shape());
   require(options.chunk_rows.value_or(1) > 0, "[vocab_cross_entropy] chunk_rows is ", *options.chunk_rows,
           ", expected at least 1");
-  if (!targets.device().on_host()) return;  // framework/data has already checked the targets of a batch
+  if (!targets.device().on_host()) return;  // framework/data has checked the targets of a batch
   const int64_t vocabulary = w.global_shape()[0];
   const int32_t* target = targets.data<int32_t>();
   for (int64_t i = 0; i < targets.numel(); ++i)
@@ -135,7 +135,7 @@ Value vocab_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor
   if (row_losses) *row_losses = loss.losses();
   return tape.record("vocab_cross_entropy", total_of(loss.losses(), tape.stream), {x}, save(loss.dx()),
                      [scale = options.gradient_scale](Backward& b, const Tensor& dout, const Saved& s) {
-                       if (dout.device().on_host()) {  // not checked on a device, because the read would block the host
+                       if (dout.device().on_host()) {  // not checked on a device: the read would block the host
                          const double given = dout.dtype() == Dtype::f64 ? *dout.data<double>() : *dout.data<float>();
                          require(dout.dtype() == Dtype::f64 ? given == scale : given == static_cast<float>(scale),
                                  "[vocab_cross_entropy] expected the gradient ", scale, " of the loss, got ", given);

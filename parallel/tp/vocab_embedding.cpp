@@ -10,8 +10,8 @@ using namespace kernels;
 
 namespace {
 
-// Checks ids that are in host memory. Ids on a device are not read, because this would block the host; framework/data
-// has already checked the ids of a batch.
+// Checks ids that are in host memory. Does not read ids on a device, which would block the host; framework/data has
+// checked the ids of a batch.
 void check(const Tensor& ids, int64_t vocabulary) {
   if (!ids.device().on_host()) return;
   const int32_t* id = ids.data<int32_t>();
@@ -20,7 +20,7 @@ void check(const Tensor& ids, int64_t vocabulary) {
             vocabulary - 1);
 }
 
-// Returns the row of this rank's table for each id; -1 for ids whose rows other ranks have.
+// Returns the row of this rank's table for each id; -1 for ids whose rows are on other ranks.
 Tensor rows_of(const Tensor& ids, const Shape& shape, Dtype dtype, const VocabularyPart& part, Stream& stream) {
   const Tensor rows = Tensor::empty(shape, dtype, ids.device());
   kernels::kernels(ids.device()).index.within(stream, rows, ids, part.begin, part.end - part.begin);
@@ -34,7 +34,7 @@ Value rows_held_here(Tape& tape, Parameter& table, const Tensor& ids, const Voca
   const int64_t tokens = ids.dim(0);
   const Tensor local = table.use(tape.stream);
   Tensor out = Tensor::empty({tokens, local.dim(1)}, local.dtype(), ids.device());
-  // Each output row is the sum of one row or of no row.
+  // Each output row is the sum of one table row or of none.
   k.permute.combine(tape.stream, out, local, rows_of(ids, {tokens, 1}, Dtype::i64, part, tape.stream), {}, {});
   return tape.record("vocab_embedding", out, {}, {}, {},
                      {{&table}, [&k, &table, ids, part](Backward& b, const Tensor& dout, const Saved&) {

@@ -1,5 +1,6 @@
-// The embedding and the loss with a vocabulary that is divided among tensor-parallel ranks. Rank r of n has rows [V r /
-// n, V (r + 1) / n) of a table, at least one. In a group of one rank, these are the plain ops.
+// The embedding and the loss, with a vocabulary that is divided among tensor-parallel ranks. Rank r of n has rows [V r
+// / n, V (r
+// + 1) / n) of a table, at least one row. In a group of one rank, these are the plain ops.
 #pragma once
 
 #include "parallel/tp/tensor_parallel.h"
@@ -23,8 +24,8 @@ Value vocab_embedding(Tape& tape, Parameter& table, const Tensor& ids, const Ten
 Value vocab_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets, const ProcessGroup& group,
                           const CrossEntropyOptions& options, Tensor* row_losses = nullptr);
 
-/// The rows of `table` that this rank has. vocabulary_part() throws std::logic_error if the placement of `table`
-/// differs from the division described above.
+/// Rows of `table` that this rank has. vocabulary_part() throws std::logic_error unless the placement of `table` is the
+/// division described at the top of this file.
 struct VocabularyPart {
   int64_t begin, end;
   bool holds(int64_t id) const { return begin <= id && id < end; }

@@ -23,7 +23,7 @@ test_a_plan_is_a_recipe_that_trains() {
   expect_text out "16 ranks" "simulated whole: 20 layouts; tried: " " of schedule, order and offload" " ms (" \
     "32 published steps" "even " "p99 " "worst " "bound by" \
     "gain by 10% more of a resource, of the step of 1: " " 1 " "10 " "tokens/s" \
-    "refused by the rules of:" "not modelled: " "from 1 to 2" "from 1 to the recipe as it is, "
+    "refused by the rules of:" "not modelled: " "from layout 1 to layout 2" "from layout 1 to the recipe as it is, "
   expect_text err "wrote best.yaml; train with: mpirun -np 16 " "wrote plan.svg"
   expect_text plan.svg "<svg " "model.yaml on 16 ranks of " ">node 1</text>" "<title>rank 15: node 1, " "(class dp): " \
     "</svg>"
@@ -123,7 +123,7 @@ test_a_model_that_fits_no_layout_is_refused_with_the_nearest_that_fits() {
   write_model
   expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/monta-a800.yaml" model.hidden=131072 model.layers=8
   expect_text err "with a context of 512 does not fit 16 ranks" "the least memory found is " " a rank, as dp " \
-    " more than the " "nearest that fit: " " nodes) would do: " "no shorter context of at least 1024 tokens would do"
+    " more than the " "nearest that fit: " " nodes) would suffice: " "no shorter context of at least 1024 tokens would suffice"
 }
 
 test_a_path_of_lengths_says_what_grows() {

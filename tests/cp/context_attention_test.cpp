@@ -292,7 +292,7 @@ TEST(ContextAttentionErrors, NameMismatchedArguments) {
   EXPECT_EQ(message(nothing, {8, 2, 4}, {8, 2, 4}),
             "[cp] 1 sequences of 8 tokens on 2 ranks are 4 rows each; q is [8, 2, 4], k [8, 2, 4]");
   EXPECT_EQ(message([](auto& c) { c.split.length = 6; }, {3, 2, 4}, {3, 2, 4}),
-            "[cp] sequences of 6 tokens do not cut into 2 x 2 equal chunks; expected a multiple of 4");
+            "[cp] sequences of 6 tokens cannot be divided into 2 x 2 equal chunks; expected a multiple of 4");
   EXPECT_EQ(
       message(nothing, {4, 3, 4}, {4, 1, 4}),
       "[cp] 3 heads with 1 key heads cannot be divided among 2 ranks; expected a multiple of 2 heads, and key heads "
@@ -314,7 +314,7 @@ TEST(ContextAttentionErrors, RefuseBoundsOfTheWrongLength) {
     context_attention(tape, x, x, x, c);
     FAIL();
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[cp] first and last have one i32 entry for each of 4 local rows, not i32 [3]");
+    EXPECT_STREQ(e.what(), "[cp] first and last must have one i32 entry for each of 4 local rows, not i32 [3]");
   }
 }
 

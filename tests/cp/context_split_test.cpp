@@ -61,7 +61,7 @@ std::string message(auto&& f) {
 
 TEST(ContextSplit, RefusesSequencesThatDoNotCutEvenly) {
   EXPECT_EQ(message([] { return ContextSplit{.length = 10, .ranks = 2}.tokens(); }),
-            "[cp] sequences of 10 tokens do not cut into 2 x 2 equal chunks; expected a multiple of 4");
+            "[cp] sequences of 10 tokens cannot be divided into 2 x 2 equal chunks; expected a multiple of 4");
   EXPECT_EQ(message([] { return ContextSplit{.length = 7}.rows(); }), "no error")
       << "one rank does not cut its sequences";
   EXPECT_EQ(message([] { return ContextSplit{.length = 8, .ranks = 2, .rank = 2}.rows(); }),

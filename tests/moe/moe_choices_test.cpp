@@ -107,7 +107,7 @@ TEST(MoeChoices, RefusalsNameTheKey) {
   const std::vector<Refusal> all = refusals({}, s);
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(all[0].key, "dense_rows");
-  EXPECT_EQ(all[0].what, "is read only by schedule.moe.gemms: by_load; choose that, or dense_rows: auto");
+  EXPECT_EQ(all[0].what, "is read only by schedule.moe.gemms: by_load; set gemms: by_load, or dense_rows: auto");
   EXPECT_EQ(all[1].key, "shared");
   EXPECT_TRUE(refusals({}, MoeSchedule{}).empty());
 }

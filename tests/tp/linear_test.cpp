@@ -321,7 +321,7 @@ TEST(SplitLinearErrors, NameTheParameterAndTheShapes) {
     EXPECT_EQ(error_of([&] {
                 tp::row_linear(trial.tape, odd_rows, w, nullptr, {&group, true});
               }),
-              "[row_linear] 5 rows cannot be cut evenly over the 2 ranks of world: 5 = 2 * 2 + 1; nearest: 4, 6");
+              "[row_linear] 5 rows cannot be divided evenly among the 2 ranks of world: 5 = 2 * 2 + 1; nearest: 4, 6");
   });
 }
 

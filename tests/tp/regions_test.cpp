@@ -159,8 +159,9 @@ TEST(RowsThatCannotBeCutEvenly, AreRefusedWithTheArithmetic) {
     TpLab lab(group);
     Trial trial(lab);
     const Value x = trial.tape.leaf(lab.randn({7, width}));
-    EXPECT_EQ(error_of([&] { tp::scatter_rows(trial.tape, x, group); }),
-              "[scatter_rows] 7 rows cannot be cut evenly over the 2 ranks of world: 7 = 3 * 2 + 1; nearest: 6, 8");
+    EXPECT_EQ(
+        error_of([&] { tp::scatter_rows(trial.tape, x, group); }),
+        "[scatter_rows] 7 rows cannot be divided evenly among the 2 ranks of world: 7 = 3 * 2 + 1; nearest: 6, 8");
   });
 }
 

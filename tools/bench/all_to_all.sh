@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Compares direct with hierarchical sending of rows between the ranks of an MoE layer (schedule.moe.all_to_all), by the
-# size of the messages. The nodes are emulated, and every rank has links of its own.
+# size of the messages. The nodes are emulated, and every rank has its own links.
 #
 #   tools/bench/all_to_all.sh [--shapes '2x4 4x2'] [--tokens '8 64 512 4096'] [--rounds 5] [--inter 25mbit]
 #                             [--intra 200mbit] [--schedule KEY=VALUE,...]
 #
 # --shapes: nodes x ranks per node. --tokens: tokens per rank. Each rank has one expert, and each token is sent to one
-# expert as a row of 1 KiB. --schedule: further keys of schedule.moe for both, such as chunk_by=tokens,chunks=4. Raw
-# rows follow the table. Environment: BENCH (program; build/release/bench/moe_layer). Needs root
-# (tools/testbed/rank_nodes.sh; exit 77 without).
+# expert as a row of 1 KiB. --schedule: further keys of schedule.moe for both ways, such as chunk_by=tokens,chunks=4.
+# The raw rows follow the table. Environment: BENCH (program; build/release/bench/moe_layer). Needs root
+# (tools/testbed/rank_nodes.sh; exits with 77 without it).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh

@@ -1,4 +1,4 @@
-// Sizes of a layer of the recipe bench-gpu, for benchmarks.
+// Sizes of one layer of the recipe bench-gpu, for benchmarks.
 #pragma once
 
 #include <cstdint>

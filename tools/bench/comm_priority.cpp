@@ -1,5 +1,5 @@
-// Measures the time of an operation by itself and after operations of lower classes, under MoNTA's priorities and first
-// in, first out. tools/bench/papers/priority.sh makes its tables from the output. Nothing is computed.
+// Measures the time of an operation alone and after operations of lower classes, under MoNTA's priorities and in order
+// of arrival. tools/bench/papers/priority.sh makes its tables from the output. Nothing is computed.
 //
 //   mpirun -np 4 comm_priority [--bytes 4194304] [--others 16777216] [--head-start 0.05] [--rounds 5]
 //                              [--round-bytes N] [--window-bytes N] [--low-window-bytes N]
@@ -8,7 +8,7 @@
 // gradients with rank ^ 2, and pipeline messages with rank ^ 3. In the conflict with pipeline messages, rank ^ 3 gets
 // keys and values instead. Therefore, the operations share only a rank's link. Two ranks exchange everything with each
 // other. --bytes: bytes that a rank sends in the measured operation. --others: bytes of each other operation; these
-// begin --head-start seconds earlier. No thread waits for an operation, so that only the classes decide.
+// operations begin --head-start seconds earlier. No thread waits for an operation, so only the classes decide.
 //
 // Prints one line per measurement, with fields separated by tabs: round, conflict, order (alone, priority, fifo),
 // seconds of the operation, seconds until all operations are done. Both times are those of the slowest rank.
@@ -78,7 +78,7 @@ class PeerTraffic {
         break;
     }
   }
-  // Polls, because waiting for an operation would boost it above all classes.
+  // Polls, because a wait for an operation would raise the operation above all classes.
   Clock::time_point end() const {
     for (const Event& e : events_)
       while (!e.done()) std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -99,7 +99,7 @@ class Bench {
  public:
   Bench(const Options& o, World& world) : options_(o), world_(world) { world.set_limits(o.limits); }
 
-  // Measures `urgent` with and without `others`, which are lower in MoNTA's order.
+  // Measures `urgent` with and without `others`, whose classes are lower in MoNTA's order.
   void conflict(int round, std::string_view name, PeerTraffic& urgent, const std::vector<PeerTraffic*>& others) {
     const auto measure = [&](std::string_view order, const Priorities& priorities,
                              const std::vector<PeerTraffic*>& beside) {
@@ -119,8 +119,8 @@ class Bench {
       std::fflush(stdout);
     };
     measure("alone", Priorities::by_arrival(),
-            {});  // by_arrival() allows the whole window, although higher classes are in use
-    // The orders alternate, so that neither always comes first.
+            {});  // by_arrival() allows the whole window, even though higher classes are in use
+    // Alternates between the orders, so that neither always comes first.
     for (bool priority : {round % 2 == 0, round % 2 != 0})
       measure(priority ? "priority" : "fifo", priority ? Priorities{} : Priorities::by_arrival(), others);
   }

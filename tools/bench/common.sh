@@ -2,7 +2,7 @@
 
 hexad=${HEXAD:-build/release/bin/hexad}
 
-# need PROGRAM HOW_TO_GET_IT
+# need PROGRAM HOW_TO_GET_IT: exits with the advice HOW_TO_GET_IT if PROGRAM does not exist.
 need() {
   [ -x "$1" ] || command -v "$1" >/dev/null || {
     echo "$(basename "$0"): $1 is missing: $2" >&2
@@ -10,14 +10,14 @@ need() {
   }
 }
 
-# need_bench NAME: sets $bench, the measuring program, and checks both programs (environment: BENCH).
+# need_bench NAME: sets $bench to the measuring program NAME, and checks both programs (environment: BENCH).
 need_bench() {
   bench=${BENCH:-build/release/bench/$1}
   need "$hexad" 'cmake --preset release && cmake --build --preset release'
   need "$bench" "cmake --build --preset release --target $1"
 }
 
-# usage [ERROR]: prints the comment at the top of the script that sources this, and exits.
+# usage [ERROR]: prints the comment at the top of the script that sources this file, and exits.
 usage() {
   [ $# -eq 0 ] || echo "$(basename "$0"): $1" >&2
   sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2
@@ -35,8 +35,8 @@ machine() {
 # the step_seconds of the ranks in metrics.jsonl, which are a list.
 number() { sed -n "s/.*\"$1\": *\([-0-9][0-9.eE+-]*\).*/\1/p" "$2"; }
 
-# launch N COMMAND...: runs COMMAND under mpirun on this machine, for any number of cores. Prints its output only if it
-# fails.
+# launch N COMMAND...: runs COMMAND on N ranks under mpirun on this machine, whatever its number of cores. Prints the
+# output only if COMMAND fails.
 launch() {
   local log=$scratch/log
   OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -np "$1" --oversubscribe --bind-to none \
@@ -47,7 +47,7 @@ launch() {
 }
 
 # profile_into FILE SECONDS TESTBED...: measures the testbed for predictions. If the array products names grouped
-# products (8x512x1024), measures these instead of the usual ones. Quiet unless it fails.
+# products (8x512x1024), measures these instead of the default ones. Prints the output only if the measurement fails.
 profile_into() {
   "${@:3}" "$hexad" profile "${products[@]/#/--product=}" --seconds "$2" --out "$1" >"$scratch/profile.log" 2>&1 || {
     local status=$?
@@ -63,7 +63,7 @@ print_rows() {
   cat "$1"
 }
 
-# bits RATE: prints a rate such as 25mbit in bits per second.
+# bits RATE: converts a rate such as 25mbit to bits per second and prints it.
 bits() {
   case $1 in
   *gbit) awk -v n="${1%gbit}" 'BEGIN { printf "%.0f\n", n * 1e9 }' ;;
@@ -82,7 +82,7 @@ print_steps() {
 
 products=()
 
-# The scratch folder is removed at the end. A script with its own EXIT trap must remove it, too.
+# The scratch folder is removed at the end. A script that sets its own EXIT trap must remove the folder, too.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT

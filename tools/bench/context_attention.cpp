@@ -26,7 +26,7 @@ using namespace autograd;
 namespace {
 
 struct Options {
-  int64_t tokens = 8192;  // per rank
+  int64_t tokens = 8192;  // tokens per rank
   int64_t heads = 2, kv_heads = 1, size = 64;
   int rounds = 3;
   std::vector<std::string> kinds{"ring", "all_gather"};
@@ -59,7 +59,7 @@ class Bench {
     return Tensor::from<float>(values, {options_.tokens, heads, options_.size}, device_);
   }
 
-  // Runs `work` on all ranks at the same time and prints its line.
+  // Runs `work` on all ranks at the same time and prints the line of the measurement.
   template <class Work>
   void measure(std::string_view what, std::string_view pass, const Work& work) {
     group_.barrier(stream()).wait();
@@ -89,7 +89,7 @@ class Bench {
     measure(name, "backward", [&] { replay.run(); });
   }
 
-  // Computes attention with as many keys as in the ring, all of them this rank's own.
+  // Computes attention with as many keys as in the ring, but all of them are this rank's own.
   void alone() {
     RunningAttention running(q_, stream());
     measure("alone", "forward", [&] {
@@ -107,7 +107,7 @@ class Bench {
     });
   }
 
-  // Sends the messages of forward: a block of keys and values to the next rank, and one from the previous rank.
+  // Sends only the messages of forward: a block of keys and values to the next rank, and one from the previous rank.
   void messages() {
     const Tensor out = Tensor::zeros({2 * k_.numel()}, Dtype::f32, device_), in = Tensor::like(out);
     measure("messages", "forward", [&] {

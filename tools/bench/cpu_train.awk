@@ -1,5 +1,5 @@
-# Prints the table of tools/bench/cpu_train.sh from its results.tsv: round, dtype, threads, who, tokens/s, GFLOP/s, peak
-# bytes. Needs tools/bench/median.awk.
+# Prints the table of tools/bench/cpu_train.sh. Input: results.tsv, with round, dtype, threads, program, tokens/s,
+# GFLOP/s, peak bytes. Needs tools/bench/median.awk.
 
 {
   tokens[$2, $3, $4, $1] = $5
@@ -14,7 +14,8 @@ function median_of_rounds(values, dtype, n, who,    r, list, count) {
   return median(list, count)
 }
 
-# Returns the median over rounds of above / below. Both sides are measurements of the same round.
+# Returns the ratio of values of `who` with n threads to those of `who2` with n2 threads, as a median over rounds. Both
+# values of a ratio are from the same round.
 function ratio(values, dtype, n, who, n2, who2,    r, list, count) {
   for (r = 1; r <= rounds; r++)
     if ((dtype, n, who, r) in values && values[dtype, n2, who2, r] > 0)

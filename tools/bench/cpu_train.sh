@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # Compares the training speed of recipes/bench-cpu.yaml on the CPU in Hexad and in tools/bench/torch_peer.py, in turn.
 # Measures the rate of plain matrix products (hexad bench gemm) in the same rounds. Prints a table of medians. Ratios
-# are medians of the rounds' own ratios, so that a slow minute of the machine affects both sides of a ratio.
+# are medians of the ratios of each round, so a slow minute of the machine affects both sides of a ratio.
 #
 #   tools/bench/cpu_train.sh [--rounds 5] [--steps 5] [--dtypes 'f32 bf16'] [--threads '1 2'] [--output FOLDER]
 #
 # Environment: HEXAD (program; build/release/bin/hexad), PEER_PYTHON (Python with PyTorch; /usr/bin/python3).
-# Without PyTorch, only Hexad is measured. Raw output stays in FOLDER.
+# Without PyTorch, only Hexad is measured. The raw output stays in FOLDER.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 rounds=5 steps=5 dtypes='f32 bf16' threads='1 2' output=
-warmup=2  # steps of a run that do not count
+warmup=2  # number of first steps of a run that are not counted
 while [ $# -gt 0 ]; do
   case $1 in
   --rounds) rounds=${2:?} ;;
@@ -32,7 +32,7 @@ if [ "$steps" -le $warmup ]; then
 fi
 hexad=${HEXAD:-build/release/bin/hexad}
 python=${PEER_PYTHON:-/usr/bin/python3}
-need() {  # need PROGRAM HOW_TO_GET_IT
+need() {  # need PROGRAM HOW_TO_GET_IT: exits if PROGRAM does not exist
   [ -x "$1" ] || {
     echo "cpu_train: $1 is missing: $2" >&2
     exit 1
@@ -43,7 +43,7 @@ need /usr/bin/time 'tools/install-dependencies.sh --bench'
 
 output=${output:-runs/bench-cpu/$(date +%Y%m%d-%H%M%S)}
 mkdir -p "$output"
-results=$output/results.tsv  # round, dtype, threads, who, tokens/s, GFLOP/s, peak resident bytes
+results=$output/results.tsv  # columns: round, dtype, threads, program, tokens/s, GFLOP/s, peak resident bytes
 : >"$results"
 
 if torch=$("$python" -c 'import torch; print(torch.__version__)' 2>/dev/null); then
@@ -53,15 +53,15 @@ else
   echo "PyTorch is missing for $python (tools/install-dependencies.sh --bench): only Hexad is measured"
 fi
 
-pinned() {  # pinned THREADS COMMAND...: on cores 0 .. THREADS - 1
+pinned() {  # pinned THREADS COMMAND...: runs COMMAND on cores 0 .. THREADS - 1
   taskset -c "0-$(($1 - 1))" "${@:2}"
 }
 
-number() { sed -n "s/.*\"$1\": *\([0-9.eE+-]*\).*/\1/p" "$2"; }  # number KEY FILE: one value per line
+number() { sed -n "s/.*\"$1\": *\([0-9.eE+-]*\).*/\1/p" "$2"; }  # number KEY FILE: prints one value per line
 median() { sort -g | awk '{v[NR] = $1} END {if (NR) printf "%.6g\n", (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2}'; }
-peak_bytes() { echo $(($(tail -n 1 "$1") * 1024)); }  # GNU time prints KiB
+peak_bytes() { echo $(($(tail -n 1 "$1") * 1024)); }  # peak_bytes FILE: converts the KiB that GNU time prints
 
-measure_gemm() {  # ROUND DTYPE THREADS
+measure_gemm() {  # measure_gemm ROUND DTYPE THREADS: measures matrix products
   local raw=$output/gemm-$2-$3-$1
   pinned "$3" "$hexad" bench gemm --dtype "$2" --threads "$3" --json >"$raw.json"
   printf '%s\t%s\t%s\tgemm\t0\t%s\t0\n' "$1" "$2" "$3" \
@@ -112,7 +112,7 @@ for ((round = 1; round <= rounds; round++)); do
         continue
       fi
       measure_gemm $round "$dtype" "$n"
-      # Alternates the order so that no program always finds the warmer machine.
+      # Alternates the order, so that neither program always finds the warmer machine.
       if ((round % 2)); then order='hexad torch'; else order='torch hexad'; fi
       for who in $order; do
         "measure_$who" $round "$dtype" "$n"

@@ -29,7 +29,7 @@ double count(std::initializer_list<int64_t> sizes) {
                          [](double p, int64_t n) { return p * static_cast<double>(n); });
 }
 
-/// Returns the bytes of tensors that are each moved once.
+/// Returns the bytes of memory traffic if each tensor is moved once.
 double bytes(std::initializer_list<Tensor> tensors) {
   double sum = 0;
   for (const Tensor& t : tensors) sum += static_cast<double>(t.bytes());
@@ -47,7 +47,7 @@ void dense(CudaTimer& b, const KernelTable& k, const std::string& name, int64_t 
   b.line(title("wgrad add"), work, [&](Stream& s) { k.matmul.weight_gradient(s, dw, dy, x, Write::add); });
 }
 
-// Measures the router's product of f32 operands. It has few operations, but x must be read.
+// Measures the router's product of f32 operands. It has few operations, but must read all of x.
 void router_product(CudaTimer& b, const KernelTable& k) {
   const Tensor x = b.normal({tokens, hidden}, bf), w = b.normal({experts, hidden}, f32, 0.02);
   const Tensor y = b.normal({tokens, experts}, f32), dx = b.empty({tokens, hidden}, bf), dw = b.empty(w.shape(), f32);
@@ -60,14 +60,14 @@ void router_product(CudaTimer& b, const KernelTable& k) {
          [&](Stream& s) { k.matmul.weight_gradient(s, dw, y, x, Write::replace); });
 }
 
-/// Distribution of the rows over the experts: its name in titles, and the share of expert e.
+/// Distribution of the rows over the experts: a text for titles, and the share of expert e.
 struct Routing {
   std::string name;
   std::function<double(int64_t e)> share;
 };
 const Routing balanced{"", [](int64_t) { return 1.0; }};
 const Routing zipf{", Zipf", [](int64_t e) { return std::pow(static_cast<double>(e + 1), -0.8); }};
-// An untrained router's choice for random tokens. A hot expert has eight times the rows of another expert.
+// Choice of an untrained router for random tokens. A hot expert gets eight times the rows of another expert.
 const Routing four_hot{", 4 hot of 32", [](int64_t e) { return e == 5 || e == 13 || e == 18 || e == 30 ? 8.0 : 1.0; }};
 
 // Returns the experts' row offsets.
@@ -115,7 +115,8 @@ void attention(CudaTimer& b, const KernelTable& k) {
   const auto [q, keys, v] = parts(b.normal(all, bf));
   const auto [dq, dk, dv] = parts(b.empty(all, bf));
   const Tensor out = b.empty(q.shape(), bf), dout = b.normal(q.shape(), bf), sums = b.empty({tokens, heads}, f32);
-  const double forward = 4 * count({sequences, heads, positions, positions, head_size}) / 2;  // only the causal half
+  // Causal attention computes only half of the pairs.
+  const double forward = 4 * count({sequences, heads, positions, positions, head_size}) / 2;
   b.prepare("attention", [&](Stream& s) { k.attention.forward(s, out, sums, q, keys, v, {}, {}, shape); });
   b.line("attention forward", {.operations = forward},
          [&](Stream& s) { k.attention.forward(s, out, sums, q, keys, v, {}, {}, shape); });
@@ -233,7 +234,7 @@ void vocabulary(CudaTimer& b, const KernelTable& k) {
   const Tensor table = b.normal({words, hidden}, bf), x = b.normal({tokens, hidden}, bf);
   const Tensor dtable = b.normal({words, hidden}, f32), out = b.empty(x.shape(), bf);
   b.line("embedding forward", {.bytes = bytes({x, out})}, [&](Stream& s) { k.embedding.forward(s, out, table, ids); });
-  b.line("embedding backward", {.bytes = 5 * bytes({x})},  // distinct words: f32 is read and written
+  b.line("embedding backward", {.bytes = 5 * bytes({x})},  // distinct words: each f32 gradient is read and written
          [&](Stream& s) { k.embedding.backward(s, dtable, x, ids); });
   const int64_t chunk = std::min(tokens, k.cross_entropy.chunk_rows(tokens, words));
   const Tensor logits = b.normal({chunk, words}, f32), losses = b.empty({chunk}, f32);

@@ -63,7 +63,7 @@ double CudaTimer::median_seconds(const std::function<void(Stream&)>& call) {
   for (int i = 0; i < warm_ups; ++i) call(stream);
   std::vector<TimingEvent> begins(timed), ends(timed);
   for (size_t i = 0; i < timed; ++i) {
-    card_.fill(stream, device_raw(flood_), 0, flood_.bytes());  // during the fill, the host queues the timed call
+    card_.fill(stream, device_raw(flood_), 0, flood_.bytes());  // the host queues the timed call while this fill runs
     begins[i].record(stream);
     call(stream);
     ends[i].record(stream);

@@ -1,4 +1,4 @@
-// Times of kernels on the card, measured by the card's own clock.
+// Times of kernels on the card, measured with the card's own clock.
 #pragma once
 
 #include <fstream>
@@ -15,32 +15,32 @@ using base::Shape;
 using device::Stream;
 using tensor::Tensor;
 
-/// Minimum work of a call: operations of a product, bytes to and from memory. Zero: not reported.
+/// Minimum work of a call: operations of a product, and bytes to and from memory. Zero: not reported.
 struct Work {
   double operations = 0;
   double bytes = 0;
 };
 
-/// Runs kernels and prints a line for each: median microseconds, TFLOP/s, GB/s, and the GB/s relative to this card's
+/// Runs kernels and prints a line for each: median microseconds, TFLOP/s, GB/s, and the ratio of GB/s to this card's
 /// copy rate (read + write), which is measured first.
 class CudaTimer {
  public:
-  /// Makes a timer. `only` selects lines by their name. `json_file` (may be empty) gets one object per line.
+  /// Makes a timer. `only` selects lines by name. `json_file` (may be empty) gets one object per line.
   CudaTimer(device::DeviceContext& card, const std::string& only, const std::string& json_file);
 
-  /// Calls measure() one or more times, of which the last time counts.
+  /// Calls measure() one or more times. The last time counts.
   using Around = std::function<void(const std::function<void()>& measure)>;
 
   /// Times a kernel. `call` launches it on the compute stream. `around` runs the measurement beside other work. A
-  /// failure is printed and counted, and the next line follows.
+  /// failure is printed and counted, and does not prevent later lines.
   void line(
       const std::string& name, const Work& work, const std::function<void(Stream&)>& call,
       const Around& around = [](const auto& measure) { measure(); });
-  /// Runs work that later lines need, without timing it. Failures are handled as in line().
+  /// Runs work that later lines need, without timing it. Handles failures like line().
   void prepare(const std::string& name, const std::function<void(Stream&)>& call);
   int failures() const { return failures_; }
 
-  /// Returns standard normal values times `scale`, which repeat after a million elements.
+  /// Returns standard normal values times `scale`. They repeat after a million elements.
   Tensor normal(Shape shape, Dtype dtype, double scale = 1);
   Tensor empty(Shape shape, Dtype dtype) { return Tensor::empty(shape, dtype, card_); }
   template <class T>
@@ -55,7 +55,7 @@ class CudaTimer {
   device::DeviceContext& card_;
   std::regex only_;
   std::ofstream json_;
-  Tensor flood_;  // written between calls, so that no call finds its operands in the cache
+  Tensor flood_;  // overwritten between calls, so that no call finds its operands in the cache
   double copy_rate_ = 0;
   int failures_ = 0;
 };

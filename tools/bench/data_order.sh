@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Measures the effect of data order on training: trains a recipe on one rank with data.shuffle documents and with
-# sequences. For both, prints the held-out loss during training, and the standard deviation and lag-1 autocorrelation of
-# the training loss of the last steps, after subtracting its linear trend.
+# Measures the effect of data order on training: trains a recipe on one rank, once with data.shuffle documents and once
+# with sequences. For both, prints the held-out loss during training. Also prints the standard deviation and the lag-1
+# autocorrelation of the training loss of the last steps, after subtracting its linear trend.
 #
 #   tools/bench/data_order.sh [--recipe recipes/quickstart.yaml] [--last 120] [--output FOLDER] [key.path=value ...]
 #

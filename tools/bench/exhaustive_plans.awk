@@ -1,6 +1,6 @@
-# Prints the results of exhaustive_plans.sh, tab-separated, and the regret of the plans below. Input: measured.tsv, then
-# layouts.tsv. Needs median.awk. A layout's time is the median of the steps of its rounds. Cases with a layout that is
-# not measured in all rounds are left out. Variable: rounds.
+# Prints the results of exhaustive_plans.sh, tab-separated, and then the regret of the plans. Input: measured.tsv, then
+# layouts.tsv. Needs median.awk. The time of a layout is the median of the steps of all its rounds. Cases with a layout
+# that is not measured in all rounds are left out. Variable: rounds.
 function settle(    i, best) {
   if (!layouts) return
   cases++

@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# Compares the first choice of `hexad plan` with the best of all legal layouts, each trained for some steps, for random
-# small recipes with 5 to 20 layouts. All cases are planned first. The hash of the table of layouts and their predicted
-# steps is printed before the first step is measured. Runs that the output folder has are not repeated, so the same
-# command continues after an interruption.
+# Compares the first choice of `hexad plan` with the best of all legal layouts, for random small recipes with 5 to 20
+# layouts. Each layout is trained for some steps. All cases are planned first. The hash of the table of layouts and their
+# predicted steps is printed before the first step is measured. Runs that the output folder already contains are not
+# repeated, so the same command continues after an interruption.
 #
 #   tools/bench/exhaustive_plans.sh [--seed 1] [--cases 40] [--place 1|2|4|8|nodes] [--rounds 2] [--steps 6]
 #                                   [--cluster FILE] [--seconds 120] [--output runs/exhaustive-plans] [--predict-only]
 #
-# --place: ranks, each on a core of its own, or two emulated nodes; default: 4, or 2 on a machine with fewer than 4
-# cores. --rounds: runs of a layout, in turn forwards and backwards through the layouts of a case. --cluster: file for
-# predictions; without it, `hexad profile` measures the place, for --seconds. --predict-only: trains nothing. Recipes are
-# drawn by random_small_recipe.awk. Draws with another number of layouts are drawn again, and so are those with less than
-# 1 or more than 16 GFLOP a rank and step, about 20 to 500 ms. Environment: HEXAD (program; build/release/bin/hexad). With
-# a packed program: HEXAD=hexad tools/gpu/with_libraries.sh tools/bench/exhaustive_plans.sh.
+# --place: number of ranks, each on its own core, or "nodes", two emulated nodes; default: 4, or 2 on a machine with
+# fewer than 4 cores. --rounds: runs of a layout; rounds go alternately forwards and backwards through the layouts of a
+# case. --cluster: file for predictions; without it, `hexad profile` measures the place, for --seconds. --predict-only:
+# trains nothing. random_small_recipe.awk draws the recipes. A recipe is drawn again if it has another number of layouts,
+# or less than 1 or more than 16 GFLOP per rank and step, about 20 to 500 ms. Environment: HEXAD (program;
+# build/release/bin/hexad). With a packed program: HEXAD=hexad tools/gpu/with_libraries.sh
+# tools/bench/exhaustive_plans.sh.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
@@ -40,15 +41,15 @@ table=$output/layouts.tsv measured=$output/measured.tsv
 ranks=$(ranks_of "$place")
 refused=0 outsized=0 too_few=0 too_many=0
 
-# plan NUMBER: draws a recipe until it has few layouts, and the first choice is of the right size. Prints a line of the
-# table for each layout, the first choice first: case/layout, place, seconds of a step, settings of the recipe, and of
-# the layout.
+# plan NUMBER: draws a recipe until it has few layouts and the first choice is of the right size. Prints a line of the
+# table for each layout, beginning with the first choice: case/layout, place, seconds of a step, settings of the recipe,
+# settings of the layout.
 plan() {
   local i settings legal status verdict=
   for ((i = 0; i < most_draws; i++)); do
     draw random_small_recipe "$place"
     status=0
-    # shellcheck disable=SC2086  # words
+    # shellcheck disable=SC2086  # split into words on purpose
     "$hexad" plan $recipe --cluster "$output/cluster.$place.yaml" --ranks "$ranks" --layouts $most_layouts --json \
       run.dir="$scratch/run" "${run_settings[@]}" $settings >"$scratch/plan" 2>"$scratch/err" || status=$?
     if [ $status -eq 2 ]; then
@@ -98,7 +99,7 @@ awk -F '\t' -v steps="$steps" -v rounds="$rounds" '/^#/ { next } FILENAME ~ /mea
   "$measured" "$table"
 
 failed=0
-# measure ROUND: trains each layout whose line is on standard input, unless it was trained in this round.
+# measure ROUND: trains each layout whose line is on standard input, unless it has already been trained in this round.
 measure() {
   local layout predicted settings choices
   while IFS=$'\t' read -r layout _ predicted settings choices; do

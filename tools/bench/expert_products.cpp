@@ -1,11 +1,11 @@
-// Compares grouped with dense products of experts, by load (EPS-MoE, Fig. 5a): the same product as one call for all
-// experts, and as one call per expert.
+// Compares grouped with dense matrix products of experts, by load (EPS-MoE, Fig. 5a): the same product as one call for
+// all experts, and as one call per expert.
 //
 //   expert_products [--experts 16] [--inputs 512] [--outputs 1536] [--rows 1,4,16,64,256,1024] [--threads 1] [--runs 9]
 //
 // There are two loads, even and uneven. In the uneven load, every run draws each expert's rows between half of --rows
 // and one and a half times --rows, as routing does. Both ways are timed in turn on the same rows. Seconds are medians
-// of --runs. "gain" is the median of grouped over dense seconds within a run. Above 1, dense is faster.
+// of --runs. "gain" is the median over runs of grouped seconds over dense seconds. Dense is faster if it is above 1.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-# Prints the table of tools/bench/group_of_one.sh from its rows: round, program, seconds.
+# Prints the table of tools/bench/group_of_one.sh. Input: round, program, seconds.
 
 {
   seconds[$1, $2, ++count[$1, $2]] = $3

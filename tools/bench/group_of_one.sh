@@ -5,7 +5,7 @@
 #   tools/bench/group_of_one.sh OLD NEW [--rounds 5] [--steps 4] [--core 0]
 #
 # OLD, NEW: programs. The first step of a run does not count. Seconds of a step are the median of a run. Ratios are NEW
-# over OLD of the same round. "least" compares the shortest step of all rounds, which other programs disturb least.
+# over OLD of the same round. "least" compares the shortest steps of all rounds, which other programs disturb least.
 # "cpu" is the processor's seconds of whole runs.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -27,7 +27,7 @@ done
 need "$old" 'the program to compare with'
 need "$new" 'the program to measure'
 
-measure() {  # measure ROUND NAME PROGRAM
+measure() {  # measure ROUND NAME PROGRAM: adds the steps of a run to $scratch/rows
   local run=$scratch/$1-$2 TIMEFORMAT='%U %S'
   time taskset -c "$core" "$3" train recipes/bench-cpu.yaml train.precision=f32 train.threads=1 train.steps="$steps" \
     train.peak_flops=1e11 checkpoint.resume=none checkpoint.at_end=false run.dir="$run" >"$run.log" 2>&1 || return 1

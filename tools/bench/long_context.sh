@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Measures the memory of a rank as more ranks share a sequence (recipes/long-context.yaml). Uses one length on
-# 1, 2, 4 and 8 ranks, and then the same number of tokens per rank for every number of ranks.
+# 1, 2, 4 and 8 ranks. Then uses the same number of tokens per rank for every number of ranks.
 #
 #   tools/bench/long_context.sh [--length 32768] [--ranks '1 2 4 8'] [--full]
 #
-# --full: also runs the unchanged recipe, 131,072 tokens on 8 ranks. On two cores that takes some minutes. Each run is
+# --full: also runs the unchanged recipe, 131,072 tokens on 8 ranks. On two cores this takes some minutes. Each run is
 # one step. Bytes are peaks over the step, of the rank that needs the most. Environment: HEXAD (program;
 # build/release/bin/hexad).
 set -euo pipefail
@@ -23,10 +23,10 @@ while [ $# -gt 0 ]; do
 done
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 
-# measure TITLE TOKENS RANKS: prints a line of the table. Later lines of a title are compared with its first line.
+# measure TITLE TOKENS RANKS: prints a line of the table. Compares later lines of a title with its first line.
 measure() {
   local run=$scratch/$2-$3 peak=$scratch/$2-$3/metrics.jsonl
-  # The peak FLOP rate is not measured, because the product for it would be part of the peak memory.
+  # Does not measure the peak FLOP rate, because the product for it would be part of the peak memory.
   launch "$3" "$hexad" train recipes/long-context.yaml model.context="$2" parallel.cp="$3" parallel.ep="$3" \
     train.threads=1 train.peak_flops=1e11 checkpoint.resume=none checkpoint.at_end=false run.dir="$run"
   printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$(number step_seconds "$peak")" \

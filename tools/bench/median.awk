@@ -1,5 +1,6 @@
-# quantile(list, count, share): returns the value below which a share of list[1..count] lies, linear between two values:
-# the least for share 0, the largest for 1; an empty text for no values. Sorts by insertion, because lists are short.
+# quantile(list, count, share): returns the value below which a share of list[1..count] lies, interpolated linearly.
+# Returns the minimum for share 0, the maximum for share 1, and an empty text for no values. Sorts by insertion, because
+# lists are short.
 function quantile(list, count, share,    i, j, x, place) {
   if (!count) return ""
   for (i = 2; i <= count; i++) {
@@ -12,5 +13,5 @@ function quantile(list, count, share,    i, j, x, place) {
   return i == count ? list[i] : list[i] + (place - i) * (list[i + 1] - list[i])
 }
 
-# median(list, count): returns the median of list[1..count], or an empty text for none.
+# median(list, count): returns the median of list[1..count]; an empty text for no values.
 function median(list, count) { return quantile(list, count, 0.5) }

@@ -25,7 +25,7 @@ shape=(model.hidden=256 model.kv_heads=8 model.vocab=2048 model.context=512 mode
   model.moe.expert_hidden=1024 model.moe.routing=balanced parallel.ep=2 batch.micro=1 batch.global=4
   train.precision=bf16)
 
-peak() { number "$1" "$2" | tail -n 1; }  # peak CATEGORY RUN: prints the value of the last step
+peak() { number "$1" "$2" | tail -n 1; }  # peak CATEGORY RUN: prints the peak bytes in the last step
 expected() { awk -F '\t' -v name="$1" '$1 == name {print $2}' "$scratch/expected"; }
 
 # activations NAME OVERRIDE...: prints a line of the table.

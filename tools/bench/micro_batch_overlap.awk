@@ -1,5 +1,4 @@
-# Prints the table of tools/bench/micro_batch_overlap.sh from its rows: overlap, seconds of a step, seconds waited,
-# loss.
+# Prints the table of tools/bench/micro_batch_overlap.sh. Input: overlap, seconds of a step, seconds waited, loss.
 BEGIN { FS = "\t" }
 { seconds[$1, ++n[$1]] = $2; waited[$1, n[$1]] = $3 }
 function median_of(values, name,    i, list) {

@@ -1,5 +1,5 @@
 // Measures dispatch and combine of an MoE layer whose tokens are the same on all tensor-parallel ranks, by schedule and
-// volume. tools/bench/papers/monta.sh makes its tables from it. Experts compute nothing.
+// volume. tools/bench/papers/monta.sh makes its tables from the output. Experts compute nothing.
 //
 //   mpirun -np 16 moe_exchange [--ranks 8] [--bytes 65536,...] [--rounds 5] [--chunks 2,4,8] [--profile cluster.yaml]
 //
@@ -9,12 +9,13 @@
 // dispatch: the node's ranks share the experts' widths (MoNTA, Table 1, case 2), and every rank needs all rows.
 // combine: experts are whole (case 1), and every tensor-parallel rank needs all results.
 //
-// baseline: every rank sends its copy. o1: every rank sends one t-th of it, then the node's ranks gather. o2xN: N
-// chunks; the all-to-all of a chunk runs beside the gathering (and copying) of the chunk before. o3xN: also beside the
-// copying of the chunk before that. All schedules run in every round.
+// baseline: every rank sends its whole copy. o1: every rank sends one t-th of its copy, then the node's ranks gather.
+// o2xN: N chunks; the all-to-all of a chunk runs beside the gathering and copying of the previous chunk. o3xN: N
+// chunks; the all-to-all also runs beside the copying of the chunk before the previous one. All schedules run in every
+// round.
 //
 // Prints one line per measurement, with fields separated by tabs: round, part, t, bytes, schedule, seconds of the
-// slowest rank, predicted seconds of one rank (from the profile; - without one).
+// slowest rank, predicted seconds of one rank (from the profile; "-" without a profile).
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -33,7 +34,7 @@
 namespace hexad::moe {
 namespace {
 
-constexpr int64_t width = 1024;  // f32: rows of 4 KiB
+constexpr int64_t width = 1024;  // elements of f32: rows have 4 KiB
 
 struct Options {
   int ranks = 2, rounds = 5;
@@ -45,7 +46,7 @@ struct Options {
 // Process groups of a rank.
 struct Groups {
   std::unique_ptr<comm::ProcessGroup> nodes, node,
-      none;  // groups of one rank of each node, of this node's ranks, and of this rank only
+      none;  // groups: one rank of each node, this node's ranks, and this rank alone
 
   Groups(const comm::ProcessGroup& world, int ranks)
       : nodes(world.split(world.rank() % ranks, world.rank(), comm::TrafficClass::ep, "ep")),
@@ -115,7 +116,7 @@ class Bench {
       for (const ep::ChunkCounts& c : routes.plan.counts.chunks)
         routes.collection->counts.emplace_back(collector->size(), c.slots());
     }
-    // Tokens are sent unchanged, and experts return the rows that they receive.
+    // Sends tokens unchanged; experts return the rows that they receive.
     const Tensor rows = Tensor::zeros({tokens, width}, Dtype::f32, device_);
     PassGraph g(routes, rows, false);
     Combine combine(g, {.collection = routes.collection ? &*routes.collection : nullptr});
@@ -144,7 +145,7 @@ class Bench {
     std::fflush(stdout);
   }
 
-  // Draws the timelines. The picture of the last round remains.
+  // Draws the timelines. Pictures of earlier rounds are replaced.
   void draw(std::string_view part, int64_t bytes, const Way& way, const telemetry::TimelinePair& timelines) const {
     const std::string path = fmt::format("{}/{}-{}.svg", options_.pictures, part, way.name);
     std::ofstream out(path);
@@ -153,7 +154,7 @@ class Bench {
     if (!out.flush()) base::fail(base::ExitCode::data, "cannot write ", path);
   }
 
-  // Returns the seconds of dispatch, until the experts begin, or those of combine, from the time when the experts end.
+  // Returns the seconds of dispatch, until the experts begin, or of combine, from the end of the experts.
   static double of(std::string_view part, const schedule::Timeline& timeline) {
     const auto experts = std::find_if(timeline.spans.begin(), timeline.spans.end(),
                                       [](const auto& span) { return span.task.name.starts_with("experts"); });

@@ -119,14 +119,14 @@ train::Recipe recipe_of(const std::string& layer, const NamedSchedule& schedule,
   return train::load_recipe(config::parse(plain_recipe, "moe_layer", overrides), layers::Registry(), world);
 }
 
-/// Results of one pass over all ranks, as described at the head of this file.
+/// Results of one pass over all ranks. The comment at the top of this file describes them.
 struct Measurement {
   double seconds = 0, graph = 0, communication = 0, computation = 0, ep_bytes = 0, tp_bytes = 0, peak_bytes = 0;
 };
 
 constexpr std::array<std::string_view, 2> pass_names{"forward", "backward"};
 
-/// A layer under one schedule.
+/// A layer under one of the compared schedules.
 class Contestant final : public schedule::GraphRunner {
  public:
   Contestant(std::string name, const train::Recipe& recipe, const mesh::Mesh& mesh, const Options& options)
@@ -161,9 +161,9 @@ class Contestant final : public schedule::GraphRunner {
   size_t passes() const { return passes_; }
   const std::array<Measurement, 2>& last() const { return last_; }
   struct Prediction {
-    double graph = 0, outside = 0;  // seconds
+    double graph = 0, outside = 0;  // seconds of the graph, and seconds outside of it
   };
-  /// Returns the predictions by pass; none without a profile.
+  /// Returns the predictions of forward and backward; nullopt without a profile.
   const std::array<std::optional<Prediction>, 2>& predicted() const { return predicted_; }
   double step_seconds() const { return last_[0].seconds + last_[1].seconds; }
 
@@ -185,7 +185,7 @@ class Contestant final : public schedule::GraphRunner {
     last_[1] = timed(1, [&] { replay.run(); });
   }
 
-  /// Predicts the last graphs with the simulator. Collective.
+  /// Predicts the graphs of the last step with the simulator. Collective.
   void predict(const plan::Predictor* predictor) {
     for (size_t pass = 0; pass < passes_; ++pass) {
       const auto all = plan::graphs_of_all(graphs_[pass], mesh_.world(), context_);
@@ -207,7 +207,8 @@ class Contestant final : public schedule::GraphRunner {
     return telemetry::timeline_svg(title, {&seen_[pass], foreseen_[pass] ? &*foreseen_[pass] : nullptr});
   }
 
-  /// Writes a line for each task of the last pass on this rank: measured and predicted start and end, in seconds.
+  /// Writes a line to `out` for each task of the last pass on this rank: measured and predicted start and end, in
+  /// seconds.
   void list(size_t pass, std::string_view head, std::ostream& out) const {
     for (size_t i = 0; i < seen_[pass].spans.size(); ++i) {
       const Timeline::Span& s = seen_[pass].spans[i];
@@ -219,7 +220,7 @@ class Contestant final : public schedule::GraphRunner {
   }
 
   void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
-    if (!name.ends_with(pass_names[pass_])) return schedule::execute(graph, context);  // S1's gather after the gate
+    if (!name.ends_with(pass_names[pass_])) return schedule::execute(graph, context);  // S1's gather, not measured
     std::vector<schedule::TaskTime> times;
     schedule::execute(graph, context, &times);
     graphs_[pass_] = schedule::without_work(graph);
@@ -308,7 +309,7 @@ class Contestant final : public schedule::GraphRunner {
   layers::ModelStatistics statistics_;
   layers::MicroBatch batch_;
   Tensor x_, dy_;
-  // By pass, forward and backward:
+  // Results of forward and backward; pass_ selects one of them.
   size_t pass_ = 0;
   std::array<Measurement, 2> last_;
   std::array<schedule::TaskGraph, 2> graphs_;
@@ -348,7 +349,7 @@ class Bench {
  private:
   bool first() const { return world_.rank() == 0; }
 
-  // Returns a mesh. Layers with the same layout share its groups.
+  // Returns a mesh for `recipe`. Layers with the same layout share its groups.
   const mesh::Mesh& mesh_of(const train::Recipe& recipe) {
     const mesh::Sizes sizes = recipe.parallel.sizes();
     auto& mesh = meshes_[mesh::Layout(sizes, world_.size()).to_string()];

@@ -1,5 +1,5 @@
-// Compares the bytes of weights, gradients and optimizer states of a rank: counted by its allocator, by Hexad's
-// formula, and by MoNTA's Table 3, for every level of ZeRO. Threads are ranks.
+// Compares three counts of the bytes of weights, gradients and optimizer states of a rank, for every level of ZeRO: its
+// allocator's, Hexad's formula, and MoNTA's Table 3. Ranks are threads.
 //
 //   parameter_memory RECIPE RANKS [key.path=value ...]
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ namespace {
 
 using device::Category;
 
-// Returns the peaks of the second step on the first rank.
+// Returns the peaks in the second step on the first rank.
 device::MemoryStats measure(const Recipe& recipe, int ranks) {
   device::MemoryStats memory;
   comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) {

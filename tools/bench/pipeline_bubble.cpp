@@ -1,5 +1,5 @@
-// Compares the idle time of the pipeline schedules: run with threads as ranks and sleeps as stages, simulated, and by
-// formula. Sleeps need no core, so many ranks on few cores wait only for each other.
+// Compares three values of the idle time of each pipeline schedule: measured, with threads as ranks and sleeps as
+// stages; simulated; and by formula. Sleeps need no core, so many ranks on few cores wait only for each other.
 //
 //   pipeline_bubble [MILLISECONDS [RANKS...]]
 //
@@ -54,7 +54,7 @@ class Sleeping final : public StageWork {
 };
 
 struct Measured {
-  double step = 0, bubble = 0;  // seconds, and the mean share over the ranks
+  double step = 0, bubble = 0;  // seconds of a step, and mean idle share over the ranks
 };
 
 Measured measure(const Schedule& schedule, const StageTimes& times) {
@@ -74,7 +74,8 @@ Measured measure(const Schedule& schedule, const StageTimes& times) {
   return {step, 1 - busy / (step * schedule.stages.ranks)};
 }
 
-// Returns the times of one chunk. A rank's share of the model takes the same time for any number of chunks.
+// Returns the times of one chunk. The times of a rank's whole part of the model, `rank`, do not depend on the number of
+// chunks.
 StageTimes times_of_chunk(const StageTimes& rank, int chunks) {
   return {rank.forward / chunks, rank.backward_input / chunks, rank.backward_weight / chunks};
 }

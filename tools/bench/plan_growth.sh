@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures the time and memory that `hexad plan` and `hexad simulate` take for Mixtral-8x7B with contexts of 32K tokens
-# on DGX H100 nodes. Prints a line for each number of ranks. The plan's best layout is the simulated one.
+# on DGX H100 nodes. Prints a line for each number of ranks. Simulates the best layout of each plan.
 #
 #   tools/bench/plan_growth.sh [RANKS...]     default: 64, 256, 1024, 4096, 16384 and 65536 ranks
 #
@@ -15,7 +15,7 @@ need "$hexad" 'cmake --preset release && cmake --build --preset release'
 need /usr/bin/time 'apt-get install time'
 machine
 
-# timed COMMAND...: runs it on one core. Sets $cpu, the seconds of the core, and $mib.
+# timed COMMAND...: runs COMMAND on one core. Sets $cpu to its CPU seconds and $mib to its peak memory in MiB.
 timed() {
   taskset -c 0 /usr/bin/time -o "$scratch/time" -f '%U %S %M' "$@"
   read -r cpu mib < <(awk '{ printf "%.2f %d\n", $1 + $2, $3 / 1024 }' "$scratch/time")

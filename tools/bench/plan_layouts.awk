@@ -1,4 +1,5 @@
-# Prints the layouts of `hexad plan --json`, best first: seconds of a step, a tab, and settings, key=value.
+# Prints the layouts of `hexad plan --json`, best first. Columns, separated by a tab: seconds of a step, and settings as
+# key=value.
 /"settings": \{/ { inside = 1; settings = ""; next }
 inside && /\}/ { inside = 0 }
 inside {

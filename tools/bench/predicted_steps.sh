@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # Compares predicted steps and memory peaks (hexad simulate, hexad validate) with measured ones, for random small
-# recipes and layouts on 1, 2, 4 and 8 ranks, each on a core of its own, and on two emulated nodes. All cases are
-# predicted first. The hash of the table of predictions is printed before the first step is measured. Cases that the
-# output folder has are not predicted or measured again, so the same command continues after an interruption.
+# recipes and layouts. Uses 1, 2, 4 and 8 ranks, each on its own core, and two emulated nodes. All cases are predicted
+# first. The hash of the table of predictions is printed before the first step is measured. Cases that the output folder
+# already contains are not repeated, so the same command continues after an interruption.
 #
 #   tools/bench/predicted_steps.sh [--seed 1] [--cases 40] [--places '1 2 4 8 nodes'] [--steps 8] [--cluster FILE]
 #                                  [--seconds 120] [--output runs/predicted-steps] [--predict-only]
 #
-# --cases: number of cases of all places, rounded up to the same number at each. --cluster: file for predictions at all
-# places; without it, `hexad profile` measures each place, for --seconds. --predict-only: trains nothing. Recipes are
-# drawn by random_recipe.awk. Draws that `hexad validate` refuses are drawn again, and so are those with less than 1 or
-# more than 16 GFLOP a rank and step, about 20 to 500 ms. Environment: HEXAD (program; build/release/bin/hexad). With a
-# packed program: HEXAD=hexad tools/gpu/with_libraries.sh tools/bench/predicted_steps.sh.
+# --cases: number of cases over all places, rounded up to the same number at each. --cluster: file for predictions at
+# all places; without it, `hexad profile` measures each place, for --seconds. --predict-only: trains nothing.
+# random_recipe.awk draws the recipes. A recipe is drawn again if `hexad validate` refuses it, or if it has less than 1
+# or more than 16 GFLOP per rank and step, about 20 to 500 ms. Environment: HEXAD (program; build/release/bin/hexad).
+# With a packed program: HEXAD=hexad tools/gpu/with_libraries.sh tools/bench/predicted_steps.sh.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
@@ -33,20 +33,20 @@ for place in $places; do
   [[ $seen != *" $place "* ]] || usage "--places has '$place' twice, expected each place once"
   seen+="$place "
 done
-# shellcheck disable=SC2086  # words
+# shellcheck disable=SC2086  # split into words on purpose
 begin $places
 
 predictions=$output/predictions.tsv measured=$output/measured.tsv
 refused=0 outsized=0
 
 # predict PLACE NUMBER: draws a recipe until it is legal and of the right size. Prints its line of the table: case,
-# place, seconds of a step, least and most of their interval, peak bytes of the rank with most, settings.
+# place, seconds of a step, both ends of their interval, peak bytes of the rank that needs the most, settings.
 predict() {
   local ranks i settings verdict=
   ranks=$(ranks_of "$1")
   for ((i = 0; i < most_draws; i++)); do
     draw random_recipe "$1"
-    # shellcheck disable=SC2086  # words
+    # shellcheck disable=SC2086  # split into words on purpose
     judge "$ranks" $settings
     case $verdict in
     refused) refused=$((refused + 1)) ;;

@@ -1,15 +1,16 @@
-# Options and functions of predicted_steps.sh and exhaustive_plans.sh, which source this file after common.sh. A place is
-# a number of ranks, each bound to a core of its own, or "nodes": two emulated nodes (tools/testbed/two_nodes.sh), which
+# Options and functions of predicted_steps.sh and exhaustive_plans.sh, which source this file after common.sh. A place
+# is a number of ranks, each bound to its own core, or "nodes": two emulated nodes (tools/testbed/two_nodes.sh), which
 # need root, iproute2 and two cores.
 
 recipe=recipes/bench-cpu.yaml
-counted_after=2  # steps of a run that do not count
-most_draws=400   # for one case
+counted_after=2  # number of first steps of a run that are not counted
+most_draws=400   # maximum number of draws for one case
 
-# Options of both scripts.
+# Defaults of the options that both scripts have.
 seed=1 cases=40 cluster='' seconds=120 output='' predict_only=no
 
-# take_option OPTION [VALUE]: sets one of them. Sets $taken, the number of words. Returns 1 for other options.
+# take_option OPTION [VALUE]: sets the variable of one of these options. Sets $taken, the number of words used. Returns
+# 1 for other options.
 take_option() {
   taken=2
   case $1 in
@@ -23,7 +24,7 @@ take_option() {
   esac
 }
 
-# check_options: checks them, and --steps.
+# check_options: checks the values of these options and of --steps.
 check_options() {
   [[ $seed =~ ^[0-9]{1,5}$ ]] || usage "--seed is '$seed', expected a number from 0 to 99999"
   [[ $cases =~ ^[1-9][0-9]{0,3}$ ]] || usage "--cases is '$cases', expected a number from 1 to 9999"
@@ -34,11 +35,11 @@ check_options() {
   [ -z "$cluster" ] || [ -r "$cluster" ] || usage "--cluster: there is no file $cluster"
 }
 
-# Settings of every run: one thread a rank, and nothing between the steps.
+# Settings of every run: one thread per rank, and no work between the steps.
 run_settings=(train.threads=1 train.peak_flops=1e11 train.router_every=0 checkpoint.at_end=false
   distributed.watchdog_seconds=60)
 
-# draw GENERATOR PLACE: sets $settings to those of the next random recipe for the ranks of the place.
+# draw GENERATOR PLACE: sets $settings to the next random recipe of GENERATOR for the ranks of PLACE.
 declare -A drawn
 draw() {
   drawn[$2]=$((${drawn[$2]:-0} + 1))
@@ -47,8 +48,8 @@ draw() {
 }
 
 # judge RANKS OVERRIDE...: sets $verdict to "refused" if hexad validate refuses the recipe, to "outsized" if a step has
-# less than 1 or more than 16 GFLOP a rank, and otherwise to "good". Its report is in $scratch/validated. Returns 1 for
-# other failures.
+# less than 1 or more than 16 GFLOP per rank, and otherwise to "good". The report is in $scratch/validated. Returns 1
+# for other failures.
 judge() {
   local status=0
   "$hexad" validate $recipe --world "$1" --json run.dir="$scratch/run" "${run_settings[@]}" "${@:2}" \
@@ -64,13 +65,13 @@ judge() {
   fi
 }
 
-# cores: prints the number of cores that this process may use, with hardware threads of a core counted once.
+# cores: prints the number of cores that this process may use. Hardware threads of a core count once.
 cores() {
   awk -F ': *' -v most="$(nproc)" '/^physical id/ { socket = $2 } /^core id/ { if (!seen[socket, $2]++) n++ }
     END { print n && n < most ? n : most }' /proc/cpuinfo
 }
 
-# ranks_of PLACE: prints its number of ranks.
+# ranks_of PLACE: prints the number of ranks of PLACE.
 ranks_of() {
   if [ "$1" != nodes ]; then
     echo "$1"
@@ -81,7 +82,7 @@ ranks_of() {
   fi
 }
 
-# at PLACE COMMAND...: runs COMMAND on the ranks of the place. Quiet unless it fails.
+# at PLACE COMMAND...: runs COMMAND on the ranks of PLACE. Prints the output only if COMMAND fails.
 at() {
   local log=$scratch/log place=$1 ranks
   ranks=$(ranks_of "$place")
@@ -94,10 +95,11 @@ at() {
   }
 }
 
-# is_place WORD: true if the word is a place for which recipes are drawn.
+# is_place WORD: true if WORD is a place for which recipes are drawn.
 is_place() { [[ $1 =~ ^([1248]|nodes)$ ]]; }
 
-# usable_places PLACE...: prints those that this machine has. Says why others are left out.
+# usable_places PLACE...: prints the places that this machine can provide, and the reasons why it cannot provide the
+# others.
 usable_places() {
   local place
   for place; do
@@ -113,8 +115,8 @@ usable_places() {
   done
 }
 
-# begin PLACE...: prints the machine. Sets $places, those that it has. Makes the output folder and in it cluster.PLACE.yaml
-# for each place, if there is none: a copy of --cluster, or measured.
+# begin PLACE...: prints a description of the machine. Sets $places to the usable places. Makes the output folder and,
+# for each place, the file cluster.PLACE.yaml in it unless it exists: a copy of --cluster, or a measurement.
 begin() {
   local place file
   need "$hexad" 'cmake --preset release && cmake --build --preset release'
@@ -142,7 +144,7 @@ begin() {
 }
 
 # begin_table FILE TITLE: sets $header, the lines at the top of the table FILE: the title, the program and the cluster
-# files. Expects a FILE that exists to have the same ones.
+# files. A FILE that already exists must have the same header.
 begin_table() {
   local place
   header="# $2; program $(sha256sum <"$(command -v "$hexad")" | cut -c1-16)"
@@ -159,8 +161,8 @@ begin_table() {
 # print_hash FILE: prints the hash of a table of predictions. Must precede the first measurement.
 print_hash() { echo "sha256 of $(basename "$1"), before the first step was measured: $(sha256sum <"$1" | cut -d' ' -f1)"; }
 
-# train PLACE STEPS OVERRIDE...: trains. Sets $peak, the peak bytes of the rank with most, and $step_seconds, those of the
-# counted steps, separated by blanks.
+# train PLACE STEPS OVERRIDE...: trains. Sets $peak to the peak bytes of the rank that needs the most, and $step_seconds
+# to the seconds of the counted steps, separated by blanks.
 train() {
   local run=$scratch/run
   rm -rf "$run"

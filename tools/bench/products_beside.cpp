@@ -26,7 +26,8 @@ class Lines {
         const ComputeShare share(1.0 - static_cast<double>(reserve) / multiprocessors_);
         timer_.line(fmt::format("{} beside {} CTAs, reserve {}", name, blocks, reserve), {.operations = operations},
                     call, [&](const std::function<void()>& measure) {
-                      measure();  // makes the plan, loads its kernels and takes memory, which may wait for the card
+                      measure();  // the first call makes the plan, loads kernels and allocates memory, which may wait
+                                  // for the card
                       spinning_.run_beside(blocks, measure);
                     });
       }
@@ -48,7 +49,7 @@ void grouped(CudaTimer& b, Lines& lines, const KernelTable& k) {
   for (int64_t e = 0; e <= experts; ++e) offsets.push_back(rows / experts * e);
   GroupOffsets groups = GroupOffsets::on_host(offsets);
   groups.device = b.values<int64_t>(offsets, {experts + 1});
-  groups.host = {}, groups.max_rows = rows;  // without counts on the host, all groups are one kernel
+  groups.host = {}, groups.max_rows = rows;  // without counts on the host, one kernel computes all groups
   const Tensor x = b.normal({rows, d}, bf), w = b.normal({experts, n, d}, bf, 0.02), dy = b.normal({rows, n}, bf);
   const Tensor y = b.empty({rows, n}, bf), dw = b.empty({experts, n, d}, f32);
   const auto& g = k.grouped_matmul;

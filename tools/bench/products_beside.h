@@ -1,4 +1,4 @@
-// Products while other thread blocks hold multiprocessors.
+// Matrix products while other thread blocks occupy multiprocessors.
 #pragma once
 
 #include "framework/device/cuda/cuda_stream.h"
@@ -6,10 +6,10 @@
 
 namespace hexad::bench {
 
-/// Prints lines of dense and grouped products beside 0 to 16 spinning blocks (CTAs). Products first use all
+/// Prints lines of dense and grouped matrix products beside 0 to 16 spinning blocks (CTAs). Products first use all
 /// multiprocessors, then leave one multiprocessor per block unused, then two. Products that use all multiprocessors
-/// divide their tiles among them in advance, so a held multiprocessor can double their time. Two are left because the
-/// products' blocks come in pairs within a part of the card (a GPC): a single spinning block also makes a second
+/// divide their tiles among them in advance, so an occupied multiprocessor can double their time. Two are left because
+/// the products' blocks come in pairs within a part of the card (a GPC): a single spinning block also makes a second
 /// multiprocessor unusable.
 void products_beside_blocks(CudaTimer& b, const kernels::KernelTable& k, const device::cuda::Card& card);
 

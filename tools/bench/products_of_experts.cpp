@@ -14,7 +14,7 @@ namespace {
 namespace one_kernel = cuda::tensor_cores;
 constexpr auto bf = Dtype::bf16, f32 = Dtype::f32;
 
-/// Rows x[rows, width], weights w[experts, features, width].
+/// Sizes of rows x[rows, width] and weights w[experts, features, width].
 struct Sizes {
   const char* model;
   int64_t rows, width, features, experts;

@@ -1,4 +1,4 @@
-// Grouped products by both implementations, for the rates in framework/kernels/cuda/products/grouped_seconds.h.
+// Grouped matrix products by both implementations, for the rates in framework/kernels/cuda/products/grouped_seconds.h.
 #pragma once
 
 #include "tools/bench/cuda_timer.h"

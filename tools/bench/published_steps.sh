@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Compares predicted steps with steps that other trainers have published (published_steps.tsv: settings, tokens per
-# second for each GPU or MFU, grade of the source). Each row is simulated on its described cluster (hexad simulate).
+# second of each GPU or MFU, grade of the source). Each row is simulated on the cluster that it names (hexad simulate).
 # No value in the cluster files is fitted to these rows. Prints a line for each row, then errors by grade, and Kendall's
-# tau for each model that has five rows or more with the same measure.
+# tau for each model with at least five rows of the same measure.
 #
 #   tools/bench/published_steps.sh [--only PATTERN]
 #
@@ -23,7 +23,7 @@ need "$hexad" 'cmake --preset release && cmake --build --preset release'
 machine
 while IFS=$'\t' read -r id recipe cluster ranks overrides tokens mfu grade rest; do
   [ "$id" != id ] && [[ $id =~ $only ]] || continue
-  # shellcheck disable=SC2086  # overrides are words
+  # shellcheck disable=SC2086  # split into words on purpose
   if "$hexad" simulate "recipes/models/$recipe.yaml" --cluster "recipes/clusters/$cluster.yaml" --world "$ranks" \
     --json $overrides >"$scratch/out" 2>"$scratch/err"; then
     printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$id" "$recipe" "$ranks" "$grade" "$tokens" "$mfu" \

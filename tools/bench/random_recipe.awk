@@ -1,5 +1,6 @@
-# Prints changes to recipes/bench-cpu.yaml, key=value: a small model, its layout on a number of ranks and its schedule.
-# Not all are legal. Needs random.awk. Variables: seed, place and number, which begin the random sequence, and ranks.
+# Prints changes to recipes/bench-cpu.yaml as key=value: a small model, its layout on a number of ranks, and its
+# schedule. Some results are illegal. Needs random.awk. Variables: ranks; seed, place and number, which select the
+# random sequence.
 function set(key, value) { printf "%s%s=%s", separator, key, value; separator = " " }
 
 BEGIN {

@@ -1,5 +1,5 @@
-# Prints the table of tools/bench/ring_attention.sh from its rows: link, heads, round, what, pass, seconds, waited, in
-# flight, bytes.
+# Prints the table of tools/bench/ring_attention.sh. Input: link, heads, round, what, pass, seconds, waited, in flight,
+# bytes.
 
 function bits_per_second(rate) {
   return rate * (rate ~ /gbit$/ ? 1e9 : rate ~ /mbit$/ ? 1e6 : rate ~ /kbit$/ ? 1e3 : 1)
@@ -13,9 +13,9 @@ function bits_per_second(rate) {
   bytes[$1, $2, $4, $5] = $9
 }
 
-# Prints medians over rounds: seconds, waited / seconds, seconds over those of "alone" in the same round, and the rate
-# of traffic on a node's link over the link's rate. In a ring, one of the node's two ranks sends its bytes to the other
-# node. In an all-gather, both ranks send two of their three blocks there.
+# Prints medians over rounds: seconds; waited / seconds; seconds over those of "alone" in the same round; and the rate
+# of traffic on a node's link over the rate of the link. In a ring, one of the node's two ranks sends its bytes to the
+# other node. In an all-gather, both ranks send two of their three blocks to the other node.
 function row(key, link, what, pass,    r, s, w, a, u, crossing) {
   crossing = what == "all_gather" ? 4 / 3 : 1
   for (r = 1; r <= rounds; r++) {

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Measures attention over four ranks on two emulated nodes: the share of time in which ranks wait for keys and values,
-# as a ring and after an all-gather. Two ranks share a core, so the attention of one rank also hides the messages of the
+# Measures attention over four ranks on two emulated nodes: the share of time in which ranks wait for keys and values, as
+# a ring and after an all-gather. Two ranks share a core, so the attention of one rank also hides the messages of the
 # other. "alone" is the same attention without messages.
 #
 #   tools/bench/ring_attention.sh [--tokens 8192] [--rounds 3] [--rates '200mbit 1gbit'] [--shapes '2,1 2,2']
 #
-# --tokens: tokens per rank. --shapes: query heads and key heads of 64. Raw rows follow the table. Environment: BENCH
-# (program; build/release/bench/context_attention). Needs root (tools/testbed/two_nodes.sh; exit 77 without).
+# --tokens: tokens per rank. --shapes: numbers of query heads and key heads, each of size 64. The raw rows follow the
+# table. Environment: BENCH (program; build/release/bench/context_attention). Needs root (tools/testbed/two_nodes.sh;
+# exits with 77 without it).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh

@@ -12,7 +12,7 @@ using base::ExitCode;
 using base::fail;
 using device::cuda::check;
 
-/// Written by the blocks and read by the host. Zero: not yet.
+/// Flags that the blocks write and the host reads. Zero: not set yet.
 struct SpinningFlags {
   volatile unsigned running[SpinningBlocks::most], expired[SpinningBlocks::most];
 };
@@ -23,7 +23,7 @@ constexpr int threads = 640, cluster = 4;
 constexpr long long most_cycles = 4'000'000'000;  // two seconds at 2 GHz
 constexpr std::chrono::seconds most_start(1);
 
-// The first thread polls; the others wait at the barrier, so that the block stays resident. `released` is in the card's
+// The first thread polls. The others wait at the barrier, so that the block stays resident. `released` is in the card's
 // memory: blocks that poll the host's memory slow down every kernel beside them.
 __global__ void __launch_bounds__(threads) spin_kernel(SpinningFlags* flags, const volatile unsigned* released) {
   if (threadIdx.x == 0) {

@@ -1,4 +1,4 @@
-// Thread blocks that hold multiprocessors, as communication between cards does beside products.
+// Thread blocks that occupy multiprocessors, as communication between cards does beside computation.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,10 +22,10 @@ class SpinningBlocks {
 
   explicit SpinningBlocks(const device::cuda::Card& card);
 
-  /// Calls work() while `blocks` blocks run, at most `most`. The call begins when each of them has announced itself,
-  /// and they are released when it returns or throws. `work` must not load a kernel or allocate memory: either may wait
-  /// for the whole card. Throws base::Error (resource) if the blocks do not start within a second, or if they ended
-  /// before work() did.
+  /// Calls work() while `blocks` blocks run (at most `most`). The call begins when every block has announced itself.
+  /// The blocks are released when the call returns or throws. `work` must not load a kernel or allocate memory: either
+  /// may wait for the whole card. Throws base::Error (resource) if the blocks do not start within a second, or if they
+  /// ended before work() did.
   void run_beside(int blocks, const std::function<void()>& work);
 
  private:
@@ -40,7 +40,7 @@ class SpinningBlocks {
   bool has_clusters_;
   std::unique_ptr<std::remove_pointer_t<cudaStream_t>, Free> stream_, release_stream_;
   std::unique_ptr<SpinningFlags, Free> flags_;  // in mapped host memory
-  std::unique_ptr<unsigned, Free> released_;    // on the card; nonzero: end
+  std::unique_ptr<unsigned, Free> released_;    // on the card; a nonzero value ends the blocks
 };
 
 }  // namespace hexad::bench

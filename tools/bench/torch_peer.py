@@ -39,7 +39,7 @@ def parse_arguments():
 def prepare_threads(threads):
     """Sets thread counts. Call it before PyTorch is loaded, because its BLAS reads the environment once."""
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(threads)
-    # OpenBLAS 0.3.21 (Debian 12) mistakes processors newer than itself for a Prescott and is then 5 times slower.
+    # OpenBLAS 0.3.21 (Debian 12) mistakes processors newer than itself for a Prescott, and is then 5 times slower.
     cpuinfo = pathlib.Path("/proc/cpuinfo")
     if cpuinfo.exists() and " avx512bw " in cpuinfo.read_text():
         os.environ.setdefault("OPENBLAS_CORETYPE", "SkylakeX")
@@ -121,7 +121,7 @@ class Attention(nn.Module):
             k, v = k.repeat_interleave(repeat, 1), v.repeat_interleave(repeat, 1)
             mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         else:
-            # The query heads of one kv head are stacked, so k and v are not copied.
+            # Stacks the query heads of each kv head, so that k and v are not copied.
             q = q.reshape(batch * self.kv_heads, repeat * length, self.size)
             k, v = (t.reshape(batch * self.kv_heads, length, self.size) for t in (k, v))
             scores = torch.baddbmm(mask, q, k.transpose(1, 2), alpha=self.size**-0.5)

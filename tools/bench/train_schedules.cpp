@@ -83,7 +83,7 @@ struct NamedSchedule {
 
 train::Recipe recipe_of(const Options& o, const NamedSchedule& schedule, int world) {
   std::vector<std::string> overrides = o.overrides;
-  // At most half of the run's steps are trials.
+  // Trials take at most half of the run's steps.
   for (const std::string& fixed : {base::cat("train.steps=", std::max(1, 2 * o.trials)),
                                    std::string("schedule.moe.trial_share=0.5"), std::string("train.threads=1")})
     overrides.push_back(fixed);
@@ -92,7 +92,7 @@ train::Recipe recipe_of(const Options& o, const NamedSchedule& schedule, int wor
   return train::load_recipe(config::load(o.recipe, overrides), layers::Registry(), world);
 }
 
-/// A model in training, shared by the schedules that are set in it.
+/// A model in training. Schedules that are set in it share it.
 class Training {
  public:
   Training(train::Recipe recipe, const comm::ProcessGroup& world)
@@ -125,7 +125,7 @@ class Training {
   int64_t steps_ = 0;
 };
 
-/// Returns the text of the settings that the schedules of one Training share.
+/// Returns the text of the settings that all schedules of one Training share.
 std::string shared_part(train::Recipe recipe) {
   moe::MoeScheduleConfig usual;
   usual.order = recipe.schedule.moe.order;
@@ -134,9 +134,9 @@ std::string shared_part(train::Recipe recipe) {
   return config::write(recipe);
 }
 
-/// Times of a step's passes on this rank, in seconds.
+/// Times of this rank's passes in one step, in seconds.
 struct PassTimes {
-  double forward = 0, forward_exchange = 0;  // means over layers and micro-batches
+  double forward = 0, forward_exchange = 0;  // of one layer: means over layers and micro-batches
   double all = 0, all_to_all = 0, exchange = 0, exposed = 0;
 };
 
@@ -169,7 +169,7 @@ PassTimes times_of(const std::vector<PassRecorder::Recording>& passes) {
   return sum;
 }
 
-/// Results of one step over all ranks, as described at the head of this file.
+/// Results of one step over all ranks. The comment at the top of this file describes them.
 struct Measurement {
   double step = 0, passes = 0, forward = 0, layer = 0, peak_bytes = 0;
   double forward_exchange = 0, all_to_all = 0, exchange = 0, exposed = 0;
@@ -193,13 +193,13 @@ class Contestant {
       : name_(std::move(name)), recipe_(std::move(recipe)), training_(training), world_(world) {}
 
   const std::string& name() const { return name_; }
-  /// Returns the predicted seconds; none without a profile.
+  /// Returns the predicted seconds; nullopt without a profile.
   std::optional<double> predicted() const { return predicted_; }
 
-  /// Predicts, makes the open choices, and warms up.
+  /// Predicts the passes, makes the open choices, and warms up.
   void prepare() {
     const plan::Predictor predictor(recipe_, instance().mesh);
-    step();  // warm-up step: allocates memory
+    step();  // warm-up step, which allocates memory
     if (recipe_.schedule.moe.open()) {
       plan::ScheduleChoice choice(recipe_, instance(), predictor, world_.group());
       while (!choice.made()) {

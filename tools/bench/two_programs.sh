@@ -3,8 +3,8 @@
 #
 #   tools/bench/two_programs.sh [--rounds 5] [--busy 0] [--limit 120] OLD NEW COMMAND...
 #
-# COMMAND has HEXAD in place of the program: two_programs.sh old/hexad new/hexad mpirun -np 4 HEXAD train r.yaml
-# --busy N: runs N other processes that never sleep. A command is ended after --limit seconds ("over").
+# COMMAND contains HEXAD in place of the program: two_programs.sh old/hexad new/hexad mpirun -np 4 HEXAD train r.yaml
+# --busy N: runs N other processes that never sleep. A command that exceeds --limit seconds is ended and marked "over".
 set -euo pipefail
 
 rounds=5 busy=0 limit=120

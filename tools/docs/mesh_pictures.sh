@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Draws docs/reports/images/mesh-*.svg. --check: changes no file, but fails if the pictures there differ from new ones.
-# Environment: HEXAD (program; build/release/bin/hexad).
+# Draws docs/reports/images/mesh-*.svg. --check: changes no file, and fails if the existing pictures differ from new
+# ones. Environment: HEXAD (program; build/release/bin/hexad).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 hexad=$(realpath "${HEXAD:-build/release/bin/hexad}")
@@ -9,7 +9,7 @@ check=false
 drawn=$(mktemp -d "${TMPDIR:-/tmp}/hexad-pictures.XXXXXX")
 trap 'rm -rf "$drawn"' EXIT
 
-picture() { # NAME RANKS OVERRIDES...
+picture() { # picture NAME RANKS OVERRIDES...: draws mesh-NAME.svg
   "$hexad" validate recipes/verify-moe.yaml --world "$2" --mesh --svg "$drawn/mesh-$1.svg" "${@:3}" >"$drawn/out"
 }
 picture horizontal 8 parallel.cp=2 parallel.ep=4 parallel.cp_expansion=horizontal

@@ -6,16 +6,16 @@
 #
 # --only: runs only these stages. --all: runs every layout of 4 and of 8 ranks in `verify`, and every kernel in
 # `sanitize` (but never products under racecheck). --layouts: number of layouts in `verify`, for each precision, and in
-# `share`. Default: 30 in f64, 10 in f32 and in bf16, and 6 in `share`. --device emulated: rehearses on a machine without
+# `share`; default: 30 in f64, 10 in f32 and in bf16, and 6 in `share`. --device emulated: rehearses on a machine without
 # a GPU, and skips stages that need one. --build: uses the programs of a build folder instead of packed ones.
 #
 # parity: compares every CUDA kernel with the reference. gradients: compares gradients of every op with finite
-# differences, on the device. train: runs 20 steps of recipes/verify-moe.yaml on the device and on the CPU; their losses
-# must agree. ways: runs the same model on the device under other schedules, recomputed, offloaded, with ZeRO, and moved
-# between device and CPU by a checkpoint. share: runs two processes, and two threads, as ranks that share the card.
+# differences, on the device. train: runs 20 steps of recipes/verify-moe.yaml on the device and on the CPU; the losses of
+# both must agree. ways: runs the same model on the device under other schedules, recomputed, offloaded, with ZeRO, and
+# moved between device and CPU by a checkpoint. share: runs two processes, and two threads, as ranks that share the card.
 # verify: compares layouts of four ranks with the CPU. sanitize: runs NVIDIA's compute-sanitizer on a short list of
 # kernels. bench: measures kernels at the sizes of bench-gpu. step: runs recipes/bench-gpu.yaml, with unchanged and with
-# balanced routing. peer: runs the same model in PyTorch (tools/gpu/torch_peer.py).
+# balanced routing. peer: runs the model of bench-gpu in PyTorch (tools/gpu/torch_peer.py).
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 recipes=$here/../../recipes
@@ -53,15 +53,15 @@ for stage in ${stages//,/ }; do [[ ,$known, == *,$stage,* ]] || usage; done
 
 mkdir -p "$out" && cd "$out" || exit 1
 with() { "$here/with_libraries.sh" "$@"; }
-with true || exit 1  # unpacks in the first call
+with true || exit 1  # the first call unpacks the package
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-skip() {  # skip STAGE REASON
+skip() {  # skip STAGE REASON: reports a skipped stage
   echo "$2" >"$1.skipped"
   return 77
 }
 has_program() { with bash -c 'command -v "$0" >/dev/null' "$1"; }
 
-# The reference takes most of the time. It uses one core per process. Eight processes fit on a card of 80 GB; of
+# Most of the time goes into the reference, which uses one core per process. Eight processes fit on a card of 80 GB; of
 # sixteen, some found no memory for their context.
 parity() {
   local shards running=() i failed=0
@@ -85,8 +85,8 @@ gradients() {
     --gtest_output=json:gradients.json >gradients.log 2>&1
 }
 
-# hexad_train NAME RECIPE [key=value...]: writes metrics to NAME.jsonl and output to NAME.log. The run directory is in
-# the folder keep_runs, if that is set.
+# hexad_train NAME RECIPE [key=value...]: writes metrics to NAME.jsonl and output to NAME.log. Keeps the run directory
+# in the folder keep_runs if that variable is set.
 hexad_train() {
   local name=$1 recipe=$2 runs
   shift 2
@@ -110,7 +110,7 @@ train() {
   return $failed
 }
 
-# Each line: a name and the changes to the plain run.
+# Each line has a name and the changes to the plain run.
 ways_of_training() {
   cat <<'END'
 tokens schedule.moe.chunk_by=tokens schedule.moe.chunks=3
@@ -177,7 +177,8 @@ verify() {
   return $failed
 }
 
-# racecheck takes minutes for products on tensor cores, whose shared memory CUTLASS and cuBLAS manage.
+# Omits products on tensor cores from racecheck, which takes minutes for them. CUTLASS and cuBLAS manage their shared
+# memory.
 sanitize() {
   local tool filter some='CudaDevice.*:Kernels/Edge.*:*rms_norm_*_bf16*:*router_*_f32*:*grouped_matmul_*_bf16*:*combine*_bf16*' failed=0
   [ "$device" = cuda ] || skip sanitize 'needs a card' || return

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/../.."
 
 programs=(tests/test_gpu_cuda_parity tests/test_device_gradients bench/cuda_kernels bin/hexad)
 targets=(test_gpu_cuda_parity test_device_gradients cuda_kernels hexad)
-profile=libhexad_gpu_profile.so  # for tools/gpu/profile.sh
+profile=libhexad_gpu_profile.so  # profiler for tools/gpu/profile.sh
 case ${1:-} in
 '') ;;
 --tests) unset 'programs[3]' 'targets[3]' ;;
@@ -24,7 +24,7 @@ cmake --preset cuda >/dev/null
 if cmake --build --preset cuda --target help | grep '^hexad_gpu_profile:' >/dev/null; then
   targets+=(hexad_gpu_profile)
 else
-  profile=  # there is no CUPTI
+  profile=  # CUPTI is missing, so there is no profiler
 fi
 cmake --build --preset cuda --parallel "$(nproc)" --target "${targets[@]}"
 
@@ -39,7 +39,7 @@ if [ -e $pack/bin/hexad ]; then
   cp -L "$(command -v mpirun)" $pack/bin/mpirun
   plugins=$(dirname "$(ldd $pack/bin/hexad | awk '/libopen-pal/ {print $3}' | xargs readlink -f)")/openmpi/lib/openmpi3
   for plugin in "$plugins"/*.so; do
-    # Network plugins need many more libraries, and a single machine does not need them.
+    # Omits network plugins: they need many more libraries, and a single machine does not use them.
     case $(basename "$plugin") in
     *ofi* | *ucx* | *verbs* | *openib* | *psm* | *usnic* | *portals* | *hcoll* | *cuda*) ;;
     *) cp "$plugin" $pack/openmpi ;;
@@ -47,7 +47,7 @@ if [ -e $pack/bin/hexad ]; then
   done
 fi
 
-# Every machine has its own C and C++ libraries. NVIDIA's are too large to pack.
+# Libraries that are not packed. Every machine has the C and C++ libraries, and NVIDIA's libraries are too large.
 theirs='/(ld-linux-x86-64|lib(c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s)|lib(cu|nv)[^/]*)\.so'
 find $pack/bin $pack/lib $pack/openmpi -type f -print0 | xargs -0 ldd | awk '$2 == "=>" && $3 ~ "^/" {print $3}' |
   sort -u | grep -Ev "$theirs" | xargs -I{} cp -L {} $pack/lib

@@ -38,7 +38,7 @@ class Help : public CLI::Formatter {
  public:
   Help() { column_width(names_width); }
   std::string make_option_opts(const CLI::Option* option) const override {
-    // The default is at the end of the description, not in the name.
+    // The default value is at the end of the description, not beside the name.
     std::string text = Formatter::make_option_opts(option);
     const std::string shown = "=" + option->get_default_str();
     if (const size_t at = text.find(shown); shown.size() > 1 && at != text.npos) text.erase(at, shown.size());
@@ -56,16 +56,17 @@ std::string default_text(const T& value) {
   if constexpr (std::is_same_v<T, std::string> || std::is_arithmetic_v<T>)
     return fmt::format("{}", value);
   else
-    return "";  // the descriptions of lists and optional values explain their defaults
+    return "";  // lists and optional values explain their defaults in their descriptions
 }
 
 std::string explain(const CLI::App& app, const CLI::ParseError& error, const Command& command) {
   std::string text = error.what();
-  constexpr std::string_view too_often = ": At Most 1 required but received ";  // a message of CLI11
+  constexpr std::string_view too_often = ": At Most 1 required but received ";  // text of a message of CLI11
   if (const size_t at = text.find(too_often); at != text.npos)
     text = fmt::format("{}: given {} times, expected once", text.substr(0, at), text.substr(at + too_often.size()));
   const auto extras = app.remaining(true);
-  // CLI11 reports a missing option first, although its misspelt name is among the extras.
+  // If a name is misspelt, CLI11 reports a missing option first, although the misspelt name is among the extra
+  // arguments.
   const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) || dynamic_cast<const CLI::RequiredError*>(&error) ||
                      command.requires_command();
   if (extra && !extras.empty()) text = explain_extra(command, extras.front());
@@ -191,13 +192,13 @@ base::ExitCode CommandLine::parse(int argc, char** argv) {
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) {  // --help, --version
+    if (e.get_exit_code() == 0) {  // the user gave --help or --version
       app_->exit(e);
       return base::ExitCode::done;
     }
     const bool options = std::ranges::any_of(words, [](const std::string& w) { return w.starts_with('-'); });
     if (!command.requires_command() || options) base::fail(base::ExitCode::usage, explain(*app_, e, command));
-    fmt::print("{}", app_->help());  // `hexad` without arguments
+    fmt::print("{}", app_->help());  // the user ran `hexad` without arguments
     return base::ExitCode::usage;
   }
   return exit_code_;

@@ -1,6 +1,6 @@
 #include "tools/hexad/eigen_product.h"
 
-#define EIGEN_DONT_PARALLELIZE  // the rows are distributed below
+#define EIGEN_DONT_PARALLELIZE  // Eigen uses one thread, because the code below distributes the rows
 #include <Eigen/Core>
 
 #include "framework/kernels/cpu/parallel.h"

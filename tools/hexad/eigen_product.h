@@ -11,7 +11,7 @@ namespace hexad::app {
 /// the kernels computes some of the rows.
 void eigen_product(const tensor::Tensor& out, const tensor::Tensor& x, const tensor::Tensor& w);
 
-/// Returns "Eigen 3.4.0 with AVX SSE...": the instructions for which Eigen was compiled. This processor may have
+/// Returns "Eigen 3.4.0 with AVX SSE...": the instruction sets for which Eigen was compiled. This processor may have
 /// others.
 std::string eigen_description();
 

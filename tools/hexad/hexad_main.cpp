@@ -33,10 +33,10 @@ int run(int argc, char** argv, const train::Extensions& extensions) {
   return static_cast<int>(line.parse(argc, argv));
 }
 
-/// Opens closed standard descriptors. Otherwise the program would print into the next file that it opens.
+/// Opens standard descriptors that are closed. Otherwise the program would print into the next file that it opens.
 void open_standard_descriptors() {
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // takes the lowest free number, which is `fd`
+    if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // open() takes the lowest free number, which is `fd`
 }
 
 /// Flushes the standard output and returns `code`. A reader that closed the pipe early (`| head`) is not an error.
@@ -59,7 +59,7 @@ int hexad_main(int argc, char** argv, const train::Extensions& extensions) {
   } catch (const std::filesystem::filesystem_error& e) {
     train::say(fmt::format("{}: {}", e.path1().string(), e.code().message()));
     return static_cast<int>(base::ExitCode::data);
-  } catch (const std::system_error& e) {  // from printing
+  } catch (const std::system_error& e) {  // error while printing
     if (e.code() == std::errc::broken_pipe) return static_cast<int>(base::ExitCode::done);
     train::say(e.what());
     return static_cast<int>(base::ExitCode::resource);

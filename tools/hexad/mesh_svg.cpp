@@ -13,13 +13,13 @@ namespace {
 using mesh::Axis;
 using mesh::name_of;
 
-// Sizes in pixels.
+// Sizes of the picture in pixels.
 constexpr int cell_width = 38, cell_height = plan::RankPicture::cell_height, frame_gap = 8, row_gap = 8;
 constexpr int margin = 20, row_label = 56, heading = 40, between = 48, title = 44, stage_label = 28, footer = 44;
 constexpr int least_width = 600;
 
-// One of the two tables. It has a row for each coordinate of `row`. A row has a frame for each coordinate of `middle`,
-// and a frame has a cell for each coordinate of `inner`.
+// One of the two tables. The table has a row for each coordinate along `row`. A row has a frame for each coordinate
+// along `middle`. A frame has a cell for each coordinate along `inner`.
 struct View {
   std::string_view name, title;
   Axis row, middle, inner;

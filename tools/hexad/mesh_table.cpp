@@ -15,7 +15,7 @@ using mesh::Axis;
 constexpr Axis dense_axes[] = {Axis::pp, Axis::dp, Axis::cp, Axis::tp};
 constexpr Axis expert_axes[] = {Axis::edp, Axis::ep, Axis::etp};
 
-// Returns "0-3" or "0 2 4 6".
+// Returns a text like "0-3" or "0 2 4 6".
 std::string ranks_text(const std::vector<int>& ranks) {
   bool run = ranks.size() > 2;
   for (size_t i = 1; i < ranks.size(); ++i) run &= ranks[i] == ranks[i - 1] + 1;

@@ -1,4 +1,4 @@
-// Readable table of a mesh: the ranks of each group.
+// Table of a mesh as text: the ranks of each group.
 #pragma once
 
 #include <string>

@@ -15,7 +15,7 @@
 namespace hexad::app {
 namespace {
 
-// Names of options and commands of this program, each followed by words that other programs use for the same thing.
+// Each line has the name of an option or command of this program, followed by the words that other programs use for it.
 constexpr std::string_view synonyms[] = {
     "out output o output-file outfile file html save to dest destination",
     "output out o output-dir output-folder outdir dir folder dest destination",
@@ -59,8 +59,8 @@ constexpr std::string_view synonyms[] = {
     "bench benchmark",
 };
 
-// Returns the names with the same meaning as `word`, or, if there are none, the names that begin with `word` or that
-// `word` begins with.
+// Returns the names with the same meaning as `word`. If there are none, returns the names of which `word` is a
+// beginning, or that are a beginning of `word`.
 std::vector<std::string> related(std::string_view word, const std::vector<std::string>& names) {
   const auto bare = [](std::string_view text) {
     return text.substr(std::min(text.find_first_not_of('-'), text.size()));
@@ -111,7 +111,7 @@ Command find_command(const Command& command, std::span<const std::string> words)
 
 std::string explain_extra(const Command& command, const std::string& word) {
   if (!word.starts_with('-')) return fmt::format("unexpected argument '{}'", config::shown(word));
-  const std::string name = word.substr(0, word.find('='));  // the rest is the value
+  const std::string name = word.substr(0, word.find('='));  // the text after `=` is the value
   std::string text =
       fmt::format("unknown option '{}'{}", config::shown(name), did_you_mean(name, command.option_names()));
   if (command.takes_overrides()) text += "; keys of the recipe are written key.path=value, such as train.steps=100";

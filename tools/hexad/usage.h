@@ -12,14 +12,14 @@
 
 namespace hexad::app {
 
-/// Returns the command that `words` begin with, or `command` itself if they name none. Throws Error(usage) for an
-/// unknown command.
+/// Returns the command with which `words` begin; `command` itself if they name none. Throws Error(usage) for an unknown
+/// command.
 Command find_command(const Command& command, std::span<const std::string> words);
 
 /// Explains the mistake in `word`, which `command` does not accept.
 std::string explain_extra(const Command& command, const std::string& word);
 
-// Legal values of options:
+// The functions below make legal values of options.
 
 Legal whole_number(int64_t minimum, int64_t maximum = std::numeric_limits<int64_t>::max());
 Legal zero_or_at_least(int64_t minimum);

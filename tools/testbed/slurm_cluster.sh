@@ -29,14 +29,14 @@ check_count --cpus "$cpus"
 for program in slurmctld slurmd srun sbatch; do
   command -v $program >/dev/null || skip "$program is missing (tools/install-dependencies.sh --slurm)"
 done
-# Slurm's plugin loads PMIx by a file name that only the development package has.
+# Slurm's plugin loads PMIx by a file name that only the development package contains.
 compgen -G '/usr/lib/*/pmix2/lib/libpmix.so' >/dev/null || skip "libpmix.so is missing (apt install libpmix-dev)"
 
-# Host 0 is the controller's; the other hosts are the nodes.
+# Host 0 is the controller; the other hosts are the nodes.
 write_configuration() {
   local i
   mkdir -p "$state"/save
-  # A namespace has no control groups, and slurmd looks for those of version 2 even if nothing uses them.
+  # A namespace has no control groups, and slurmd looks for control groups of version 2 even if nothing uses them.
   echo 'CgroupPlugin=cgroup/v1' >"$state/cgroup.conf"
   cat >"$state/slurm.conf" <<C
 ClusterName=testbed

@@ -90,7 +90,7 @@ ExpertGradients ExpertWeights::input_gradients(Stream& s, ExpertActivations& m, 
   if (m.weights.defined()) {
     const auto [dgate, dup] = kernels::gate_and_up(g.gate_up);
     const auto [gate, up] = kernels::gate_and_up(m.gate_up);
-    // The kernel overwrites the gradient in `dactivated` with `activated`.
+    // The kernel replaces the gradient in `dactivated` by `activated`.
     table(dactivated)
         .swiglu.backward(s, {.dgate = dgate, .dup = dup, .product = dactivated, .dweights = dweights}, dactivated,
                          {gate, up, m.weights});

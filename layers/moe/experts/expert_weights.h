@@ -11,11 +11,11 @@ using device::Stream;
 using kernels::GeluKind;
 using tensor::Tensor;
 
-/// Rows of each local expert, and whether their products are computed by one kernel call or by several. Results are
-/// bitwise identical either way.
+/// Rows of each local expert, and the number of kernel calls for their matrix products. Results are bitwise identical
+/// for any number of calls.
 struct RowGroups {
-  kernels::GroupOffsets rows{};  // by local expert
-  bool dense = false;        // true: a kernel call for each expert with rows (host must know `rows`); false: one call
+  kernels::GroupOffsets rows{};  // offsets of each local expert's rows
+  bool dense = false;        // true: a kernel call for each expert with rows, if the host knows `rows`; false: one call
   int64_t computations = 1;  // number of contributions to each weight gradient in a pass (Routes::computations)
 
   /// Calls f(expert, begin, end) for each expert that has rows.
@@ -31,7 +31,7 @@ struct RowGroups {
 struct ExpertActivations {
   Tensor gate_up;    // before the activation: gate and up side by side [R, 2 F], or up [R, F] for GELU experts
   Tensor activated;  // after the activation, times weights [R, F]; undefined: must be computed again
-  Tensor weights;    // [R] acc: routing weights by which `activated` is multiplied; undefined: it is not
+  Tensor weights;    // [R] acc: routing weights by which `activated` is multiplied; undefined: none
 
   bool defined() const { return gate_up.defined(); }
 };
@@ -42,31 +42,31 @@ struct ExpertGradients {
   Tensor rows;     // [R, D]: gradient of the inputs
 };
 
-/// Returns gates and ups [E, 2, F, ...] in the shape that kernels expect, [E, 2 F, ...]. `rank` is the number of
-/// dimensions of the result. Returns the tensor unchanged if it already has `rank` dimensions.
+/// Returns gates and ups [E, 2, F, ...] as [E, 2 F, ...], the shape that kernels expect. `rank` is the number of
+/// dimensions of the result. A tensor that already has `rank` dimensions is returned unchanged.
 Tensor joined(const Tensor& gates_and_ups, int rank);
 
-/// Weights of all experts of a layer on this rank. They stay in memory as long as this object lives. Each rank obtains
+/// Weights of all experts of a layer on this rank. They stay in memory as long as this object exists. Each rank obtains
 /// them once per pass (Experts::hold). The gathering of weights under ZeRO-3 therefore does not depend on which experts
 /// have rows, or on the division of rows into chunks. Rows [R, D] are grouped by local expert. An expert may have no
 /// rows.
 class ExpertWeights {
  public:
-  /// Returns the activations of `rows` [R, D] without `activated`.
+  /// Returns the activations of `rows` [R, D], but leaves `activated` undefined.
   ExpertActivations before_activation(Stream& s, const Tensor& rows, const RowGroups& groups) const;
-  /// Returns the activations of `rows` [R, D], including `activated`. The results are multiplied by `weights` [R] acc;
-  /// undefined: no weights. Only experts for which Experts::can_weight() is true accept weights.
+  /// Returns the activations of `rows` [R, D], including `activated`, which is multiplied by `weights` [R] acc unless
+  /// these are undefined. Only experts for which Experts::can_weight() is true accept weights.
   ExpertActivations activations(Stream& s, const Tensor& rows, const RowGroups& groups, const Tensor& weights) const;
   /// Returns a buffer for ExpertActivations::activated, [R, F].
   Tensor activated_like(const ExpertActivations& activations) const;
-  /// Computes ExpertActivations::activated into `out`.
+  /// Computes `activated` of `activations` into `out`.
   void activate(Stream& s, const Tensor& out, const ExpertActivations& activations) const;
-  /// Returns the results [R, D] of activations whose `activated` is defined.
+  /// Returns the results [R, D] for activations whose `activated` is defined.
   Tensor output(Stream& s, const ExpertActivations& activations, const RowGroups& groups) const;
 
-  /// Returns the gradients of the activations and rows, from the gradient `doutput` [R, D] of the results. The weight
-  /// gradients follow in Experts::weight_gradients. If `activations` has weights, also writes their gradient to
-  /// `dweights` [R] acc, and recomputes `activated`. Otherwise, `dweights` is undefined.
+  /// Returns the gradients of the activations and rows, from the gradient `doutput` [R, D] of the results. Weight
+  /// gradients are not computed here (Experts::weight_gradients). If `activations` has weights, also writes their
+  /// gradient to `dweights` [R] acc, and recomputes `activated`. Otherwise, `dweights` is undefined.
   ExpertGradients input_gradients(Stream& s, ExpertActivations& activations, const Tensor& doutput,
                                   const RowGroups& groups, const Tensor& dweights) const;
   /// The three steps of input_gradients() for activations without weights. activated_gradient() returns the gradient of
@@ -77,7 +77,7 @@ class ExpertWeights {
                         const ExpertActivations& activations) const;
   Tensor row_gradient(Stream& s, const Tensor& dgate_up, const RowGroups& groups) const;
 
-  /// Adds the bias of `down` to the results, on the ranks that add it (Experts::Projection::adds_bias).
+  /// Adds the bias of `down` to the results on the ranks that add it (Experts::Projection::adds_bias).
   void add_result_bias(Stream& s, const Tensor& results, const RowGroups& groups) const;
 
  private:
@@ -93,7 +93,7 @@ class ExpertWeights {
     Tensor matrices(Stream& s) const;
   };
 
-  ExpertWeights() = default;  // Experts::hold sets the members
+  ExpertWeights() = default;  // Experts::hold sets all members
 
   HeldProjection gate_up_, down_;
   ExpertKind kind_{};

@@ -15,19 +15,19 @@ using layers::Builder;
 
 /// Shape of the part of an expert that this rank holds.
 struct ExpertShape {
-  int64_t hidden, width;  // D, F
+  int64_t hidden, width;  // D and F
   bool gated;
 
   /// Returns the peak memory in bytes of Experts::backward_weighted, including its arguments and results.
   int64_t backward_bytes(int64_t rows, Dtype dtype) const;
 };
 
-/// Experts of one rank: E / P SwiGLU or GELU MLPs, computed by grouped products (E experts, P ep ranks). The parameters
-/// are "gate_up" [E, 2, F, D], read by one product ("up" [E, F, D] for GELU experts), and "down" [E, D, F]. Each has
-/// ".weight", and ".bias" if configured. Parameters are sharded along ep in dimension 0 and along etp in F. With etp >
-/// 1, the results of the etp ranks are therefore addends of the whole results. Forward and backward are plain functions
-/// of tensors, and schedules decide which tensors are kept, moved and recomputed. Functions that read weights are
-/// members of ExpertWeights. Functions of this class only add to gradients.
+/// Experts of one rank: E / P SwiGLU or GELU MLPs, computed by grouped matrix products (E experts, P ep ranks). The
+/// parameters are "gate_up" [E, 2, F, D], read by one product ("up" [E, F, D] for GELU experts), and "down" [E, D, F].
+/// Each has ".weight", and ".bias" if configured. Parameters are sharded along ep in dimension 0 and along etp in F.
+/// With etp > 1, the results of each etp rank are therefore addends of the whole results. Forward and backward are
+/// plain functions of tensors; schedules decide which tensors are kept, moved and recomputed. Functions that read
+/// weights are members of ExpertWeights. Functions of this class only add to gradients.
 class Experts {
  public:
   struct Config {
@@ -40,17 +40,18 @@ class Experts {
   Experts(const Config& c, const Builder& b);
 
   /// Returns all weights for one pass. Requests them in the order of parameters(), or in reverse order in backward.
-  /// ZeRO-3 relies on this order to gather weights before they are needed. Collective if weights are gathered: a pass
-  /// calls this function once, before any work that depends on the number of its rows.
+  /// ZeRO-3 relies on this order to gather weights ahead of their use. Collective if weights are gathered: a pass calls
+  /// this function once, before any work that depends on the number of its rows.
   ExpertWeights hold(Stream& s, kernels::Direction direction) const;
 
-  /// Adds to the parameters' gradients. Call it at any time after ExpertWeights::input_gradients, which returns `g`.
+  /// Adds to the parameters' gradients. May be called at any time after ExpertWeights::input_gradients, which returns
+  /// `g`.
   void weight_gradients(Stream& s, const Tensor& rows, const ExpertActivations& activations, const ExpertGradients& g,
                         const Tensor& doutput, const RowGroups& groups) const;
-  /// Gradients of rows whose results are weighted afterwards: out[t] += weights[r] result[r].
+  /// Gradients for rows whose results are multiplied by weights afterwards: out[t] += weights[r] result[r].
   struct Weighted {
     Tensor rows;     // gradient of the rows, [R, D]
-    Tensor weights;  // gradient of the routing weights, [R]; an addend if etp ranks share the width
+    Tensor weights;  // gradient of the routing weights, [R]; only an addend if etp ranks share the width
   };
   /// Returns the gradients of the rows and of their routing weights, and adds to the parameters' gradients. Needs
   /// memory for one tensor [R, F] and a block of another tensor, in addition to the arguments and the result. `doutput`
@@ -59,7 +60,7 @@ class Experts {
   Weighted backward_weighted(Stream& s, const ExpertWeights& held, const Tensor& rows, ExpertActivations activations,
                              const Tensor& doutput, const Tensor& weights, const RowGroups& groups) const;
 
-  /// True if results can be multiplied by weights before the product `down`: SwiGLU experts without biases.
+  /// True if routing weights can multiply the activations before the product `down`: SwiGLU experts without biases.
   bool can_weight() const { return gated() && !config_.bias; }
 
   ExpertShape shape() const { return {config_.hidden, activation_width() / (gated() ? 2 : 1), gated()}; }
@@ -67,8 +68,8 @@ class Experts {
   const std::vector<Parameter*>& parameters() const { return parameters_; }
   /// Returns the number of elements per row of the result of before_activation().
   int64_t activation_width() const;
-  /// Returns the number of matrix products of forward for each expert: 3 with gates, otherwise 2. Cost estimates are
-  /// made for products with D F weights, so gate and up count as two products although one call computes both.
+  /// Returns the number of matrix products per expert in forward: 3 with gates, otherwise 2. Cost estimates assume
+  /// products with D F weights, so gate and up count as two products although one call computes both.
   int64_t products() const;
   /// Returns the floating-point operations of one product per row: 2 D F.
   double flops_per_row() const;
@@ -76,14 +77,14 @@ class Experts {
  private:
   struct Projection {
     Parameter *weight = nullptr, *bias = nullptr;
-    bool adds_bias = false;  // true if this rank adds the bias; the bias of `down` is added by the first etp rank only
+    bool adds_bias = false;  // true if this rank adds the bias; only the first etp rank adds the bias of `down`
     void weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const;
     void weight_gradient_without_bias(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const;
   };
   Projection make_first(const Config& c, const Builder& b) const;
   Projection make_down(const Config& c, const Builder& b) const;
   bool gated() const { return config_.kind == ExpertKind::swiglu; }
-  /// Adds to the gradient of the bias of `down`, and adds this bias's contribution to `dweights`. The results are
+  /// Adds to the gradient of the bias of `down`. Adds the contribution of this bias to `dweights`. The results are
   /// multiplied by `weights` [R].
   void result_bias_gradients(Stream& s, const ExpertWeights& held, const Tensor& dy, const Tensor& weights,
                              const Tensor& own, const RowGroups& groups, const Tensor& dweights) const;

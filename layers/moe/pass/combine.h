@@ -10,22 +10,22 @@ namespace hexad::moe {
 ///                            rows arrived; sums the copies of each token (EPS-MoE's LocalReduce)
 ///   combine.reduce_scatter,  sum the results of ranks that share an expert's width
 ///   combine.all_reduce
-///   combine.a2a              returns the rows; between nodes if hierarchical
-///   combine.a2a_inside       returns the rows to their sources inside nodes, if hierarchical
+///   combine.a2a              returns the rows; if hierarchical, only between nodes
+///   combine.a2a_inside       if hierarchical: returns the rows to their sources inside nodes
 ///   combine.unpack           unpacks returned rows and sums addends; omitted if the all-to-all writes the slot rows
 ///   combine.all_gather       gathers the returned rows on each tensor-parallel rank
 class Combine {
  public:
   struct Options {
-    int64_t row_weights = 0;                    // number of weights that return with each slot of a row
+    int64_t row_weights = 0;                    // number of weights returned with each slot of a row
     const RowCollection* collection = nullptr;  // null: rows are not gathered
-    /// Receives the slot rows of a chunk in a bounded pass, which stores them nowhere else.
+    /// Called with the slot rows of each chunk in a bounded pass, which does not store them.
     std::function<void(Stream&, size_t, Rows)> accept{};
   };
   /// Adds tasks to `g`, which must outlive this object.
   Combine(PassGraph& g, Options options);
 
-  /// Adds the tasks of a chunk. In sums of token rows, the slots' results are multiplied by `row_weights` [R, M];
+  /// Adds the tasks of a chunk. In sums of token rows, the results of slots are multiplied by `row_weights` [R, M];
   /// undefined: not multiplied.
   void add(size_t chunk, const Computed& computed, const Handoff<Tensor>& row_weights);
 
@@ -33,7 +33,7 @@ class Combine {
   /// Returns the slot rows: values [S, D] in the order of PlanIndices::rows, and row_weights [S, M X], X weights for
   /// each of the M slots of a row.
   const Rows& slot_rows() const { return slot_rows_.read(); }
-  /// Returns the rows of the collection, by chunk, then by rank.
+  /// Returns the gathered rows of the collection, by chunk, then by rank.
   const Tensor& collected() const { return collected_; }
 
  private:
@@ -45,7 +45,7 @@ class Combine {
   };
   struct Chunk {
     TaskId last = no_task;
-    Handoff<Rows> rows{};  // results, then rows in wire format
+    Handoff<Rows> rows{};  // results, then the same rows in wire format
   };
   void add_reordering(size_t chunk, const Handoff<Rows>& results, const Handoff<Tensor>& row_weights);
   void add_reduce_scatter(size_t chunk);
@@ -56,7 +56,7 @@ class Combine {
   Rows unpacked(size_t chunk, const Tensor& sent, Stream& s) const;
   void add_all_gather(size_t chunk);
   bool adds_up() const;
-  /// Adds a task that starts after the chunk's last task.
+  /// Adds a task that starts after the chunk's latest task.
   void append(size_t chunk, Lane lane, TaskKind kind, std::string_view step, Cost cost, schedule::TaskWork work);
 
   PassGraph& g_;
@@ -71,8 +71,8 @@ class Combine {
 TaskId add_token_combine(PassGraph& g, Lane lane, std::function<void(Stream&)> combine);
 /// Returns a buffer for the rows of all ranks, if each rank has rows like `own`.
 Tensor gathered_shares(const comm::ProcessGroup& ranks, const Tensor& own);
-/// Adds the task `name`, which starts after the tasks `after`. The tensor-parallel ranks gather their shares of the
-/// tokens, from `own` [share, ...] to `all` [T, ...], which the task creates. `own_bytes` is the size of `own`.
+/// Adds the task `name`, which starts after the tasks `after`. In it, the tensor-parallel ranks gather their shares of
+/// the tokens, from `own` [share, ...] to `all` [T, ...], which the task creates. `own_bytes` is the size of `own`.
 void add_share_gather(PassGraph& g, std::vector<TaskId> after, std::string name, int64_t own_bytes,
                       const Handoff<Tensor>& own, const Handoff<Tensor>& all);
 

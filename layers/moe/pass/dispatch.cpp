@@ -12,8 +12,8 @@ namespace hexad::moe {
 using namespace base;
 namespace {
 
-// Returns the lane of dispatch.place. In MoNTA's O2 the task shares a lane with the preceding gather; in O3 it has its
-// own lane.
+// Returns the lane of dispatch.place. In MoNTA's O2, the task shares a lane with the preceding gather. In O3, it has a
+// separate lane.
 Lane placing_lane(Overlap overlap) {
   switch (overlap) {
     case Overlap::sequential:
@@ -26,7 +26,7 @@ Lane placing_lane(Overlap overlap) {
   return Lane::compute;
 }
 
-// Returns a buffer for grouped rows, each of which belongs to one slot.
+// Returns a buffer for grouped rows, which belong to one slot each.
 Rows grouped_buffer(const PassGraph& g, RowFormat format, int64_t rows) {
   format.row_weights /= g.counts.slots_per_row;
   return format.buffer(rows, g.device);
@@ -57,18 +57,18 @@ void Dispatch::add(size_t chunk, TaskId after, std::function<RowSource(Stream&)>
   add_packing(chunk, std::move(rows));
   add_all_to_all(chunk);
   if (g_.shares_width(ep::EspExchange::gather)) add_width_gather(chunk);
-  if (g_.counts.merged) add_placing(chunk);  // otherwise add_arrival() adds it, if rows must be placed
+  if (g_.counts.merged) add_placing(chunk);  // otherwise add_arrival() adds the task if rows must be placed
 }
 
 void Dispatch::add_packing(size_t chunk, std::function<RowSource(Stream&)> rows) {
-  // In a bounded pass, chunk i is packed once chunk i - 2 has returned. By then chunk i - 1 is being computed. On the
-  // compute lane, packing would wait for the end of that computation.
+  // In a bounded pass, chunk i is packed once chunk i - 2 has returned, while chunk i - 1 is computed. On the compute
+  // lane, packing would wait for the end of that computation.
   const Lane lane = g_.bounded ? Lane::copy : Lane::compute;
   append(chunk, lane, TaskKind::copy, "pack",
          PassGraph::copied(g_.counts.chunks[chunk].rows_to_send() * format_.row_bytes()),
          on_lane([format = format_, rows = std::move(rows), packed = chunks_[chunk].rows](Stream& s) {
-           // In plain format, this is a gather: row r is values[index[r]] of the RowSource. Without an index, the
-           // values are sent as they are.
+           // In plain format, this is a gather: row r is values[index[r]] of the RowSource. Without an index, it
+           // returns the values themselves.
            packed.put({format.gather_packed(s, rows(s))});
          }));
 }

@@ -11,8 +11,8 @@ struct Arrived {
   Handoff<Rows> rows;
 };
 
-/// Adds dispatch.tokens if ranks gather their `tokens` [T, D] before dispatch. The task replaces `tokens` by the tokens
-/// of all these ranks.
+/// Adds dispatch.tokens if ranks gather `tokens` [T, D] before dispatch. The task replaces `tokens` by the tokens of
+/// all these ranks.
 void add_token_gather(PassGraph& g, Tensor& tokens);
 
 /// Adds these tasks for each chunk (see docs/moe-layer.md for their lanes):
@@ -28,18 +28,18 @@ class Dispatch {
   struct Options {
     std::string_view name = "dispatch";
     int64_t row_weights = 0;     // number of weights sent with each slot of a row
-    bool keeps_weights = false;  // true: keeps the weights of token rows, for the returned sums
+    bool keeps_weights = false;  // true: keeps the weights of token rows, for the sums that are returned
   };
   /// Adds tasks to `g`, which must outlive this object. Chunks that are computed together share one buffer.
   Dispatch(PassGraph& g, const Options& options);
 
   /// Adds the tasks that send a chunk. They start after the task `after`. dispatch.pack calls `rows` to obtain the rows
-  /// to send. If chunks are computed together, also adds dispatch.place.
+  /// to send. Also adds dispatch.place if chunks are computed together.
   void add(size_t chunk, TaskId after, std::function<RowSource(Stream&)> rows);
   /// Returns the grouped rows of the chunk, or of all chunks that are computed together. Adds dispatch.place if add()
-  /// did not. Call it in the step that computes the chunk: a lane runs its tasks in the order in which they were added.
-  /// If add() added dispatch.place of the next chunk, this chunk's experts would wait for that task on the compute
-  /// lane.
+  /// did not. Call it in the step that computes the chunk, because a lane runs its tasks in the order of their
+  /// addition. If add() added dispatch.place of the next chunk, this chunk's experts would wait for that task on the
+  /// compute lane.
   Arrived add_arrival(size_t chunk);
   /// Returns the weights [R, M] of the slots of token rows, as received; undefined unless Options::keeps_weights is
   /// set.
@@ -48,14 +48,14 @@ class Dispatch {
  private:
   struct Chunk {
     TaskId last = no_task;
-    Handoff<Rows> rows{};  // rows in wire format, then grouped rows
+    Handoff<Rows> rows{};  // rows in wire format, then the same rows grouped
     Handoff<Tensor> row_weights{};
   };
   void add_packing(size_t chunk, std::function<RowSource(Stream&)> rows);
   void add_all_to_all(size_t chunk);
   void add_width_gather(size_t chunk);
   void add_placing(size_t chunk);
-  /// Adds a task that starts after the chunk's last task.
+  /// Adds a task that starts after the chunk's latest task.
   void append(size_t chunk, Lane lane, TaskKind kind, std::string_view step, Cost cost, schedule::TaskWork work);
 
   PassGraph& g_;

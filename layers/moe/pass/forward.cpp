@@ -64,8 +64,8 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   compute_shared(Times::Shared::before_pass);
   const auto& k = kernels::kernels(x.device()).permute;
   std::optional<ExpertWeights> expert_weights = experts.hold(stream, kernels::Direction::forward);
-  Tensor tokens = routes.own_of_result(x);  // all of x if tp is 1
-  // Rows of slots return without weights and are weighted here, unless the experts are on this rank and weight them.
+  Tensor tokens = routes.own_of_result(x);  // equal to x if tp is 1
+  // Rows of slots return without weights. They are weighted here, unless the experts are on this rank and weight them.
   // Rows of tokens are sent with their weights and return as weighted sums.
   const Tensor row_weights =
       of_tokens ? wire_weights(stream, routes.plan, routes.plan_weights(weights, stream)) : Tensor{};
@@ -80,7 +80,8 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const auto combine_chunk = [&](Stream& s, size_t c, const Rows& slots) {
     const ChunkTokens& t = (*keeps.tokens)[c];
     const Tensor of_chunk = weights_on_return.defined() ? weights_on_return.slice(0, t.begin, t.end) : Tensor{};
-    // The chunk's experts are done, and so are the shared experts, which precede them on the compute lane.
+    // At this point, the chunk's experts are done, and so are the shared experts, which precede them on the compute
+    // lane.
     k.combine(s, own.read().slice(0, t.begin, t.end), slots.values, t.rows, of_chunk,
               rows_of(addends, routes.begin + t.begin, routes.begin + t.end));
   };
@@ -91,7 +92,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
     ExpertActivations activations =
         expert_weights->activations(s, rows.values, routes.groups(c), part_of_computation(routes, computed_weights, c));
     Rows results{expert_weights->output(s, activations, routes.groups(c))};
-    if (weighted) activations.activated = {};  // backward computes it again
+    if (weighted) activations.activated = {};  // backward recomputes it
     ChunkActivations made{.inputs = std::move(rows.values),
                           .activations = std::move(activations),
                           .results = of_tokens ? results.values : Tensor{}};
@@ -126,7 +127,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   };
   const Handoff<Tensor> all = times.sums_shares ? add_gathering(g, tokens, own, sum_own_slots) : own;
   g.run("forward");
-  expert_weights.reset();  // frees memory for the shared experts' weights under ZeRO-3
+  expert_weights.reset();  // frees memory before the shared experts gather their weights under ZeRO-3
   const Tensor slot_results = times.sums_chunks ? Tensor{} : combine.slot_rows().values;
   if (times.sums_in_pass()) return {all.take(), slot_results};
 

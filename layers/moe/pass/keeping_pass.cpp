@@ -1,6 +1,6 @@
 // Pass for memory_reuse: none. The tape's policy keeps T_DI and T_M for backward. For the gradient of the routing
-// weights, it also keeps the returned slot rows or, under `rows: token`, T_DO. If the experts multiply by the routing
-// weights (experts_weight), it keeps neither of these, nor T_M after the activation.
+// weights, the tape also keeps the returned slot rows or, under `rows: token`, T_DO. If the experts multiply by the
+// routing weights (experts_weight), the tape keeps neither slot rows, nor T_DO, nor T_M after the activation.
 #include "layers/moe/pass/pass_call.h"
 
 #include <utility>
@@ -16,9 +16,9 @@ namespace {
 
 // All tensors that the tape keeps.
 struct KeptTensors {
-  Tensor slot_results;                    // [S, D], if they return without weights
-  Tensor weights;                         // [T, K]; undefined if experts_weight(): the experts then keep weights by row
-  std::vector<ChunkActivations> experts;  // by chunk, or one entry if chunks are computed together
+  Tensor slot_results;  // [S, D]; defined if slot rows return without weights
+  Tensor weights;       // [T, K]; undefined if experts_weight(): the experts then keep the weights of their rows
+  std::vector<ChunkActivations> experts;  // one entry per chunk, or a single entry if chunks are computed together
 
   /// Calls f(tensor) for each tensor, always in the same order.
   template <class F>
@@ -59,7 +59,7 @@ KeptTensors kept_from(const Saved& saved, size_t computations) {
   std::vector<Tensor> tensors = saved.all();
   auto next = tensors.begin();
   kept.each([&](Tensor& t) { t = std::move(*next++); });
-  require(next == tensors.end(), "[moe] the tape returned other tensors than it was given to save");
+  require(next == tensors.end(), "[moe] the tape returned more tensors than the pass had saved");
   return kept;
 }
 
@@ -75,9 +75,9 @@ void compute_weight_gradients(const PassCall& call, Stream& s, size_t chunk, con
                                  call.routes->groups(chunk));
 }
 
-// Returns dout of this rank's tokens, divided by the number of times each token is computed.
+// Returns `dout` of this rank's tokens, divided by the number of times that each token is computed.
 Tensor gradient_per_copy(const Routes& routes, const Tensor& dout, Stream& stream) {
-  const Tensor own = routes.own_of_result(dout);  // all of dout if tp is 1
+  const Tensor own = routes.own_of_result(dout);  // equal to dout if tp is 1
   if (routes.copies == 1) return own;
   const auto& k = kernels::kernels(dout.device()).pointwise;
   const Tensor share = Tensor::like(own);
@@ -90,17 +90,17 @@ Tensor gradient_per_copy(const Routes& routes, const Tensor& dout, Stream& strea
 struct GradientRows {
   int64_t row_weights = 0;  // number of weights sent with each slot of a row, in both directions
   std::function<RowSource(Stream&, size_t chunk)> to_send;
-  // Multiplies the arrived gradients by the routing weights, in place: they become the gradients of the experts'
+  // Multiplies the arrived gradients in place by the routing weights, which turns them into gradients of the experts'
   // `results`. Returns the gradients of the routing weights, which are sent back with the rows.
   std::function<Tensor(Stream&, const Rows& arrived, const Tensor& results)> weigh{};
   // Computes the gradients of the routing weights, from the slot rows or from values that the experts computed. Called
-  // after all rows have returned.
+  // once all rows have returned.
   std::function<void(Stream&, const Rows& slot_rows)> take_dweights{};
 };
 
 // Returns rows of slots. The row of a slot is the gradient of its result: its token's gradient times the slot's weight.
 // The rows of all slots are computed when the first chunk is packed, because dispatch.tokens may have to gather
-// `dtokens` before. The same kernel computes the gradients of the weights from the results that the slots returned in
+// `dtokens` first. The same kernel computes the gradients of the weights from the results that the slots returned in
 // forward, and writes them to `dweights`.
 GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const KeptTensors& kept, const Tensor& weights,
                            const Tensor& dweights) {
@@ -117,8 +117,8 @@ GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const Ke
   }};
 }
 
-// Returns rows of tokens. The tokens' gradients are sent unchanged, together with the slots' weights. The rank of each
-// expert multiplies gradients by weights and computes the gradients of the weights, which return with the rows.
+// Returns rows of tokens. The gradients of tokens are sent unchanged, together with the weights of the slots. The rank
+// of each expert multiplies gradients by weights and computes the gradients of the weights, which return with the rows.
 GradientRows rows_of_tokens(Stream& stream, const Routes& routes, const Tensor& dtokens, const Tensor& weights,
                             const Tensor& dweights) {
   return {.row_weights = 1,
@@ -140,8 +140,8 @@ GradientRows rows_of_tokens(Stream& stream, const Routes& routes, const Tensor& 
               }};
 }
 
-// Returns rows of slots for experts that weight their results. The row of a slot is its token's gradient. The experts
-// compute the gradients of the weights, `computed_dweights`.
+// Returns rows of slots for experts that weight their results. The row of a slot is the gradient of its token. The
+// experts compute the gradients of the weights, `computed_dweights`.
 GradientRows rows_to_weight(const Routes& routes, const Tensor& dtokens, const Tensor& computed_dweights,
                             const Tensor& dweights) {
   return {.to_send = [&](Stream&, size_t chunk) { return routes.sent_rows(chunk, dtokens, {}); },
@@ -149,11 +149,11 @@ GradientRows rows_to_weight(const Routes& routes, const Tensor& dtokens, const T
 }
 
 // Accumulates the gradients of the op's inputs if they are not gathered. `dslots` are the gradients of the slot rows,
-// `dweights` those of the plan's weights. The gradient of a token is the sum over its slots. If tp is 1, the own slots
-// are all slots. The router's pullbacks receive the weights' gradients and add their part to the gradient of x.
+// `dweights` those of the plan's weights. The gradient of a token is the sum over its slots. With tp = 1, the own slots
+// are all slots. The router's pullbacks receive the gradients of the weights and add to the gradient of x.
 void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, const Tensor& dweights, Backward& b) {
   const auto& k = kernels::kernels(dout.device());
-  const Tensor own_dweights = routes.own_of_plan(dweights);  // all of dweights if tp is 1
+  const Tensor own_dweights = routes.own_of_plan(dweights);  // equal to dweights if tp is 1
   if (routes.copies > 1) k.pointwise.scale(b.stream, own_dweights, routes.copies);
   const Shape own_shape{routes.end - routes.begin, dout.dim(1)};
   if (routes.copies == 1) {
@@ -181,7 +181,7 @@ void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& g
   Handoff<Tensor> own_dx, dx, own_dweights, all_dweights;
   std::vector<TaskId> after = g.return_tasks();
   if (at_end || gradients.take_dweights)
-    // If weight gradients are on the compute lane, this task runs on the copy lane, so that it does not wait for them.
+    // Runs on the copy lane if weight gradients are on the compute lane, so that it does not wait for them.
     after = {add_token_combine(g, b.weights_delayed() ? Lane::compute : Lane::copy, [&](Stream& s) {
       if (gradients.take_dweights) gradients.take_dweights(s, combine.slot_rows());
       if (!at_end) return;
@@ -193,7 +193,8 @@ void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& g
   add_share_gather(g, after, "combine.gather_weights", dweights.bytes(), own_dweights, all_dweights);
   g.run("backward");
 
-  // The sum is rounded before it is added to other gradients, so its rounding does not depend on the number of chunks.
+  // The sum is rounded before it is added to other gradients. Its rounding therefore does not depend on the number of
+  // chunks.
   if (!at_end) {
     dx.put(Tensor::empty(dout.shape(), dout.dtype(), dout.device()));
     k.combine(b.stream, dx.read(), combine.collected(), routes.collection->rows, {}, {});

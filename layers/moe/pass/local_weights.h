@@ -8,8 +8,8 @@
 
 namespace hexad::moe {
 
-/// True if the experts multiply their results by the routing weights. Equal for all schedules of a layer whose rows
-/// belong to slots and are in the model's dtype. Results are therefore bitwise identical under all these schedules.
+/// True if the experts multiply their results by the routing weights. All schedules of a layer whose rows belong to
+/// slots and are in the model's dtype give the same answer. Their results are therefore bitwise identical.
 bool experts_weight(const Routes& routes, const Experts& experts);
 
 /// Returns the weights [S] of the computed rows from the weights [T, K] of the plan's tokens: chunk after chunk, in the
@@ -18,8 +18,8 @@ Tensor weights_of_computed(Stream& s, const Routes& routes, const Tensor& weight
 /// Returns the part of a tensor [S] of the computed rows that belongs to chunk `chunk`, or all of it if chunks are
 /// computed together. An undefined tensor stays undefined.
 Tensor part_of_computation(const Routes& routes, const Tensor& computed, size_t chunk);
-/// Writes numbers [S] of the computed rows to their slots in `out` [T, K], the inverse of weights_of_computed().
-/// Dropped slots do not change.
+/// Writes numbers [S] of the computed rows to the slots of these rows in `out` [T, K]. Dropped slots do not change.
+/// Inverse of weights_of_computed().
 void take_slot_weights(Stream& s, const Tensor& out, const Routes& routes, const Tensor& computed);
 
 }  // namespace hexad::moe

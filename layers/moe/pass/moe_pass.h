@@ -1,4 +1,4 @@
-// Dispatch, experts and combine as one op of the tape whose forward and backward are passes.
+// Dispatch, experts and combine as a single op of the tape. Its forward and backward are passes.
 #pragma once
 
 #include <vector>
@@ -19,8 +19,8 @@ using autograd::Value;
 Value moe_pass(Tape& tape, const Value& x, const Value& weights, const Tensor& ids, Held held, const Experts& experts,
                const PassSettings& settings, const std::vector<Value>& addends, const SharedWork& shared);
 
-/// Returns this rank's share [T, D] of rows that all tensor-parallel ranks hold. Backward gathers the gradient of the
-/// share.
+/// Returns this rank's share [T, D] of rows that all tensor-parallel ranks hold. Backward gathers the gradients of all
+/// shares.
 Value take_share(Tape& tape, const Value& x, const PassSettings& settings);
 
 }  // namespace hexad::moe

@@ -7,13 +7,13 @@
 
 namespace hexad::moe {
 
-/// Activations of one chunk, or of all chunks computed together.
+/// Activations of one chunk, or of all chunks if these are computed together.
 struct ChunkActivations {
-  Tensor inputs;                  // T_DI, [C, D]
-  ExpertActivations activations;  // T_M
-  Tensor results;                 // T_DO, [C, D]
+  Tensor inputs;                  // T_DI, [C, D]: inputs of the experts
+  ExpertActivations activations;  // T_M: activations inside the experts
+  Tensor results;                 // T_DO, [C, D]: results of the experts
 
-  /// Calls f(tensor) for each tensor, always in this order. Tensors may be undefined.
+  /// Calls f(tensor) for each tensor, always in this order. A tensor may be undefined.
   template <class F>
   void each(const F& f) {
     f(inputs), f(activations.gate_up), f(activations.activated), f(activations.weights), f(results);
@@ -30,11 +30,11 @@ class OffloadedActivations {
   bool inputs() const { return inputs_; }
   bool activations() const { return activations_; }
 
-  // Called in forward:
+  // Forward calls the next two functions.
   /// Keeps the activations of a computed chunk until the task `offload` moves them.
   void put(size_t chunk, ChunkActivations made);
   void add_offload(PassGraph& g, size_t chunk, TaskId computed);
-  // Called in backward:
+  // Backward calls the next two functions.
   /// Adds the task `fetch` and returns it, or no_task if nothing is fetched.
   TaskId add_fetch(PassGraph& g, size_t chunk);
   /// Returns a chunk's fetched activations.
@@ -45,7 +45,7 @@ class OffloadedActivations {
 
   const bool inputs_, activations_;
   const int64_t activation_width_;
-  std::vector<ChunkActivations> here_;  // by chunk: between `experts` and `offload`, and between `fetch` and `experts`
+  std::vector<ChunkActivations> here_;  // by chunk; used from `experts` to `offload`, and from `fetch` to `experts`
   struct Copies {
     std::shared_ptr<autograd::SavedTensor> inputs, gate_up;
   };

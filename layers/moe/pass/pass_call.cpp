@@ -27,7 +27,7 @@ Value PassCall::record(Tape& tape, const Tensor& out, const Value& x, const Valu
                             pullback(b, dout, kept);
                           },
                           // The weight gradients are tasks of the pass, or the pass defers them. The weight pullback
-                          // only names the parameters.
+                          // only lists the parameters.
                           {experts->parameters(), {}})[0];
 }
 

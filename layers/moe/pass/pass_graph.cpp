@@ -99,7 +99,7 @@ Cost PassGraph::transfer(const comm::ProcessGroup& group, std::string name, int6
 
 Cost PassGraph::exchange(const comm::ProcessGroup& group, std::string_view level, const comm::Splits& splits,
                          const RowFormat& format) const {
-  // Rows that stay on their rank are not sent.
+  // Counts only rows that are sent to other ranks.
   const auto to_others = [&](const std::vector<int64_t>& rows) {
     return (ep::sum_of(rows) - rows[group.rank()]) * format.row_bytes();
   };

@@ -1,4 +1,4 @@
-// Builder of a pass's task graph, to which dispatch, experts and combine add their tasks.
+// Builder of the task graph of a pass. Dispatch, experts and combine add their tasks to it.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ using schedule::TaskKind;
 constexpr TaskId no_task = -1;
 
 /// Passes a value from the task that makes it to later tasks that read or take it. Copies of a handoff share the value.
-/// take() empties the handoff. A value that is only read stays until the graph is destroyed.
+/// take() empties the handoff. A value that is only read exists until the graph is destroyed.
 template <class T>
 class Handoff {
  public:
@@ -37,21 +37,19 @@ class Handoff {
 /// `weight_gradients` are called once, with chunk 0.
 struct PassSteps {
   std::function<void(size_t)> dispatch;
-  std::function<void()> beside;  // called once, before the first `compute`; adds tasks that wait for no rows
+  std::function<void()> beside;  // called once, before the first `compute`; adds tasks that do not wait for rows
   std::function<void(size_t)> compute, combine;
-  std::function<void(size_t)> weight_gradients{};  // empty: no weight gradients
+  std::function<void(size_t)> weight_gradients{};  // empty if the pass has no weight gradients
 };
 
-/// Runs `graph` under the name settings.name + " " + `name`. It is run by settings.runner or, if that is null,
-/// directly.
+/// Runs `graph` under the name settings.name + " " + `name`: through settings.runner or, if that is null, directly.
 void run_graph(const schedule::TaskGraph& graph, const PassSettings& settings, std::string_view name, Device device);
 
 class PassGraph {
  public:
   /// Makes the graph of a pass with rows like those of `like` [T, D]. If `bounded`, chunks share two sets of buffers.
-  /// Chunk i then starts once chunk i - 2 has returned, and is computed after chunk i - 1 is computed. Tensors are
-  /// created when a task is issued, so all tasks are issued late (TaskSpec::issued_late). `routes` must outlive the
-  /// graph.
+  /// Chunk i then starts once chunk i - 2 has returned, and is computed after chunk i - 1. Tensors are created when a
+  /// task is issued, so all tasks are issued late (TaskSpec::issued_late). `routes` must outlive the graph.
   PassGraph(const Routes& routes, const Tensor& like, bool bounded);
 
   const Routes& routes;
@@ -69,10 +67,10 @@ class PassGraph {
   void run(std::string_view name) const { run_graph(graph_, routes.settings, name, device); }
   const schedule::TaskGraph& graph() const { return graph_; }
 
-  /// Adds a task to lane `lane`, to start after the tasks `after`, which may include no_task.
+  /// Adds a task to lane `lane`. It starts after the tasks `after`, which may include no_task.
   TaskId add(std::vector<TaskId> after, Lane lane, TaskKind kind, std::string name, Cost cost, schedule::TaskWork work);
 
-  // The next functions define dependencies between chunks.
+  // The functions below define dependencies between chunks.
   /// Makes `task` precede every dispatch.
   void run_first(TaskId task) { first_ = task; }
   /// Returns the task that frees buffers for the next chunk to dispatch. Call it once per chunk.
@@ -88,7 +86,7 @@ class PassGraph {
 
   /// Returns the format of rows with `row_weights` weights for each slot.
   RowFormat format(int64_t row_weights) const;
-  /// True if etp ranks share an expert's width and exchange rows by `esp_exchange`.
+  /// True if etp ranks share an expert's width, and exchange rows by `esp_exchange`.
   bool shares_width(ep::EspExchange esp_exchange) const {
     return counts.esp_exchange == esp_exchange && etp.size() > 1;
   }
@@ -109,8 +107,8 @@ class PassGraph {
   schedule::TaskGraph graph_{};
   TaskId first_ = no_task;
   size_t dispatched_ = 0;
-  std::vector<size_t> computed_, combined_;        // chunks in the order of these steps
-  std::vector<TaskId> computed_by_, returned_by_;  // by chunk
+  std::vector<size_t> computed_, combined_;        // chunks in the order of computation, and of return
+  std::vector<TaskId> computed_by_, returned_by_;  // task of each chunk
 };
 
 /// Returns the name of a task, such as "dispatch.a2a[2]".

@@ -18,7 +18,7 @@ namespace {
 
 struct RestoringCall {
   PassCall call;
-  std::vector<ChunkTokens> tokens;  // by chunk
+  std::vector<ChunkTokens> tokens;  // tokens of each chunk
   OffloadedActivations offloaded;
 };
 
@@ -45,7 +45,7 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
   };
   Combine combine(g, {.row_weights = 1, .accept = combine_chunk});
   Dispatch dispatch(g, {.row_weights = 1});
-  Dispatch inputs(g, {.name = "inputs"});  // sends T_DI again, unless it was offloaded
+  Dispatch inputs(g, {.name = "inputs"});  // sends T_DI again unless it was offloaded
   const int64_t products = experts.products();
   ExpertTasks expert_tasks(g, experts.flops_per_row(),
                            {offloaded.activations() ? 0 : products - 1, products, products});

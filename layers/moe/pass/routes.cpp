@@ -75,8 +75,8 @@ std::vector<ChunkTokens> Routes::chunk_tokens(Stream& stream) const {
 
 namespace {
 
-// Sets routes.collection from the slot orders of all tensor-parallel ranks, which this rank can compute because all of
-// them hold the same ids. Returns the order of this rank.
+// Sets routes.collection from the slot orders of all tensor-parallel ranks. This rank can compute these, because all
+// ranks hold the same ids. Returns the order of this rank.
 ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& options, Stream& stream) {
   const PassSettings& settings = routes.settings;
   const int ranks = settings.tensor->size(), ep_ranks = settings.groups.ep->size();
@@ -86,8 +86,8 @@ ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& 
   RowCollection rows{.group = settings.tensor,
                      .counts = {},
                      .rows = Tensor::empty(ids.shape(), Dtype::i64, ids.device(), Category::communication)};
-  // For each rank and chunk: the end of the chunk's rows among the rank's rows, and the offset that turns these row
-  // numbers into rows of all ranks.
+  // For each rank and chunk: the end of the chunk's rows among the rank's rows, and the offset from these row numbers
+  // to rows of all ranks.
   std::vector<int64_t> parts(ranks * 2 * chunks), end(orders.size(), 0);
   int64_t all = 0;
   for (int64_t c = 0; c < chunks; ++c) {
@@ -110,7 +110,7 @@ ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& 
   return std::move(orders[settings.tensor->rank()]);
 }
 
-// True if the plan can be made on the ids' device.
+// True if the plan can be made on the device of the ids.
 bool is_local(const PassSettings& settings, const ep::PlanOptions& options) {
   const MoeSchedule& s = settings.schedule;
   return settings.groups.experts->size() == 1 && settings.tensor->size() == 1 && options.chunking.chunks == 1 &&
@@ -125,7 +125,7 @@ ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
                           .merged = !s.is_chunked() && s.overlap != Overlap::sequential,
                           .all_to_all = s.all_to_all};
   options.chunking.chunks = static_cast<int>(s.chunks);
-  const bool phases = s.duplicates == Duplicates::pause_after_gate && options.merged;  // Parm's SAA
+  const bool phases = s.duplicates == Duplicates::pause_after_gate && options.merged;  // true for Parm's SAA
   options.chunking.by = phases                           ? By::phases
                         : s.chunk_by == ChunkBy::experts ? By::experts
                         : s.chunk_by == ChunkBy::nodes   ? By::peers
@@ -179,7 +179,7 @@ Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, c
                    Stream& stream) {
   Routes routes = routes_in_chunks(ids, held, settings, stream);
   if (!settings.schedule.memory_limit) return routes;
-  // RowCollection exists if there are several chunks. It decides when the shared experts compute (forward.cpp).
+  // RowCollection exists if there are several chunks, and decides when the shared experts compute (forward.cpp).
   base::require(
       !routes.inputs_alike,
       "[moe] schedule.moe.memory_limit may divide the tokens of ranks that hold the same tokens into different "

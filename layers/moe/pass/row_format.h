@@ -1,4 +1,4 @@
-// Rows in memory, rows to send, and the wire format between them.
+// Rows in memory, rows to send, and the wire format.
 #pragma once
 
 #include "framework/kernels/kernel_table.h"
@@ -13,8 +13,8 @@ using device::Device;
 using device::Stream;
 using tensor::Tensor;
 
-/// Rows with values [R, D] and row_weights [R, M X] acc: X for each of a row's M slots (M = 1 if rows are of slots).
-/// Row weights are routing weights in dispatch, and their gradients in the combine of backward.
+/// Rows with values [R, D] and row_weights [R, M X] acc: X weights for each of a row's M slots (M = 1 if rows belong to
+/// slots). Row weights are routing weights in dispatch, and gradients of routing weights in the combine of backward.
 struct Rows {
   Tensor values, row_weights{};  // row_weights may be undefined
 };
@@ -22,8 +22,7 @@ struct Rows {
 /// Rows to send. Row r is values[index[r]], or values[r] if index is undefined, with row_weights[r].
 struct RowSource {
   Tensor values, index{}, row_weights{};
-  Tensor inverse{};  // inverse of `index`, if `index` contains the token of each row and is complete
-                     // (PermuteKernels::gather)
+  Tensor inverse{};  // inverse of `index`; only for an `index` with the token of every row (PermuteKernels::gather)
 };
 
 /// Format of the rows that a pass sends, each with `row_weights` weights.
@@ -32,7 +31,7 @@ struct RowFormat {
   int64_t width;
   Dtype dtype;
   int64_t row_weights;
-  const kernels::WireKernels* kernels = nullptr;  // null: the device's kernels
+  const kernels::WireKernels* kernels = nullptr;  // null: the kernels of the device
 
   bool plain() const { return wire == kernels::WireFormat::model && row_weights == 0; }
   int64_t row_bytes() const {

@@ -1,4 +1,4 @@
-// Routers, which choose the experts of a token. A recipe chooses a router by name (model.moe.router).
+// Routers, which choose the experts of each token. A recipe chooses a router by name (model.moe.router).
 #pragma once
 
 #include <functional>
@@ -27,10 +27,10 @@ class Router;
 struct RouterSpec;
 using RouterFactory = std::function<std::unique_ptr<Router>(const RouterSpec&, const Builder&)>;
 
-/// A router that a recipe may choose: the settings that it reads, and its factory. A recipe with other settings is
-/// refused before any router is made.
+/// A router that a recipe may choose: the settings that it reads, and its factory. A recipe with any other setting is
+/// rejected before a router is made.
 struct RouterDeclaration {
-  config::OptionNames options{};  // names in model.moe.router_options
+  config::OptionNames options{};  // names of the options in model.moe.router_options
   /// True if the router reads RouterSpec::rule(). If false, model.moe.score, normalize, scale, groups and top_groups
   /// must keep their defaults.
   bool uses_score_rule = false;
@@ -39,36 +39,37 @@ struct RouterDeclaration {
   RouterFactory make;
 };
 
-/// Returns key and owner of the options of the router that `model` names.
+/// Returns the recipe key that holds the options of the router named by `model`, and the router's name for error
+/// messages.
 config::OptionsOwner router_options(const ModelConfig& model);
-/// Returns the keys of model.moe that only a router with the score rule reads and that differ from their defaults in
+/// Returns the keys of model.moe that have no effect without the score rule and that differ from their defaults in
 /// `model`.
 std::vector<std::string_view> score_rule_keys(const ModelConfig& model);
 
-/// Arguments for making a router.
+/// Arguments of the function that makes a router.
 struct RouterSpec {
   const ModelConfig& model;
-  int64_t layer;  // number of the block
+  int64_t layer;  // index of the block in the model
   const RouterDeclaration& declared;
 
-  /// Returns a number from model.moe.router_options, or `fallback` if the recipe does not give it. Throws
-  /// std::logic_error for an option that is not declared.
+  /// Returns a number from model.moe.router_options, or `fallback` if the recipe does not set it. Throws
+  /// std::logic_error if the option is not declared.
   double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
-  /// Returns the recipe's rule for turning scores into weights (model.moe.score, top_k, normalize, scale, groups,
+  /// Returns the recipe's rule for converting scores to weights (model.moe.score, top_k, normalize, scale, groups,
   /// top_groups). Throws std::logic_error unless the router declares uses_score_rule.
   kernels::RouterRule rule() const;
 
   config::Options options{router_options(model), declared.options, model.moe.router_options};
 };
 
-/// Rows to be routed: row i of x is row first + i of the micro-batch on this rank. If several tensor-parallel ranks
-/// route the same rows, each rank adds the weight gradients of its own rows [own_begin, own_end) only; see Gate.
+/// Rows to route: row i of x is row first + i of the micro-batch on this rank. If several tensor-parallel ranks route
+/// the same rows, each rank adds only the weight gradients of its own rows [own_begin, own_end); see Gate.
 struct RouterInput {
   const Value& x;  // [T, hidden]
   const ForwardContext& pass;
   int64_t first, own_begin, own_end;
   Tensor bias{};    // [E] acc: used in the selection only; undefined unless model.moe.bias_rate is above 0
-  Tensor forced{};  // i32 [T, K]: replaces the choice, in an experiment or comparison; undefined: the router chooses
+  Tensor forced{};  // i32 [T, K]: replaces the router's choice in experiments and comparisons; undefined: not replaced
 
   int64_t rows() const { return x.data.dim(0); }
   /// Returns the tokens' ids in the vocabulary: i32 [T].
@@ -76,15 +77,15 @@ struct RouterInput {
 };
 
 /// A router's choice. The balancing loss is computed from scores, the z-loss from logits. A router without scores or
-/// logits leaves that member without data. A recipe with the loss that needs it is then refused.
+/// logits leaves that member without data. A recipe with a loss that needs the member is then rejected.
 struct RouterOutput {
   Value logits;  // [T, E] acc
-  // scores [T, E] acc, weights [T, K] acc, ids [T, K] i32; the ids of a token are distinct
+  // Scores [T, E] acc, weights [T, K] acc, and ids [T, K] i32. The ids of a token are distinct.
   autograd::RouterChoice choice{};
 };
 
-/// Chooses top_k experts for every token. A choice must depend on the token only (its activations, its id, its global
-/// index), not on the rest of the micro-batch or on the rank: then it is the same under every layout. The layer handles
+/// Chooses top_k experts for every token. A choice must depend only on the token (its activations, its id, its global
+/// index), not on the rest of the micro-batch or on the rank. It is then the same under every layout. The layer handles
 /// capacity, padding and losses. The router makes its parameters by Gate or with Builder::partial().
 class Router {
  public:
@@ -93,21 +94,21 @@ class Router {
 };
 
 /// Linear map without bias for routers, from [T, in] to [T, out], in f32 (f64 in an f64 run). The gradient of x counts
-/// all rows, the gradient of the weight only rows [own_begin, own_end). If several ranks route the same rows, each
-/// rank's own rows are its share, so that every token counts once in the weight gradient.
+/// all rows; the gradient of the weight counts only rows [own_begin, own_end). If several ranks route the same rows,
+/// each rank's own rows are its share. Every token therefore counts once in the weight gradient.
 class Gate {
  public:
   /// Makes the parameter "weight" [out, in], drawn with model.init_std.
   Gate(const RouterSpec& s, int64_t out, int64_t in, const Builder& b);
-  /// Returns x[T, in] weight^T. x has a row for each row of `in`.
+  /// Returns x[T, in] weight^T. Row i of x belongs to row i of `in`.
   Value operator()(Tape& t, const Value& x, const RouterInput& in) const;
 
  private:
   Parameter* weight_;
 };
 
-/// Returns the built-in routers. top_k chooses the experts with the highest scores of a linear gate, with softmax or
-/// sigmoid, groups, normalising and scale as in model.moe (Shazeer 2017, Switch, Mixtral, DeepSeek-V3).
+/// Returns the built-in routers. top_k chooses the experts with the highest scores of a linear gate. Softmax or
+/// sigmoid, groups, normalisation and scale are those of model.moe (Shazeer 2017, Switch, Mixtral, DeepSeek-V3).
 std::map<std::string, RouterDeclaration> built_in_routers();
 
 }  // namespace hexad::moe

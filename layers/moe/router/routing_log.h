@@ -1,4 +1,4 @@
-// Log of the experts that the tokens of a run visited, so that another run can visit the same experts.
+// Log of the experts that a run chose for its tokens. Another run can then choose the same experts.
 #pragma once
 
 #include <map>
@@ -13,21 +13,21 @@ namespace hexad::layers {
 using device::Device;
 using device::Stream;
 
-/// Experts of each token, by MoE layer, step (0: evaluation) and global index, independent of the layout. Rounding may
-/// change the order of scores. A run that takes its choices from a more exact run avoids this effect.
+/// Experts of each token, by MoE layer, step (0: evaluation) and global index of the token, independent of the layout.
+/// Rounding may change the order of scores. A run that takes its choices from a more exact run avoids this effect.
 class RoutingLog {
  public:
-  /// Records ids [rows, K] (i32, on any device) of the micro-batch's rows from `begin` on. They replace earlier records
-  /// of the same tokens.
+  /// Records ids [rows, K] (i32, on any device) of the micro-batch's rows from row `begin` on. They replace earlier
+  /// records of the same tokens.
   void record(const ForwardContext& pass, int64_t layer, int64_t begin, const Tensor& ids, Stream& stream);
-  /// Returns ids [count, K] of the same rows. Padding without a record visits the first K experts. Throws
-  /// std::logic_error for any other token without a record.
+  /// Returns ids [count, K] of the micro-batch's rows from row `begin` on. Padding without a record gets the first K
+  /// experts. Throws std::logic_error for any other token without a record.
   Tensor choose(const ForwardContext& pass, int64_t layer, int64_t begin, int64_t count, Device device) const;
   bool empty() const { return experts_.empty(); }
 
  private:
-  using Key = std::pair<int64_t, uint64_t>;                         // layer, step
-  std::map<Key, std::map<int64_t, std::vector<int32_t>>> experts_;  // experts by token
+  using Key = std::pair<int64_t, uint64_t>;                         // layer and step
+  std::map<Key, std::map<int64_t, std::vector<int32_t>>> experts_;  // experts of each token, by global index
   int64_t top_k_ = 0;
 };
 

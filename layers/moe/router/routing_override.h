@@ -1,4 +1,4 @@
-// Choices of experts that do not come from the model: for experiments and benchmarks.
+// Choices of experts that do not come from the model, for experiments and benchmarks.
 #pragma once
 
 #include <memory>
@@ -16,11 +16,11 @@ using tensor::Tensor;
 /// Chooses experts by the global index of a token, so that the choice does not depend on the layout.
 class RoutingOverride {
  public:
-  /// Makes the override. Throws Error(data) if the trace file cannot be read, or if it names experts out of range or
-  /// twice in a line.
+  /// Makes the override. Throws Error(data) if the trace file cannot be read, or if a line names an expert out of range
+  /// or twice.
   RoutingOverride(const MoeConfig& c, int64_t layer);
 
-  /// Returns ids [count, K] i32 for the micro-batch's rows [begin, begin + count) of this rank.
+  /// Returns ids [count, K] i32 for rows [begin, begin + count) of the micro-batch on this rank.
   Tensor choose(const ForwardContext& pass, int64_t begin, int64_t count, Device device) const;
 
  private:
@@ -28,11 +28,11 @@ class RoutingOverride {
 
   MoeConfig config_;
   int64_t layer_;
-  std::vector<int32_t> trace_;        // [lines, K]
-  std::vector<double> zipf_weights_;  // [E]
+  std::vector<int32_t> trace_;        // experts of each line of the trace, [lines, K]
+  std::vector<double> zipf_weights_;  // weights of the experts, [E]
 };
 
-/// Returns nullptr for `routing: model`.
+/// Returns null for `routing: model`.
 std::unique_ptr<RoutingOverride> make_routing_override(const MoeConfig& c, int64_t layer);
 
 }  // namespace hexad::moe

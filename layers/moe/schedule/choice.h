@@ -18,7 +18,7 @@ namespace hexad::moe {
 struct MoeSchedule;
 enum class ReuseStrategy : uint8_t;
 
-/// Value of an enumeration, with its name in recipes and a text, such as its paper, that follows in brackets in the
+/// Value of an enumeration: its name in recipes, and a text, such as its paper, that follows in brackets in the
 /// reference.
 template <class E>
 struct Word {
@@ -49,12 +49,12 @@ struct ScheduleSite {
   std::function<int64_t(ReuseStrategy)> least_memory_limit{};
 };
 
-/// Reason why a schedule is illegal: `what` is the problem with the key `key` of schedule.moe.
+/// Reason why a schedule is illegal: the problem `what` with the key `key` of schedule.moe.
 struct Refusal {
   std::string key, what;
 };
 
-/// Collects the refusals of all choices, one choice after another.
+/// Collects the refusals of all choices, one choice after the other.
 class Refusals {
  public:
   /// Sets the key of the refusals that follow.
@@ -70,7 +70,7 @@ class Refusals {
   std::string_view key_;
 };
 
-/// Texts, limits and rules of a choice.
+/// Texts, limits and rules of one choice.
 struct ChoiceFacts {
   /// Text for the reference: the meaning of the key. The words of its values follow, then `note`, then the meaning of
   /// auto.
@@ -80,7 +80,8 @@ struct ChoiceFacts {
   /// default.
   bool in_every_name = false;
 
-  /// Adds a refusal if a schedule is illegal with this value. The text follows the key and names the legal values.
+  /// Adds a refusal if a schedule is illegal with its value of this choice. The text of the refusal follows the key and
+  /// names the legal values.
   void (*excludes)(const ScheduleSite&, const MoeSchedule&, Refusals&) = nullptr;
   /// True if the values of this choice give different schedules at this site. If false, `auto` does not try them.
   bool (*matters)(const ScheduleSite&) = [](const ScheduleSite&) { return true; };

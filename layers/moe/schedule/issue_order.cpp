@@ -19,7 +19,7 @@ std::string name_of(IssueStep step) {
   return cat(names[base::ordinal(step.stage)], "[", step.chunk, "]");
 }
 
-// Steps that are done so far.
+// Steps that have been issued so far.
 class Done {
  public:
   explicit Done(size_t chunks) : chunks_(chunks) {}

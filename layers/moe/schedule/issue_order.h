@@ -1,4 +1,4 @@
-// Order in which the steps of a pass through the experts are issued, as data.
+// Order in which the steps of a pass through the experts are issued, represented as data.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 namespace hexad::moe {
 
 /// Stage of a chunk's work. The chunk's rows are sent to the experts, computed, and returned. In passes with weight
-/// gradients, these follow.
+/// gradients, these are computed last.
 enum class Stage : uint8_t { dispatch, compute, combine, weight_gradients };
 
 struct IssueStep {
@@ -33,8 +33,8 @@ std::string to_string(std::span<const IssueStep> steps);
 ///     two.
 std::string issue_order_problem(std::span<const IssueStep> steps, size_t chunks, bool bounded);
 
-/// Named order of steps. Dispatch and combine run on one lane, compute and weight_gradients on another lane. Each lane
-/// takes its steps in the listed order and starts a step when the chunk's preceding steps are done. Therefore, an order
+/// Named order of steps. Dispatch and combine run on one lane, compute and weight_gradients on another. Each lane takes
+/// its steps in the listed order, and starts a step when the chunk's preceding steps are done. An order therefore
 /// decides which steps wait for each other, and does not change what is computed.
 struct IssueOrder {
   std::string name;
@@ -42,7 +42,7 @@ struct IssueOrder {
   std::function<std::vector<IssueStep>(size_t chunks)> steps;
 };
 
-/// Returns the steps of `order`. Throws Error(usage) naming the order and the step if the order is illegal.
+/// Returns the steps of `order`. Throws Error(usage), which names the order and the step, if the order is illegal.
 std::vector<IssueStep> checked_steps(const IssueOrder& order, size_t chunks, bool bounded);
 
 /// Returns the order S0 S1 C0 R0 W0 S2 C1 R1 W1 C2 R2 W2, in letters (S dispatch, C experts, R combine, W weight

@@ -23,7 +23,7 @@ std::string text_of(const T& value) {
   }
 }
 
-// Returns the choices that differ from the default, and those for which `always` is true, as text.
+// Returns, as text, the choices that differ from the default, and those for which `always` is true.
 template <class Always>
 std::string choices_text(const MoeSchedule& s, const Always& always) {
   const MoeSchedule usual;
@@ -51,8 +51,8 @@ std::string meaning_of(const ChoiceFacts& facts) {
   return text;
 }
 
-// True if the recipe leaves a choice open. Overloads for an optional value, which is open if unset, and for a value
-// that is always set.
+// True if the recipe leaves a choice open. One overload takes an optional value, which is open if unset; the other
+// takes a value that is always set.
 template <class T>
 bool is_open(const T&, const std::optional<T>& said) {
   return !said;

@@ -2,7 +2,7 @@
 // declared here once: first the values of each choice, then MoeChoices with the defaults, then moe_choices with keys,
 // papers and rules. The recipe, its reference and checks, the names of schedules, `auto` and `hexad verify` use this
 // list. To add a choice, declare it here and implement it where it takes effect (docs/adding-a-schedule.md). No choice
-// changes what is computed.
+// changes the computed results.
 #pragma once
 
 #include <array>
@@ -20,11 +20,11 @@ enum class Duplicates : uint8_t { baseline, replicated, drop, pause_before_gate,
 constexpr auto words(Duplicates) {
   using enum Duplicates;
   return std::to_array<Word<Duplicates>>({
-      {baseline, "baseline", "DeepSpeed-MoE"},         // Parm Fig. 3(a): etp ranks gather, every rank sends all
+      {baseline, "baseline", "DeepSpeed-MoE"},         // Parm Fig. 3(a): etp ranks gather tokens, every rank sends all
       {replicated, "replicated", "MoNTA's baseline"},  // every rank sends its copy to the experts of its own ep group
       {drop, "drop", "DTD, MoNTA O1"},  // DeepSpeed-TED: each rank sends 1/tp of the tokens, divided after the gate
       {pause_before_gate, "pause_before_gate", "Parm S1"},  // each rank has 1/tp of the tokens, divided before the gate
-      {pause_after_gate, "pause_after_gate", "Parm S2"},    // drop, with results that return and are gathered in phases
+      {pause_after_gate, "pause_after_gate", "Parm S2"},    // like drop, but results return and are gathered in phases
   });
 }
 
@@ -35,17 +35,17 @@ constexpr auto words(Overlap) {
   return std::to_array<Word<Overlap>>({
       {sequential, "sequential", ""},
       {a2a_allgather, "a2a_allgather", "MoNTA O2, Parm SAA"},  // all-to-all of one chunk, gathering of another chunk
-      {a2a_allgather_copy, "a2a_allgather_copy", "MoNTA O3"},  // also copies of a third chunk
+      {a2a_allgather_copy, "a2a_allgather_copy", "MoNTA O3"},  // also together with the copies of a third chunk
   });
 }
 
-/// Division of the work of a micro-batch into chunks: the experts compute one chunk while others are in flight.
+/// Division of a micro-batch's work into chunks. The experts compute one chunk while other chunks are in flight.
 enum class ChunkBy : uint8_t { none, tokens, nodes, experts };
 constexpr auto words(ChunkBy) {
   using enum ChunkBy;
   return std::to_array<Word<ChunkBy>>({
       {none, "none", ""},
-      {tokens, "tokens", "MPMoE"},    // also PipeMoE and Tutel
+      {tokens, "tokens", "MPMoE"},    // also used by PipeMoE and Tutel
       {nodes, "nodes", "FasterMoE"},  // by the distance of the expert's rank
       {experts, "experts", "EPS-MoE"},
   });
@@ -66,7 +66,7 @@ constexpr auto words(ReuseStrategy) {
 constexpr bool offloads_inputs(ReuseStrategy r) { return r == ReuseStrategy::s1 || r == ReuseStrategy::s3; }
 constexpr bool offloads_activations(ReuseStrategy r) { return r == ReuseStrategy::s1 || r == ReuseStrategy::s2; }
 
-/// Number of kernel calls for a GEMM of several experts (EPS-MoE's GroupGemm and DenseGemm).
+/// Number of kernel calls for the matrix products of several experts (EPS-MoE's GroupGemm and DenseGemm).
 enum class Gemms : uint8_t { grouped, dense, by_load };
 constexpr auto words(Gemms) {
   using enum Gemms;
@@ -93,7 +93,8 @@ inline constexpr int64_t chunks_tried[] = {2, 4, 8, 16};
 
 template <class T>
 using Settled = T;
-/// Returns the default of a choice that recipes leave open by default: `settled` in a schedule, unset in a recipe.
+/// Returns the default of a choice that recipes leave open unless they set it: `settled` in a schedule, unset in a
+/// recipe.
 template <template <class> class Open, class T>
 constexpr Open<T> open_or(T settled) {
   if constexpr (std::is_same_v<Open<T>, T>) return settled;
@@ -123,8 +124,8 @@ struct MoeChoices {
 };
 
 struct MoeSchedule : MoeChoices<Settled> {
-  /// Default of dense_rows for gemms: by_load (see is_dense()): 4096 rows of 16 experts, from EPS-MoE, Fig. 5a. On
-  /// CPUs, no such number was found (docs/schedules.md).
+  /// Default of dense_rows for gemms: by_load (see is_dense()): 4096 rows of 16 experts, from EPS-MoE, Fig. 5a. No such
+  /// number was found for CPUs (docs/schedules.md).
   static constexpr int64_t usual_dense_rows = 256;
 
   bool is_chunked() const { return chunk_by != ChunkBy::none; }
@@ -136,12 +137,13 @@ struct MoeSchedule : MoeChoices<Settled> {
   bool shares_pass() const { return shared == SharedExperts::beside; }
   /// True if several lanes have work at the same time.
   bool uses_lanes() const { return overlaps() || copies() || shares_pass(); }
-  /// True if every tensor-parallel rank routes all tokens that it holds, before the ranks divide the tokens.
+  /// True if every tensor-parallel rank routes all tokens that it holds, before the ranks divide the tokens among
+  /// themselves.
   bool gates_all() const { return duplicates != Duplicates::pause_before_gate; }
-  /// True if the GEMMs of experts with rows [offsets[e], offsets[e + 1]) are computed one by one. With by_load,
-  /// that is the case if the experts that have rows have at least dense_rows rows on average. The decision is made for
-  /// all experts together, as in EPS-MoE, which uses the load of a group. A grouped call covers neighbouring experts,
-  /// so separate calls for large experts would need more grouped calls.
+  /// True if the matrix products of experts with rows [offsets[e], offsets[e + 1]) are computed one by one. With
+  /// by_load, this requires that the experts with rows have at least dense_rows rows on average. The decision covers
+  /// all experts together, as in EPS-MoE, which uses the load of a group. Separate calls for only the large experts
+  /// would need more grouped calls, because a grouped call covers neighbouring experts.
   bool is_dense(std::span<const int64_t> offsets) const;
   /// Returns esp_exchange or, if it is unset, the exchange that `duplicates` implies.
   ep::EspExchange esp_exchange_used() const {
@@ -158,7 +160,8 @@ std::string to_string(const MoeSchedule& schedule);
 /// Returns the choices that differ from the default: "chunk_by tokens, chunks 4"; empty if there are none.
 std::string unusual_choices(const MoeSchedule& schedule);
 
-/// List of all choices: key, access to the member of a MoeSchedule or MoeScheduleConfig, and facts (ChoiceFacts).
+/// List of all choices. Each has its key, access to the member of a MoeSchedule or MoeScheduleConfig, and its facts
+/// (ChoiceFacts).
 // clang-format off
 inline constexpr std::tuple moe_choices{
   choice("duplicates", [](auto& s) -> auto& { return s.duplicates; },
@@ -206,7 +209,7 @@ inline constexpr std::tuple moe_choices{
               "schedule.moe.overlap: with one chunk nothing overlaps");
         const bool phases =
             s.chunk_by == ChunkBy::nodes || (!s.is_chunked() && s.duplicates == Duplicates::pause_after_gate);
-        if (phases && at.ep > 1 && s.chunks > at.ep)  // an ep group of one rank has one chunk
+        if (phases && at.ep > 1 && s.chunks > at.ep)  // an ep group of one rank always has one chunk
           no.add("must be at most parallel.ep (", at.ep,
                  ") where the all-to-all is divided by peers (chunk_by: nodes, or the phases of pause_after_gate)");
         if (s.chunk_by == ChunkBy::experts && at.experts % at.ep == 0 && s.chunks > at.experts / at.ep)
@@ -233,7 +236,7 @@ inline constexpr std::tuple moe_choices{
                  "own copy");
       },
       .matters = [](const ScheduleSite& at) { return at.etp > 1; },
-      // The group of the all-to-all depends on esp_exchange. The layer checks the two levels of one group only.
+      // The group of the all-to-all depends on esp_exchange. The layer checks the two levels of only one group.
       .left_out = [](const ScheduleSite&, const MoeSchedule& s) {
         return s.esp_exchange && !(*s.esp_exchange == ep::EspExchange::direct && s.divides() &&
                                    s.all_to_all == ep::AllToAll::direct);
@@ -319,7 +322,7 @@ inline constexpr std::tuple moe_choices{
       .limits = {config::at_least(1)},
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
         if (s.dense_rows && s.gemms != Gemms::by_load)
-          no.add("is read only by schedule.moe.gemms: by_load; choose that, or dense_rows: auto");
+          no.add("is read only by schedule.moe.gemms: by_load; set gemms: by_load, or dense_rows: auto");
       }}),
 
   choice("compute_share", [](auto& s) -> auto& { return s.compute_share; },

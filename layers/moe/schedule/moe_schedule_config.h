@@ -1,4 +1,4 @@
-// Recipe section `schedule.moe`: choices that the recipe sets, and choices that are left to the program.
+// Recipe section `schedule.moe`: choices that the recipe sets, and choices that the program makes.
 #pragma once
 
 #include <string>
@@ -12,7 +12,8 @@ class Visitor;
 
 namespace hexad::moe {
 
-/// Section `schedule.moe` of a recipe. The program makes the unset choices (`auto`; see tools/plan/schedule_choice.h).
+/// Section `schedule.moe` of a recipe. The program makes the choices that are unset (`auto`; see
+/// tools/plan/schedule_choice.h).
 struct MoeScheduleConfig : MoeChoices<std::optional> {
   double trial_share = 0.03;
 

@@ -26,7 +26,7 @@ std::vector<T> values_of_open(const T& usual, const ScheduleSite& site, const Ch
     return site.orders;
   return {usual};
 }
-// Returns the values of a choice for which unset is also a value: unset, then all others.
+// Returns the values of a choice that may also be unset: unset first, then all values.
 template <class T>
 std::vector<std::optional<T>> values_of_unset(const std::optional<T>& unset) {
   std::vector<std::optional<T>> values{unset};
@@ -35,7 +35,7 @@ std::vector<std::optional<T>> values_of_unset(const std::optional<T>& unset) {
   return values;
 }
 
-// Returns the values of one choice to combine with the schedule `s`. `said` is the recipe's value of the choice.
+// Returns the values of one choice to combine with the schedule `s`. `said` is the value in the recipe.
 template <class T, class C>
 std::vector<T> values(const C& said, const T& settled, const T& usual, const MoeSchedule& s, const ScheduleSite& site,
                       const ChoiceFacts& facts) {

@@ -70,7 +70,7 @@ int64_t CardRank::memory_taken(const std::string& name, int64_t expected, const 
   try {
     take();
   } catch (const Error& e) {
-    // NCCL reports a failed allocation as an "unhandled cuda error".
+    // NCCL reports a failed allocation of card memory as an "unhandled cuda error".
     const bool no_room =
         before < expected || std::string_view(e.what()).find("out of memory") != std::string_view::npos;
     if (!no_room) throw;

@@ -17,18 +17,18 @@
 
 namespace hexad::comm::nccl {
 
-/// A stream of the card for traffic. A launch on it starts once the caller's stream has reached the point of the call.
-/// Launches run in order. The caller's stream does not wait for them.
+/// A stream of the card for one kind of traffic. A launch on it starts once the caller's stream has reached the point
+/// of the call. Launches run in order. The caller's stream does not wait for them.
 class TrafficStream {
  public:
   explicit TrafficStream(std::unique_ptr<device::cuda::CudaStream> stream) : stream_(std::move(stream)) {}
   Stream& stream() { return *stream_; }
   device::cuda::Queue::Handle handle() const { return stream_->handle(); }
-  /// Orders later launches that read or write `t` after the work of `caller`, a stream of the context that owns the
+  /// Makes later launches that read or write `t` wait for the work of `caller`, a stream of the context that owns the
   /// tensor. Call it before every such launch.
   void touch(const Tensor& t, Stream& caller);
-  /// Declares that this stream uses `t` no longer, as of its current end. A stream that reuses the memory of `t` then
-  /// need not wait for later launches on this stream.
+  /// Declares that this stream no longer uses `t` after the work launched so far. Streams that reuse the memory of `t`
+  /// then need not wait for later launches on this stream.
   void end_use(const Tensor& t, Stream& caller);
 
  private:
@@ -38,7 +38,7 @@ class TrafficStream {
 class CardRank {
  public:
   /// Makes the state of one rank. `compute` is a stream of the context, which must outlive this object. `allocator` is
-  /// that of the context; it counts the card memory that NCCL allocates.
+  /// the allocator of that context; it counts the card memory that NCCL allocates.
   CardRank(const Library& library, const device::cuda::CudaStream& compute,
            std::shared_ptr<device::Allocator> allocator, int world_rank, const DeviceGroupOptions& options);
 
@@ -46,18 +46,17 @@ class CardRank {
   int ordinal() const { return ordinal_; }
   const DeviceGroupOptions& options() const { return options_; }
   Watch& watch() { return watch_; }
-  /// Returns `config` completed by the name of a communicator and the network class of its traffic.
+  /// Returns `config` with the name of a communicator and the network class of its traffic.
   CommunicatorConfig named(CommunicatorConfig config, TrafficClass traffic, std::string name) const;
-  /// Returns the stream that all groups of this kind share. Launches on it run in the order of the calls.
+  /// Returns the stream that all groups of kind `kind` share. Launches on it run in the order of the calls.
   const std::shared_ptr<TrafficStream>& stream(StreamKind kind);
   std::shared_ptr<TrafficStream> make_stream(StreamKind kind);
 
-  /// Returns two unused bytes of the card's memory.
+  /// Returns two bytes of the card's memory that no other code uses.
   std::byte* scratch() const { return scratch_.get(); }
 
   /// Calls `take`, in which NCCL allocates card memory for the group `name`. Counts this memory and returns its bytes.
-  /// If `take` throws because the card has too little memory, throws Error(resource) with `name` and the estimate
-  /// `expected`, in bytes.
+  /// If the card has too little memory, throws Error(resource) with `name` and `expected`, the estimated bytes.
   int64_t memory_taken(const std::string& name, int64_t expected, const std::function<void()>& take);
   void memory_given_back(int64_t bytes) noexcept;
   void communicator_made() { ++memory_.communicators; }
@@ -65,8 +64,8 @@ class CardRank {
   /// Returns the number of communicators of the rank and the memory that they occupy.
   const ConnectionMemory& memory() const { return memory_; }
 
-  /// Launches `work` on stream `on` after everything launched on stream `after` so far. `launch` describes the
-  /// operation, without its events. Returns an event of the card.
+  /// Launches `work` on stream `on` after all work launched on stream `after` so far. `launch` describes the operation,
+  /// without its events. Returns an event of the card.
   Event launch(TrafficStream& on, Stream& after, Watch::Launch launch, const std::function<void()>& work);
 
  private:
@@ -80,7 +79,7 @@ class CardRank {
   std::map<StreamKind, std::shared_ptr<TrafficStream>> streams_;
   std::unique_ptr<std::byte, cudaError_t (*)(void*)> scratch_;
   TimedEvents events_;
-  Watch watch_;  // declared last, because its thread uses the library and events
+  Watch watch_;  // declared last: its thread uses the library and events
 };
 
 }  // namespace hexad::comm::nccl

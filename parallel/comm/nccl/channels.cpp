@@ -14,8 +14,8 @@ using namespace base;
 namespace {
 
 // Sends or receives one byte, which makes NCCL connect the two ranks. The first message of a pair blocks the host until
-// the peer launches its side. In later messages, either rank may launch first. Here, all ranks make connections in the
-// same order, so that none is blocked forever.
+// the peer launches its side; for later messages, either rank may launch first. All ranks make their connections in the
+// same order here, so none is blocked forever.
 void make_connection(CardRank& card, const Channel& channel, bool sends, int64_t expected) {
   const Library& nccl = card.library();
   const Watch::HostCall call(card.watch(), "connecting a pair of ranks for messages");
@@ -46,7 +46,7 @@ void Channels::add(std::span<const Route> routes) {
     if (routes_.insert(route).second) added.insert(route);
   }
   for (int round = 0; round < rounds_of(size); ++round)
-    for (const bool upwards : {true, false}) {  // true: from the lower to the higher rank of each pair
+    for (const bool upwards : {true, false}) {  // true: channels from the lower to the higher rank of each pair
       const auto route_of = [&](int one) -> std::optional<Route> {
         const std::optional<int> other = partner_of(one, round, size);
         if (!other) return {};
@@ -54,7 +54,7 @@ void Channels::add(std::span<const Route> routes) {
         const Route route = upwards ? Route{lower, higher} : Route{higher, lower};
         return added.contains(route) ? std::optional(route) : std::nullopt;
       };
-      bool needed = false;  // has the same value on all ranks, because all must split together
+      bool needed = false;  // equal on all ranks, because all of them must split together
       for (int r = 0; r < size; ++r) needed = needed || route_of(r);
       if (!needed) continue;
       const std::optional<Route> mine = route_of(rank);

@@ -14,9 +14,9 @@
 
 namespace hexad::comm::nccl {
 
-/// Channel from one rank to another: a communicator of the two ranks, and a stream on each side. Messages are thus
-/// ordered only relative to other messages of the same pair and direction. (NCCL runs the launches of one communicator
-/// one after the other, so two ranks that both send first would wait forever.)
+/// Channel from one rank to another: a communicator of the two ranks, and a stream on each side. A message is therefore
+/// ordered only relative to messages of the same pair and direction. (NCCL runs the launches of one communicator one
+/// after the other, so two ranks that both send first would wait forever.)
 struct Channel {
   std::unique_ptr<Communicator> communicator;
   int peer = 0;  // the other rank's number in the communicator
@@ -27,15 +27,14 @@ struct Channel {
 /// routes that are used.
 class Channels {
  public:
-  /// Makes an object without channels. `group` is the communicator of the ranks of `its`. Both must outlive this
-  /// object.
+  /// Makes an object without channels. `group` is the communicator of the group `its`. Both must outlive this object.
   Channels(CardRank& card, const Communicator& group, const ProcessGroup& its)
       : card_(card), group_(group), its_(its) {}
 
   /// True if add() has been called for all of these routes.
   bool has(std::span<const Route> routes) const;
-  /// Makes the channels of all routes that have none. `routes` are the routes of all ranks, the same on all ranks.
-  /// Collective over the group, which must have nothing in flight.
+  /// Makes a channel for each of `routes` that has none. `routes` are the routes of all ranks, and must be the same on
+  /// all ranks. Collective over the group, which must have nothing in flight.
   void add(std::span<const Route> routes);
   /// Return the channel to or from a rank. Throw std::logic_error if its route was not added.
   const Channel& to(int peer) const { return find(to_, peer, "to"); }
@@ -51,7 +50,7 @@ class Channels {
   const ProcessGroup& its_;
   std::set<Route> routes_;  // routes of all ranks
   std::vector<std::unique_ptr<Channel>>
-      all_;  // channels of this rank, in the order in which the ranks make and destroy them together
+      all_;  // channels of this rank; the ranks make and destroy them together, in this order
   ByPeer to_, from_;
 };
 

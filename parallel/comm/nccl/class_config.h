@@ -1,4 +1,4 @@
-// Use of the card and of the network by each class of traffic.
+// Card and network resources that each class of traffic uses.
 #pragma once
 
 #include <compare>
@@ -14,7 +14,7 @@ namespace hexad::comm::nccl {
 /// Configuration of a communicator.
 struct CommunicatorConfig {
   std::string name{};
-  int min_ctas = 1, max_ctas = 1;  // bounds of the number of thread blocks that each operation occupies
+  int min_ctas = 1, max_ctas = 1;  // minimum and maximum number of thread blocks that each operation occupies
   std::optional<int> network_class{};
 };
 
@@ -28,7 +28,7 @@ struct StreamKind {
 
 /// Returns the configuration of communicators for the collectives of a group. Links of the network need few thread
 /// blocks; links inside a node need more. All operations that a layout has in flight fit on the card together.
-/// Therefore no operation has to wait for blocks of an operation that itself waits for a peer. Collectives and messages
+/// Therefore no operation waits for blocks of an operation that itself waits for a peer. Collectives and messages
 /// together occupy at most 132 blocks: one for each multiprocessor of an H100.
 CommunicatorConfig config_of(StreamKind kind);
 
@@ -37,14 +37,14 @@ CommunicatorConfig config_of(StreamKind kind);
 /// Within these limits, all messages of a rank in a group together occupy at most 32 blocks.
 CommunicatorConfig message_config(bool across_nodes, int channels);
 
-/// Returns the number of multiprocessors that products cannot use because of this traffic. If the number of blocks is a
-/// multiple of four, NCCL launches them in clusters of four; otherwise it places blocks singly. A single block makes a
-/// second multiprocessor unusable, because products use pairs within a part of the card (a GPC). Up to eight single
-/// blocks count twice; further ones are assumed to share pairs. Messages are counted as if they were inside a node,
-/// where they need more blocks, with one channel per operation.
+/// Returns the number of multiprocessors that matrix products cannot use because of this traffic. If the number of
+/// blocks is a multiple of four, NCCL launches them in clusters of four; otherwise it places blocks singly. A single
+/// block makes a second multiprocessor unusable, because products use pairs within a part of the card (a GPC). Up to
+/// eight single blocks count twice; further ones are assumed to share pairs. Messages count with one channel per
+/// operation, as if they were inside a node, where they need more blocks.
 int multiprocessors_of(std::span<const TrafficBeside> traffic);
 
-/// Returns CUDA's priority for a stream of this kind, between `least` and `greatest` (which is the smaller number). The
+/// Returns CUDA's priority for a stream of this kind, between `least` and `greatest` (numerically the smaller one). The
 /// priorities of the classes determine the order of the streams, as far as CUDA has enough levels. An urgent stream is
 /// one level above its class.
 int stream_priority(StreamKind kind, const Priorities& priorities, int least, int greatest);

@@ -15,8 +15,8 @@ namespace hexad::comm::nccl {
 class Communicator {
  public:
   Communicator(CardRank& card, const ncclUniqueId& id, int size, int rank, const CommunicatorConfig& config);
-  /// Waits for operations that other ranks have not launched yet. If an exception propagates or an operation has
-  /// failed, aborts instead.
+  /// Waits for operations that other ranks have not launched yet. Aborts instead if an exception propagates or an
+  /// operation has failed.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -26,7 +26,7 @@ class Communicator {
   std::unique_ptr<Communicator> split(std::optional<int> color, int key, const CommunicatorConfig& config) const;
   ncclComm_t handle() const { return handle_; }
   /// Calls `take`, in which NCCL allocates about `expected` bytes of card memory for this communicator, and counts the
-  /// bytes allocated (CardRank::memory_taken).
+  /// allocated bytes (CardRank::memory_taken).
   void take_memory(int64_t expected, const std::function<void()>& take) {
     bytes_ += card_.memory_taken(*name_, expected, take);
   }
@@ -37,7 +37,7 @@ class Communicator {
 
  private:
   void end();
-  using Name = std::unique_ptr<const std::string>;  // stored by pointer, because NCCL keeps the address of the text
+  using Name = std::unique_ptr<const std::string>;  // on the heap, because NCCL keeps the address of the text
   Communicator(CardRank& card, ncclComm_t handle, Name name, int64_t bytes);
 
   CardRank& card_;

@@ -1,4 +1,4 @@
-// Connects the ranks of a communicator before the connections are needed.
+// Connection of the ranks of a communicator ahead of its first operation.
 #pragma once
 
 #include "parallel/comm/nccl/card_rank.h"
@@ -13,13 +13,13 @@ struct CommunicatorRank {
   int rank, size;
 };
 
-/// Returns memory on `device` for connect(). Call it before the memory of connections is measured.
+/// Returns memory on `device` for connect(). Call it before measuring the memory that connections need.
 Tensor connecting_buffer(Uses uses, int ranks, device::Device device);
 
-/// Launches an operation of each kind in `uses`, except messages, and ignores its result. NCCL connects the ranks, and
-/// allocates memory for this, at the first operation of a kind. For some kinds, NCCL chooses an algorithm by size and
-/// connects the ranks separately for each algorithm; then operations of several sizes are launched. The host waits
-/// until the other ranks launch their operations.
+/// Connects the ranks: launches an operation of each kind in `uses`, except messages, and ignores its result. NCCL
+/// connects ranks, and allocates memory for this, at the first operation of a kind. For some kinds, NCCL connects them
+/// separately for each algorithm, which it chooses by size; operations of several sizes are then launched. The host
+/// waits until the other ranks launch their operations.
 void connect(CardRank& card, const CommunicatorRank& me, Uses uses, const Tensor& buffer);
 
 }  // namespace hexad::comm::nccl

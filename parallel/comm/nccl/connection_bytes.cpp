@@ -18,7 +18,8 @@ struct Connection {
   const int64_t receives, sends, sends_to_node;
 };
 
-// On each channel, a ring passes from node to node. Different channels leave the node from different ranks.
+// Returns the bytes of the rings. On each channel, a ring passes from node to node. Different channels leave the node
+// from different ranks.
 int64_t ring_bytes(const CommunicatorShape& c, int64_t directions, const Connection& one) {
   const int64_t leaving = c.ranks == c.ranks_here ? 0 : (c.channels + c.ranks_here - 1) / c.ranks_here;
   return directions * (c.channels * one.both() + leaving * (one.sends_to_node - one.sends));

@@ -14,17 +14,17 @@ namespace hexad::comm::nccl {
 /// Sizes of NCCL's buffers in bytes, with the defaults of NCCL 2.28. `page` is the unit in which the driver allocates
 /// memory that other processes can open.
 struct BufferSizes {
-  // On each channel, a receiving side has one buffer per protocol for each peer (init.cc, device.h), and flags.
+  // On each channel, a receiving side has flags and, for each peer, one buffer per protocol (init.cc, device.h).
   int64_t simple = int64_t{4} << 20;
   int64_t low_latency_128 = int64_t{120} * 640 * 8 * 8;
   int64_t low_latency = int64_t{8} * 512 * 16 * 8;
   int64_t flags = 4096;
   int64_t page = int64_t{2} << 20;
-  int64_t multicast = int64_t{1} << 20;  // NVLink SHARP: a rank's buffer on one channel in one direction (nvls.cc)
-  int64_t network = int64_t{16} << 17;   // exchanges across nodes: buffer of one channel in one direction (net.cc)
+  int64_t multicast = int64_t{1} << 20;  // bytes of a rank's NVLink SHARP buffer on one channel, one way (nvls.cc)
+  int64_t network = int64_t{16} << 17;   // bytes of the buffer for other nodes on one channel, one way (net.cc)
 };
 
-/// Numbers of ranks of a communicator and of the channels over which they send.
+/// Numbers of ranks of a communicator, and of the channels over which the ranks send.
 struct CommunicatorShape {
   int ranks = 1;
   int ranks_here = 1;  // ranks on the node of this rank, including this rank
@@ -42,11 +42,11 @@ CommunicatorShape shape_of(StreamKind kind, int ranks, int ranks_here);
 /// - Exchanges receive from and send to every peer of the node on each channel, or on two channels if there are several
 ///   nodes. All peers on other nodes together have one buffer for each direction.
 ///
-/// Not included are messages, which have separate communicators, and the few MB of a communicator without connections.
+/// Excludes messages, which have separate communicators, and the few MB of a communicator without connections.
 int64_t connection_bytes(const CommunicatorShape& shape, Uses uses, const BufferSizes& sizes = {});
 
-/// Returns the bytes that NCCL allocates on the card of rank `rank` for messages on those of `routes` that begin or end
-/// at this rank. Each route has a communicator of two ranks (message_config). `most_of_a_rank` is
+/// Returns the bytes that NCCL allocates on the card of rank `rank` for messages, on those of `routes` that begin or
+/// end at this rank. Each route has a communicator of two ranks (message_config). `most_of_a_rank` is
 /// most_routes_of_a_rank() of all routes of the group. `node_of_rank` is the node of each rank of the group.
 int64_t message_bytes(std::span<const Route> routes, int most_of_a_rank, int rank, const std::vector<int>& node_of_rank,
                       const BufferSizes& sizes = {});

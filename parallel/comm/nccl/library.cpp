@@ -35,7 +35,7 @@ Library load() {
   l.receive = nccl.function<decltype(ncclRecv)>("ncclRecv");
   int version = 0;
   check(l, l.get_version(&version), "querying the version");
-  // The layout of the configuration of communicators is that of the headers with which this program was compiled.
+  // The configuration of communicators has the layout of the headers with which this program was compiled.
   if (version < NCCL_VERSION_CODE / 100 * 100)
     base::fail(base::ExitCode::resource, file, " is NCCL ", text_of(version), ", but this program needs NCCL ",
                NCCL_MAJOR, ".", NCCL_MINOR, " or later; or use distributed.device_collectives: host");

@@ -35,8 +35,8 @@ struct Library {
 /// missing or too old.
 const Library& library();
 
-/// If `result` is an error, throws Error with `what` and NCCL's text: Error(peer_lost) if a peer was lost, otherwise
-/// Error(communication).
+/// Does nothing if `result` is a success. Otherwise throws Error with `what` and NCCL's text: Error(peer_lost) if a
+/// peer was lost, else Error(communication).
 void check(const Library& library, ncclResult_t result, std::string_view what);
 
 /// Combines all NCCL calls between its construction and end() into one launch. end() performs the launch.
@@ -46,7 +46,7 @@ class GroupedCalls {
     check(library_, library_.group_start(), "beginning grouped calls");
   }
   ~GroupedCalls() {
-    if (!ended_) static_cast<void>(library_.group_end());  // an exception propagates, so the job ends
+    if (!ended_) static_cast<void>(library_.group_end());  // the result is ignored: an exception ends the job
   }
   GroupedCalls(const GroupedCalls&) = delete;
   GroupedCalls& operator=(const GroupedCalls&) = delete;

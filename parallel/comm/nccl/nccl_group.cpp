@@ -46,7 +46,7 @@ std::byte* element(const Tensor& t, int64_t index) {
   return static_cast<std::byte*>(device_raw(t)) + index * size_of(t.dtype());
 }
 
-// Elements sent to each rank and received from each rank, as ranges of two tensors.
+// Elements to send to each rank and to receive from each rank, as ranges of two tensors.
 struct Exchange {
   std::byte *in, *out;
   Dtype dtype;
@@ -54,8 +54,8 @@ struct Exchange {
 };
 
 // Exchanges the parts of all pairs of ranks. The first launch contains the first piece of every pair, the second launch
-// all second pieces, and so on. A rank skips the launches for which it has no piece. Every pair participates in the
-// first launch, even without elements, so that a rank that omits its call because it has no rows is always detected.
+// every second piece, and so on. A rank skips the launches for which it has no piece. Every pair takes part in the
+// first launch, even without elements. A rank that omits its call because it has no rows is therefore always detected.
 void exchange(const Library& nccl, const Communicator& communicator, cudaStream_t stream, int rank, const Exchange& e,
               int64_t most) {
   const size_t ranks = e.send.size(), me = static_cast<size_t>(rank);
@@ -145,7 +145,8 @@ std::unique_ptr<ProcessGroup> NcclGroup::twin(std::string name) const {
 
 void NcclGroup::connect(Uses uses, Device device) const {
   if (card_->options().sum_of) uses = with_sums_in_order(uses);
-  if (uses.has(Use::sums)) uses = uses | Uses{Use::small_sums, Use::counts};  // these use the same connections
+  // Small sums and counts use the connections of sums.
+  if (uses.has(Use::sums)) uses = uses | Uses{Use::small_sums, Use::counts};
   if (uses.has(Use::messages)) connect_routes(all_routes(size()), device);
   Uses& connected = communicator_->connected();
   const Uses fresh = uses - connected - Use::messages;
@@ -259,8 +260,7 @@ Event NcclGroup::message(const Operation& op, Stream& stream) const {
         check(nccl, nccl.receive(element(t, p.begin), count, type, channel.peer, communicator, on.get()), "receiving");
     }
   });
-  channel.stream->end_use(t, stream);  // otherwise, memory that is freed later would also wait for later messages of
-                                       // the channel
+  channel.stream->end_use(t, stream);  // memory freed later then need not wait for later messages of the channel
   return done;
 }
 
@@ -273,7 +273,7 @@ void NcclGroup::launch(const Operation& op, Stream& caller) const {
   if ((op.kind == Kind::all_reduce || op.kind == Kind::reduce_scatter) && sums_in_order(op))
     return sum_in_order(op, caller);
   std::unique_lock<std::mutex> in_use;
-  if (communicator_->registered() && op.kind != Kind::all_to_all)  // row counts of an all_to_all change in every step
+  if (communicator_->registered() && op.kind != Kind::all_to_all)  // the row counts of an all_to_all change every step
     in_use = communicator_->registered()->use(std::array{&op.in, &op.out}, caller, stream_);
   switch (op.kind) {
     case Kind::all_reduce:
@@ -289,8 +289,8 @@ void NcclGroup::launch(const Operation& op, Stream& caller) const {
         check(nccl, nccl.broadcast(x, x, p.count, type, op.peer, communicator, stream.get()), "broadcast");
       }
       return;
-    // The parts of the ranks in these two operations are not contiguous, so each operation is launched as a whole. Its
-    // size is that of a bucket of gradients or weights.
+    // Launches reduce_scatter and all_gather as a whole, because pieces of the ranks' parts would not be contiguous.
+    // Their size is that of a bucket of gradients or weights.
     case Kind::reduce_scatter:
       return check(nccl,
                    nccl.reduce_scatter(device_raw(op.in), device_raw(op.out), op.out.numel(), type, ncclSum,

@@ -57,7 +57,8 @@ void Registered::remove(const void* block) {
     const Watch::HostCall call(card_.watch(), cat("deregistering a buffer of communicator ", name_));
     deregister(handle);
   } catch (const Error& e) {
-    // A failure has already been reported. It aborts all communicators, which deregisters their buffers.
+    // Prints nothing after a failure. The failure was reported, and its abort of all communicators deregistered the
+    // buffers.
     if (card_.watch().has(communicator_)) std::fprintf(stderr, "hexad: %s\n", e.what());
   }
 }

@@ -24,17 +24,17 @@ namespace hexad::comm::nccl {
 /// ends. Thread-safe, because any thread may free blocks.
 class Registered : public std::enable_shared_from_this<Registered> {
  public:
-  /// Makes the object. Returns null if the options of the rank turn registration off.
+  /// Makes the object; returns null if the rank's options turn registration off.
   static std::shared_ptr<Registered> make(CardRank& card, ncclComm_t communicator, const std::string& name);
 
-  /// If all of the tensors are in whole blocks, registers these blocks for an operation on the tensors. `caller` is a
-  /// stream of their context. The operation must be launched on `stream` while the returned lock is held, because NCCL
-  /// accepts only one call per communicator at a time.
+  /// Registers the blocks of `tensors` for an operation if all of them are in whole blocks. `caller` is a stream of
+  /// their context. The operation must be launched on `stream` while the returned lock is held, because NCCL accepts
+  /// only one call per communicator at a time.
   [[nodiscard]] std::unique_lock<std::mutex> use(std::span<const Tensor* const> tensors, Stream& caller,
                                                  const std::shared_ptr<TrafficStream>& stream);
-  /// Waits for the operations of the communicator and deregisters all buffers, because the communicator ends.
+  /// Waits for the operations of the communicator and deregisters all buffers. Called when the communicator ends.
   void end();
-  /// Forgets all buffers, because the communicator is aborted and NCCL deregisters them.
+  /// Forgets all buffers. Called when the communicator is aborted, which deregisters them.
   void forget();
 
  private:
@@ -44,11 +44,11 @@ class Registered : public std::enable_shared_from_this<Registered> {
   void remove(const void* block);
   void deregister(void* handle);
 
-  CardRank& card_;  // not accessed after end() or forget()
+  CardRank& card_;  // unused after end() or forget()
   const ncclComm_t communicator_;
   const std::string name_;
   std::mutex mutex_;
-  std::map<const void*, void*> handles_;  // by address of the block
+  std::map<const void*, void*> handles_;  // keyed by the block's address
   std::shared_ptr<TrafficStream> stream_;
 };
 

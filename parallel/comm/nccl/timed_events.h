@@ -1,4 +1,4 @@
-// Events of the card that record the time at which they are passed. They are reused.
+// Events of the card that record the time at which a stream passes them. Events are reused.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,7 +7,7 @@
 
 namespace hexad::comm::nccl {
 
-/// An event. When no owner is left, it returns to its pool.
+/// An event, which returns to its pool when its last owner is destroyed.
 using TimedEvent = std::shared_ptr<CUevent_st>;
 
 /// Timed events of one card. Thread-safe.

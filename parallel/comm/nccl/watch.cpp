@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 using base::cat;
 using base::ExitCode;
 
-// Number of checks within the watchdog's limit. A hang is detected at most one interval between checks too late.
+// Number of checks within the watchdog's limit. A hang is detected too late by at most one interval between checks.
 constexpr int looks = 16;
 constexpr auto longest_interval = 20ms;
 // Maximum wait for NCCL to abort. An abort waits for NCCL's threads and may hang itself.
@@ -23,7 +23,7 @@ constexpr auto patience_with_abort = 5s;
 void abort_all(const Library& library, int ordinal, const std::vector<ncclComm_t>& communicators) {
   const auto done = std::make_shared<std::promise<void>>();
   std::thread thread([&library, ordinal, communicators, done] {
-    device::cuda::ensure_card(ordinal);  // after each call, NCCL restores the current card of the thread
+    device::cuda::ensure_card(ordinal);  // NCCL restores the thread's current card after each call
     for (ncclComm_t c : communicators) static_cast<void>(library.comm_abort(c));
     done->set_value();
   });
@@ -83,7 +83,7 @@ void Watch::launched(cudaStream_t stream, Launch launch) {
   std::lock_guard lock(mutex_);
   if (failed_) return;
   const bool was_idle = idle();
-  // The bytes are counted now, in the step that sends them. This thread may detect the end of the operation much later.
+  // Counts the bytes now, in the step that sends them. This thread may detect the end of the operation much later.
   if (launch.meter) launch.meter->flew(launch.traffic, 0, launch.bytes);
   flights_[stream].push_back({.launch = std::move(launch)});
   if (was_idle) changed_.notify_all();
@@ -116,7 +116,7 @@ void Watch::run() {
 std::string Watch::look_at(std::deque<InFlight>& flights, double seconds) const {
   while (!flights.empty()) {
     InFlight& first = flights.front();
-    if (!passed(first.launch.begin)) return {};  // earlier work is still running
+    if (!passed(first.launch.begin)) return {};  // work before the operation is still running
     if (!passed(first.launch.end)) {
       first.waits += seconds;
       return options_.watchdog_seconds > 0 && first.waits > options_.watchdog_seconds ? first.launch.what : "";

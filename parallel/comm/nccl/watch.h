@@ -22,13 +22,13 @@
 
 namespace hexad::comm::nccl {
 
-/// A thread that checks communicators for errors and measures how long operations take after this rank has reached
+/// A thread that checks communicators for errors. It also measures how long operations take after this rank has reached
 /// them. At the first failure, it aborts all communicators, so that the card continues and no thread hangs. It then
 /// calls `on_failure`, and no further operation is launched. Thread-safe.
 class Watch {
  public:
   struct Options {
-    double watchdog_seconds = 300;  // seconds after which an operation is considered hung; 0: never
+    double watchdog_seconds = 300;  // seconds without progress until an operation counts as hung; 0: never
     std::function<void(const base::Error&)> on_failure;
   };
   /// Starts the thread, which monitors the NCCL operations on card `ordinal`.
@@ -37,14 +37,14 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  /// Add and remove a communicator. A failure aborts all communicators that have been added but not removed. In that
-  /// case the handle is invalid, and release() returns false.
+  /// Add and remove a communicator. A failure aborts all added communicators. Handles are then invalid, and release()
+  /// returns false.
   void take(ncclComm_t communicator);
   bool release(ncclComm_t communicator);
   bool has(ncclComm_t communicator);
 
-  /// Declares that this thread is inside a call of NCCL, which may wait for other ranks. The constructor throws the
-  /// error of an earlier failure.
+  /// Marks this thread as inside a call of NCCL, which may wait for other ranks. The constructor throws the error of an
+  /// earlier failure.
   class HostCall {
    public:
     HostCall(Watch& watch, std::string what);
@@ -57,7 +57,7 @@ class Watch {
     int64_t number_;
   };
 
-  /// An operation that was launched between two events of a stream.
+  /// An operation launched between two events of a stream.
   struct Launch {
     std::string what;
     TrafficClass traffic;
@@ -71,7 +71,7 @@ class Watch {
   using Clock = std::chrono::steady_clock;
   struct InFlight {
     Launch launch;
-    double waits = 0;  // seconds for which this rank has waited for other ranks in this operation
+    double waits = 0;  // seconds for which this rank has waited for other ranks in the operation
   };
   struct Call {
     std::string what;
@@ -96,7 +96,7 @@ class Watch {
   int64_t next_call_ = 0;
   std::exception_ptr failed_;
   bool stopping_ = false;
-  std::thread thread_;  // declared last, because the thread uses all other members
+  std::thread thread_;  // declared last: the thread uses all other members
 };
 
 }  // namespace hexad::comm::nccl

@@ -223,7 +223,7 @@ TEST(Recipe, F30_UnknownLayersAndKeysAreNamed) {
 TEST(Recipe, OnlyGemmsByLoadReadDenseRows) {
   EXPECT_NE(problem({"schedule.moe.dense_rows=8"})
                 .find("schedule.moe.dense_rows (8) is read only by schedule.moe.gemms: "
-                      "by_load; choose that, or dense_rows: auto"),
+                      "by_load; set gemms: by_load, or dense_rows: auto"),
             std::string::npos)
       << problem({"schedule.moe.dense_rows=8"});
   EXPECT_NO_THROW(recipe_of(yaml, {"schedule.moe.dense_rows=8", "schedule.moe.gemms=by_load"}));

@@ -1,5 +1,5 @@
-# Prints the tables of tools/bench/papers/eps.sh from the rows of moe_layer. Lines "pipeline" are the input of the
-# formula.
+# Prints the tables of tools/bench/papers/eps.sh from rows of moe_layer. Lines that begin with "pipeline" are the input
+# of the formula.
 
 BEGIN { FS = "\t" }
 { read_row() }
@@ -48,8 +48,8 @@ END {
       pipelines[i, f] = sprintf("pipeline %d %.6f %.6f [%s] %d", field(c, "B"), comm, comp, points, groups(best))
     }
   printf "\n%-52s %10s %10s %10s %7s\n", "", "paper", "measured", "predicted", "error"
-  # Table 5, width 1536, grouped GEMMs, five groups, the best m (256): 1.032/0.683, 1.513/0.607, 1.032/0.607. For m =
-  # 3072: 1.18, 1.16, 1.53.
+  # Values of Table 5, width 1536, grouped GEMMs, five groups, the best m (256): 1.032/0.683, 1.513/0.607, 1.032/0.607.
+  # For m = 3072: 1.18, 1.16, 1.53.
   printf "%-52s %10s %10.2f %10.2f %7s\n", "best PN over PN = 1, whole rows, best m", "1.51", gain[0], expected[0], error_of(expected[0], gain[0])
   printf "%-52s %10s %10.2f %10.2f %7s\n", "best PN over PN = 1, fp8 on the wire, best m", "2.49", gain[1], expected[1], error_of(expected[1], gain[1])
   printf "%-52s %10s %10.2f %10.2f %7s\n", "fp8 and best PN over whole rows and PN = 1, best m", "1.70", combined, expected_combined, error_of(expected_combined, combined)

@@ -38,7 +38,7 @@ need_bench moe_layer
 products_bench=$(dirname "$bench")/expert_products
 need "$products_bench" 'cmake --build --preset release --target expert_products'
 
-# table NAME ROWS: prints the tables of tools/bench/papers/NAME.awk for ROWS.
+# table NAME ROWS: prints the tables that tools/bench/papers/NAME.awk makes from ROWS.
 table() {
   awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/eps_devices.awk \
     -f "tools/bench/papers/$1.awk" "$2"
@@ -66,7 +66,7 @@ printf '\nproducts alone, one thread; gain: seconds of grouped over those of den
 
 printf '\ntestbed:   2 nodes of one rank and one core, %s between them\n' "$rate"
 echo "rounds:    $rounds"
-tokens_once=rows=token,gemms=by_load  # the same for all PN, so that cases differ only in PN
+tokens_once=rows=token,gemms=by_load  # equal for all PN, so that cases differ only in PN
 args=(--schedule "pn1:$tokens_once" --schedule "pn1fp8:$tokens_once,wire=fp8")
 for n in 2 5 10 20; do
   groups="chunk_by=experts,chunks=$n,$tokens_once"
@@ -81,7 +81,7 @@ profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
 table eps "$scratch/rows" >"$scratch/tables"
 sed '/^pipeline /d' "$scratch/tables"
 
-# Section 5.2, 5: R(N) = k N + b is fitted to the cost of the groups minus the overlap that they can gain.
+# Section 5.2, 5: fits R(N) = k N + b to the cost of the groups minus the overlap that they can gain.
 grep '^pipeline ' "$scratch/tables" | while read -r _ m comm comp points found; do
   case $points in
   *'],['*) ;;
@@ -93,7 +93,7 @@ grep '^pipeline ' "$scratch/tables" | while read -r _ m comm comp points found; 
   printf 'E: 40\nk: 6\nD: 2\nm: %s\nP: %s\npipeline: {T_comm: %s, T_comp: %s, E: 20, R: {measured: %s}}\n' \
     "$m" $((m * 2 * 512 * 4)) "$comm" "$comp" "$points" >"$scratch/eps.yaml"
   if ! "$hexad" simulate --paper eps "$scratch/eps.yaml" >"$scratch/eps.json" 2>"$scratch/eps.error"; then
-    # The usual reason is that more groups cost less than few.
+    # The usual reason is that more groups cost less than fewer groups.
     echo "m = $m: no PN by the formula: $(sed 's/^[^(]*measured/R measured/' "$scratch/eps.error")"
     continue
   fi
@@ -127,7 +127,8 @@ else
   table eps_share "$scratch/shares"
 fi
 
-# blocks SETTINGS SCHEDULE...: runs forward of blocks like Mixtral's or Arctic's, with the names of eps_blocks.awk.
+# blocks SETTINGS SCHEDULE...: runs the forward of blocks like Mixtral's or Arctic's. Schedules have the names that
+# eps_blocks.awk expects.
 blocks() {
   local wanted=("${@:2}")
   "${testbed[@]}" "$bench" --block --forward --rounds "$rounds" "${wanted[@]/#/--schedule=}" \

@@ -1,5 +1,5 @@
-# Compares the counted bytes that a device sends in the forward of a block (tensor-parallel attention) to EPS-MoE's
-# section 4.2. Reads the rows of moe_layer --block. P: activations of all tokens; D: devices.
+# Compares the counted bytes that a device sends in the forward of a block (tensor-parallel attention) with EPS-MoE's
+# section 4.2. Reads the rows of moe_layer --block. P: bytes of the activations of all tokens; D: number of devices.
 
 BEGIN {
   FS = "\t"
@@ -10,7 +10,7 @@ BEGIN {
 function row(text, expected, counted) {
   printf "%-47s %9.0f %9.0f %7s\n", text, expected, counted, error_of(expected, counted)
 }
-# Returns the bytes sent between tensor-parallel ranks plus those between experts' ranks.
+# Returns the sum of the bytes sent between tensor-parallel ranks and between experts' ranks.
 function both(c, s) { return tp_bytes[c, "forward", s] + ep_bytes[c, "forward", s] }
 
 END {

@@ -1,5 +1,6 @@
-# Prints the forward of whole blocks: Mixtral's shape with tensor-parallel attention (Table 3), and Arctic's with a
-# dense MLP parallel to the experts (Table 4). Reads the rows of moe_layer --block. E distinguishes the blocks.
+# Prints the times of the forward of whole blocks: Mixtral's shape with tensor-parallel attention (Table 3), and
+# Arctic's with a dense MLP parallel to the experts (Table 4). Reads the rows of moe_layer --block. The value of E
+# distinguishes the blocks.
 
 BEGIN { FS = "\t" }
 { read_row() }

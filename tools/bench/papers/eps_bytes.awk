@@ -8,7 +8,7 @@ END {
   for (i = 1; i <= layer_count; i++) {
     c = layers[i]
     D = field(c, "ep"); tp = field(c, "tp"); k = field(c, "k"); g = devices(c)
-    P = field(c, "B") * field(c, "M") * 4 * (tp > 1 ? 1 : D)  # activations of all devices' tokens
+    P = field(c, "B") * field(c, "M") * 4 * (tp > 1 ? 1 : D)  # bytes of the activations of all devices' tokens
     mode = tp > 1 ? "TP+EP" : "DP+EP"
     exchange = P * (D - 1) / D / D
     printf "%-8s %-28s %12.0f %12.0f %7s\n", mode, "both all-to-alls, a copy a slot", 2 * k * exchange,

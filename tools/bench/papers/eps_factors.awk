@@ -1,10 +1,10 @@
 # Compares EPS-MoE's Table 5, m = 3072, width 1536, with the rows of moe_layer for one layer. In row 0 of that table, as
-# here, communication and computation take equal times. Schedules are named pn<groups>, then d for dense products, then
-# fp8.
+# in this measurement, communication and computation take equal times. Schedules are named pn<groups>, then d for dense
+# products, then fp8.
 
 BEGIN {
   FS = "\t"
-  # Rows without a limit on the GEMM's SMs, in ms. The table has neither PN = 1, dense, fp8 nor PN = 20, grouped.
+  # Rows without a limit on the GEMM's SMs, in ms. Table 5 has neither PN = 1, dense, fp8 nor PN = 20, grouped.
   paper["pn1"] = 5.698; paper["pn1fp8"] = 4.330; paper["pn1d"] = 5.620; paper["pn5"] = 4.837; paper["pn5fp8"] = 3.728
   paper["pn5d"] = 4.299; paper["pn5dfp8"] = 3.111; paper["pn20d"] = 4.855; paper["pn20dfp8"] = 3.465
 }

@@ -1,5 +1,5 @@
 # Prints the table of tools/bench/papers/mesh_step.sh from the rows of train_schedules. A case is a layout on slow links
-# or on free links. Variables: rate, free (names of the links), bits (bits per second of a slow link).
+# or on free links. Variables: rate and free (names of the links), bits (bits per second of a slow link).
 
 { read_step() }
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Measures whole training steps of recipes/steps/mesh.yaml on 2 x 4 emulated ranks with a link each
+# Measures whole training steps of recipes/steps/mesh.yaml on 2 x 4 emulated ranks, each with its own link
 # (tools/testbed/rank_nodes.sh). Traffic of expert, data and pipeline parallelism is in flight: pp 2, dp 4, ep 2 (each
-# expert on two ranks of its stage) or, with --experts 4, ep 4. Schedules include MPMoE's S4 in n chunks (s4n) and pairs
-# of micro-batches that take turns. Each schedule runs on links of --rate, and again on links that cost nothing. The
-# difference of the two times is the exposed communication of a step. The aim is at most 8% if communication and
+# expert on two ranks of its stage) or, with --experts 4, ep 4. Schedules include MPMoE's S4 in n chunks (s4n), and
+# pairs of micro-batches that take turns. Each schedule runs on links of --rate, and again on links that cost nothing.
+# The difference of the two times is the exposed communication of a step. The aim is at most 8% if communication and
 # computation take equal times.
 #
 #   tools/bench/papers/mesh_step.sh [--rate 100mbit] [--rounds 2] [--experts 2]

@@ -1,5 +1,5 @@
-# Prints the tables of tools/bench/papers/monta.sh from its rows: links, round, part, t, bytes, schedule, seconds,
-# predicted. Links are inter:intra of a rank, or rate:memory of a node. Variable: e (nodes).
+# Prints the tables of tools/bench/papers/monta.sh. Input: links, round, part, t, bytes, schedule, seconds, predicted.
+# Links are inter:intra of a rank, or rate:memory of a node. Variable: e (number of nodes).
 
 BEGIN { FS = "\t" }
 
@@ -15,7 +15,7 @@ BEGIN { FS = "\t" }
 function bits(rate) { return rate * (rate ~ /gbit/ ? 1e9 : rate ~ /mbit/ ? 1e6 : 1e3) }
 function larger(a, b) { return a > b ? a : b }
 
-# Returns the median over the rounds of a schedule's time over the baseline's in the same round.
+# Returns the ratio of a schedule's time to the baseline's in the same round, as a median over the rounds.
 function ratio(c, way,    r, list) {
   for (r = 1; r <= rounds[c]; r++) list[r] = seconds[c, way, r] / seconds[c, "baseline", r]
   return median(list, rounds[c])
@@ -24,15 +24,15 @@ function typical(c, way,    r, list) {
   for (r = 1; r <= rounds[c]; r++) list[r] = seconds[c, way, r]
   return median(list, rounds[c])
 }
-# Returns the relative loss against the best way of the case.
+# Returns the loss of a schedule relative to the best schedule of the case.
 function loss(c, way, best) { return ratio(c, way) / ratio(c, best) - 1 }
-# Returns the measured or predicted time over the baseline's; empty without a prediction.
+# Returns the ratio of the measured or predicted time to the baseline's; empty without a prediction.
 function share_of(c, way, foreseen) {
   if (!foreseen) return ratio(c, way)
   return predicted[c, way] == "-" ? "" : predicted[c, way] / predicted[c, "baseline"]
 }
-# Returns the best schedule whose name begins with `family`, without `except` ("": none), as measured or predicted;
-# empty without one.
+# Returns the best schedule whose name begins with `family`, except the schedule `except` ("": none), as measured or
+# predicted; empty if there is none.
 function best_of(c, family, except, foreseen,    w, best) {
   for (w = 1; w <= n; w++) {
     if (ways[w] == "baseline" || ways[w] == except || index(ways[w], family) != 1) continue
@@ -42,8 +42,8 @@ function best_of(c, family, except, foreseen,    w, best) {
   return best
 }
 
-# Returns the expected O1 over the baseline: a t-th of the bytes between nodes, and the gathering of the rest inside. In
-# shared memory the gathering costs nothing, and a node's ranks share its link.
+# Returns the expected ratio of O1 to the baseline: a t-th of the bytes between nodes, and the gathering of the rest
+# inside. In shared memory, gathering costs nothing, and a node's ranks share its link.
 function gathering(part, link) {
   split(part[1], link, ":")
   return link[2] == "memory" ? 0 : (part[3] - 1) / part[3] * e / (e - 1) * bits(link[1]) / bits(link[2])
@@ -77,7 +77,7 @@ function print_cases(    i, c, part, best, guess, w, m, x, off) {
   print "best: the fastest schedule; predicted: the fastest one by the simulator; error: median over the schedules"
 }
 
-# Prints the limits. The largest volume of the largest t of each links is used for the limit.
+# Prints the limits of O1 and of the best schedule, from the largest volume of the largest t of each combination of links.
 function print_limits(    i, c, part, key, order, kinds, last) {
   for (i = 1; i <= count; i++) {
     split(cases[i], part, SUBSEP)
@@ -142,8 +142,8 @@ function crossing(measured, foreseen,    off) {
     off == "" ? "" : sprintf("%+.0f", off))
 }
 
-# Prints the loss of the simulator's choice, and of the best fixed choice, against the best schedule. Uses only cases
-# whose second best schedule takes more than `margin` longer.
+# Prints the loss of the simulator's choice, and of the best fixed choice, relative to the best schedule. Uses only
+# cases whose second best schedule takes more than `margin` longer.
 function print_regret(margin, what,    i, w, c, best, guess, contested, chosen, regret, fixed, m) {
   for (i = 1; i <= count; i++) {
     c = cases[i]

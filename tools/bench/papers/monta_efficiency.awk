@@ -1,5 +1,5 @@
-# Prints Fig. 13 from the rows of monta_links.awk: the rates of collectives relative to the nominal rates, by the bytes
-# that a rank sends.
+# Prints Fig. 13 from the rows of monta_links.awk: the ratios of the rates of collectives to the nominal rates, by the
+# bytes that a rank sends.
 
 BEGIN { FS = "\t" }
 

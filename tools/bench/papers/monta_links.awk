@@ -1,6 +1,6 @@
-# Reads a cluster file of `hexad profile`. Prints a row for each size of the all-to-all between one rank per node, and
-# of the all-gather of all ranks inside a node (variables `links`, `t`): links, t, operation, bytes that a rank sends,
-# seconds.
+# Reads a cluster file of `hexad profile`. Prints a row for each size of two collectives: the all-to-all between one
+# rank per node, and the all-gather of all ranks inside a node. Columns: links, t, operation, bytes that a rank sends,
+# seconds. Variables: links, t.
 
 /- operation:/ { operation = $3 }
 /^ *group:/ { group = $2 }

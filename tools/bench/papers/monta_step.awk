@@ -1,4 +1,4 @@
-# Prints the table of tools/bench/papers/monta_step.sh from the rows of train_schedules. Variable: inter, bits per
+# Prints the table of tools/bench/papers/monta_step.sh from the rows of train_schedules. Variable: inter, the bits per
 # second of a rank's link between nodes.
 
 { read_step() }

@@ -9,7 +9,7 @@ function model(c,    m) {
   m = field(c, "M")
   return m == 768 ? "GPT-S" : m == 1024 ? "BERT-L" : m == 2048 ? "GPT-XL" : m " x " field(c, "H")
 }
-# Returns the fastest number of parts, including one part. `foreseen_ones`: as predicted by the simulator.
+# Returns the fastest number of parts, which may be one. `foreseen_ones`: as predicted by the simulator.
 function best_of(c, pass, foreseen_ones,    w, s, best, x, least) {
   for (w = 1; w <= schedule_count; w++) {
     s = schedules[w]
@@ -19,7 +19,7 @@ function best_of(c, pass, foreseen_ones,    w, s, best, x, least) {
   }
   return best
 }
-# Returns a ratio for the sequential pass. which = 0: communication + computation over the longer of the two.
+# Returns a ratio for the sequential pass. which = 0: sum of communication and computation over the longer of the two.
 # which = 1: the longer of the two over the time of `s`.
 function overlap(c, pass, s, which,    r, list, a, b) {
   for (r = 1; r <= rounds; r++) {
@@ -29,7 +29,7 @@ function overlap(c, pass, s, which,    r, list, a, b) {
   return median(list, rounds)
 }
 # Returns the mean over the layers for S1 to S4 with n = 4 ("1.15 1.05 1.01 1.00"), or for Algorithm 1's n, which keeps
-# everything.
+# all activations.
 function like_for_like(reference, reuse,    k, i, c, s, sum, text) {
   for (k = 1; k <= (reuse ? 4 : 1); k++) {
     sum = 0
@@ -46,7 +46,7 @@ function typical_of(values, c, pass,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = values[c, pass, "fastmoe", r]
   return median(list, rounds)
 }
-# Returns the bytes in f32 of the elements that the paper counts.
+# Returns the f32 bytes of the elements that the paper counts.
 function bound(c, n,    B, M, H, k) {
   B = field(c, "B"); M = field(c, "M"); H = field(c, "H"); k = field(c, "k")
   return 4 * 2 * (2 * B * M + k * (4 * B * M + B * H) / n)

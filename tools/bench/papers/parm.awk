@@ -1,8 +1,8 @@
-# Prints the tables of tools/bench/papers/parm.sh from its choices and the rows of moe_layer.
+# Prints the tables of tools/bench/papers/parm.sh from its choices and from rows of moe_layer.
 
 BEGIN {
   FS = "\t"
-  # Table IV, testbed B: 8 GPUs and 32 GPUs.
+  # Values of Table IV, testbed B, for 8 GPUs and 32 GPUs.
   paper["s1", 2, 2] = "2.62 2.46"; paper["s1", 2, 4] = "3.37 2.85"; paper["s1", 4, 2] = "4.18 4.12"; paper["s1", 4, 4] = "5.77 5.08"
   paper["s2", 2, 2] = "2.42 2.20"; paper["s2", 2, 4] = "3.05 2.44"; paper["s2", 4, 2] = "3.58 3.81"; paper["s2", 4, 4] = "5.38 4.82"
   paper["parm", 2, 2] = "2.62 2.46"; paper["parm", 2, 4] = "3.37 2.85"; paper["parm", 4, 2] = "4.18 4.12"; paper["parm", 4, 4] = "5.77 5.08"
@@ -11,14 +11,14 @@ BEGIN {
 $1 == "choice" { formula[$2] = $3 == "S1" ? "s1" : "s2"; next }
 { read_row() }
 
-# Returns the schedule of a row of the table for this layer.
+# Returns the schedule that a row of the table means for this layer.
 function schedule_of(row, c) { return row == "parm" ? formula[c] : row }
 function simulated(c) { return foreseen(c, "step", "s1") <= foreseen(c, "step", "s2") ? "s1" : "s2" }
 function loss_of(c, s,    other) {
   other = s == "s1" ? "s2" : "s1"
   return max(0, speedup(c, "step", other, s) - 1)
 }
-# Returns the bytes in f32 that a rank sends in equation 1's forward.
+# Returns the f32 bytes that a rank sends in the forward of equation 1.
 function equation_1(c,    blm, y, esp, ep) {
   blm = field(c, "B") * field(c, "M"); esp = field(c, "etp"); ep = field(c, "ep")
   y = blm * field(c, "k") * esp

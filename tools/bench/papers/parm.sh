@@ -33,7 +33,7 @@ done
 need_bench moe_layer
 [ -n "$rounds" ] || rounds=$((count > 50 ? 1 : 2))
 
-# The last pair is (4, 4), so that pictures show it.
+# The last pair is (4, 4), so that the pictures show it.
 layers=$(awk -v n="$count" -v seed="$seed" 'BEGIN {
   srand(seed)
   split("1 2 4", sizes, " ")

@@ -1,5 +1,5 @@
-# Prints the table of tools/bench/papers/parm_placements.sh from its rows: case, node of each rank, then a row of
-# moe_layer.
+# Prints the table of tools/bench/papers/parm_placements.sh. Input: lines with a case and the node of each rank,
+# followed by a row of moe_layer.
 
 BEGIN { FS = "\t" }
 
@@ -10,8 +10,8 @@ BEGIN { FS = "\t" }
   read_row()
 }
 
-# Returns the share of the traffic inside groups that leaves the node, averaged over the ranks. Ranks of a group
-# differ only in r % size (in blocks of `size`), or every `stride`-th rank.
+# Returns the share of the traffic inside groups that leaves the node, averaged over the ranks. A group has `size`
+# ranks, at distance `stride` from each other.
 function leaving(nodes, size, stride,    of, i, j, n, out, all, first) {
   n = split(nodes, of, ",")
   for (i = 0; i < n; i++) {

@@ -32,7 +32,8 @@ args=(--schedule baseline:duplicates=baseline --schedule s1:duplicates=pause_bef
   --schedule s2:duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather_copy,chunks=2 --rounds "$rounds")
 for tp in 1 2; do args+=(--layer "$layer,E=4,k=1,tp=$tp,etp=2,ep=4"); done
 
-# compete CASE NODES RANKS_OF_A_NODE NODE_OF_EACH_RANK: prints rows of moe_layer after the case and the nodes.
+# compete CASE NODES RANKS_OF_A_NODE NODE_OF_EACH_RANK: prints rows of moe_layer, each preceded by the case and the
+# nodes.
 compete() {
   tools/testbed/rank_nodes.sh --nodes "$2" --ranks "$3" --inter "$inter" --intra "$intra" --placement "$4" \
     "$bench" "${args[@]}" --profile "$scratch/cluster-$2.yaml" | sed "s/^/$1\t$4\t/" >>"$scratch/rows"

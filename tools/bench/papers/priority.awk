@@ -1,5 +1,5 @@
 # Prints the tables of tools/bench/papers/priority.sh from the rows of comm_priority: round, conflict, order, seconds of
-# the operation, seconds until all are done. Medians are over rounds, ratios within a round.
+# the operation, seconds until all operations are done. Medians are over rounds. Ratios are within a round.
 
 BEGIN { FS = "\t" }
 
@@ -18,7 +18,7 @@ function slowdown(c, order,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = own[c, order, r] / own[c, "alone", r]
   return median(list, rounds)
 }
-# Returns the time until everything is done, priority over fifo.
+# Returns the ratio of priority to fifo for the time until all operations are done.
 function whole(c,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = all[c, "priority", r] / all[c, "fifo", r]
   return median(list, rounds)

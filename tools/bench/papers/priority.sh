@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Measures MoNTA's communication priority, EP > PP > CP > DP, on emulated nodes of one rank with a link each
 # (tools/testbed/rank_nodes.sh). Runs the four conflicts of Fig. 11, EP with DP and PP together, and weights with
-# gradients (ZeRO-3; not in the paper). Measures the time of the operation without other operations, and with lower
-# operations in flight before it, under priorities and in order of arrival. Also measures the time until all operations
-# are done. Then runs training steps with and without distributed.priority, in turn.
+# gradients (ZeRO-3; not in the paper). Measures the time of an operation alone, and with operations of lower classes in
+# flight before it, under priorities and in order of arrival. Also measures the time until all operations are done. Then
+# runs training steps with and without distributed.priority, in turn.
 #
 #   tools/bench/papers/priority.sh [--rate 200mbit] [--rounds 5] [--bytes 4194304] [--others 16777216]
 #                                  [--low-window '131072 262144'] [--runs 3] [--steps 8] [--train-rate 200mbit]
@@ -32,7 +32,7 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 need_bench comm_priority
-testbed() { # RATE
+testbed() { # testbed RATE: prints the command of a testbed with links of RATE
   echo tools/testbed/rank_nodes.sh --nodes 4 --ranks 1 --inter "$1" --intra "$1"
 }
 
@@ -50,8 +50,8 @@ for window in $low_window; do
   cat "$scratch/rows-$window"
 done
 
-# train RUN NAME OVERRIDE...: prints a line per step except the first two: run, name, step, exposed ep, pp and dp
-# seconds.
+# train RUN NAME OVERRIDE...: prints a line per step except the first two: run, name, step, and exposed seconds of ep,
+# pp and dp.
 train() {
   $(testbed "$train_rate") "$hexad" train recipes/papers/monta-priority.yaml train.steps="$steps" \
     run.dir="$scratch/$2-$1" "${@:3}" >"$scratch/log" 2>&1 || {

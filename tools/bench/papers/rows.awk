@@ -1,4 +1,5 @@
-# Reads rows of moe_layer, and computes values for the tables: medians over rounds, ratios within a round.
+# Functions that read rows of moe_layer and compute values for the tables. Medians are over rounds. Ratios are within a
+# round.
 
 function read_row(    c) {
   c = $1
@@ -13,7 +14,8 @@ function read_row(    c) {
   if ($13 > peak[c, $3]) peak[c, $3] = $13
 }
 
-# Returns the value of a letter of the layer: field("M=768,H=3072", "M") is 768; 1 if it is not given.
+# Returns the value of a letter in a layer's text: field("M=768,H=3072", "M") is 768. Returns 1 if the letter is
+# missing.
 function field(c, letter,    parts, i, n, pair) {
   n = split(c, parts, ",")
   for (i = 1; i <= n; i++) {
@@ -34,7 +36,7 @@ function typical(c, pass, s,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = took(c, pass, s, r)
   return median(list, rounds)
 }
-# Returns the time of the schedule `reference` over that of `s`.
+# Returns the ratio of the time of the schedule `reference` to that of `s`.
 function speedup(c, pass, s, reference,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = took(c, pass, reference, r) / took(c, pass, s, r)
   return median(list, rounds)

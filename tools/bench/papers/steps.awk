@@ -1,5 +1,5 @@
-# Reads rows of train_schedules, each after a case, and computes values for the tables of whole steps: medians over
-# rounds, ratios within a round.
+# Functions that read rows of train_schedules, each preceded by a case, and compute values for the tables of whole
+# steps. Medians are over rounds. Ratios are within a round.
 
 BEGIN {
   FS = "\t"
@@ -22,22 +22,22 @@ function typical(c, s, name,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = value[c, s, r, name]
   return median(list, rounds)
 }
-# Returns the share of a step.
+# Returns the column `name` as a share of the step.
 function share(c, s, name,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = value[c, s, r, name] / value[c, s, r, "step"]
   return median(list, rounds)
 }
-# Returns the time of the schedule `reference` over that of `s`.
+# Returns the ratio of the time of the schedule `reference` to that of `s`.
 function speedup(c, s, reference, name,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = value[c, reference, r, name] / value[c, s, r, name]
   return median(list, rounds)
 }
 
-# Returns layers times micro-batches of a rank.
+# Returns the number of layers times the number of micro-batches of a rank.
 function passes_of(c) { return int(typical(c, schedules[1], "passes") / typical(c, schedules[1], "layer") + 0.5) }
 function is_predicted(c, s) { return value[c, s, 1, "predicted"] != "-" }
-# Returns the predicted seconds of a step: the first schedule's measured time outside of its passes, and the passes as
-# predicted.
+# Returns the predicted seconds of a step: the measured time of the first schedule outside of its passes, plus the
+# predicted time of the passes.
 function foreseen_step(c, s) {
   return typical(c, schedules[1], "step") - typical(c, schedules[1], "passes") + passes_of(c) * value[c, s, 1, "predicted"]
 }

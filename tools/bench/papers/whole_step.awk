@@ -1,5 +1,5 @@
-# Prints the tables of tools/bench/papers/whole_step.sh from the rows of train_schedules. A case is a rate, or "free":
-# links that cost nothing, on which only the first schedule runs.
+# Prints the tables of tools/bench/papers/whole_step.sh from the rows of train_schedules. A case is a rate of the links,
+# or "free" for links that cost nothing. On free links, only the first schedule runs.
 
 { read_step() }
 

@@ -27,7 +27,7 @@ namespace {
 constexpr std::string_view update_kernel = "adamw";
 constexpr int64_t warm_up_steps = 3;
 constexpr size_t buffer_bytes = size_t{8} << 20;
-constexpr std::align_val_t buffer_alignment{8};  // ACTIVITY_RECORD_ALIGNMENT of CUPTI's header
+constexpr std::align_val_t buffer_alignment{8};  // value of ACTIVITY_RECORD_ALIGNMENT, a macro of CUPTI's header
 
 void cupti_check(CUptiResult result, const char* call) {
   if (result == CUPTI_SUCCESS) return;
@@ -61,7 +61,7 @@ std::string copy_name(const CUpti_ActivityMemcpy6& copy) {
   return name;
 }
 
-/// Record of all activities. CUPTI's thread fills it, and the program's exit reads it.
+/// Record of all activities. CUPTI's thread adds to it. The program reads it when it exits.
 class Recorder {
  public:
   void add(const CUpti_Activity* record) {
@@ -110,12 +110,12 @@ class Recorder {
 
  private:
   void add(Kind kind, std::string_view name, uint64_t begin, uint64_t end, uint64_t bytes, uint32_t stream) {
-    if (begin == 0 || end < begin) {  // CUPTI marks records without times this way
+    if (begin == 0 || end < begin) {  // CUPTI's mark for a record without times
       ++unfinished_;
       return;
     }
     activities_.push_back({.kind = kind,
-                           .name = *names_.emplace(name).first,  // a node of the set does not move
+                           .name = *names_.emplace(name).first,  // nodes of a set do not move
                            .begin = static_cast<int64_t>(begin),
                            .end = static_cast<int64_t>(end),
                            .bytes = static_cast<int64_t>(bytes),
@@ -141,7 +141,7 @@ Recorder& recorder() {
 void CUPTIAPI buffer_requested(uint8_t** buffer, size_t* bytes, size_t* most_records) {
   *buffer = static_cast<uint8_t*>(::operator new(buffer_bytes, buffer_alignment, std::nothrow));
   *bytes = *buffer ? buffer_bytes : 0;
-  *most_records = 0;  // no limit except the buffer's size
+  *most_records = 0;  // 0: only the buffer's size limits the number of records
 }
 
 void CUPTIAPI buffer_completed(CUcontext context, uint32_t stream, uint8_t* buffer, size_t, size_t valid_bytes) {

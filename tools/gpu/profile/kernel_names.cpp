@@ -16,7 +16,7 @@ void erase_all(std::string& text, std::string_view part) {
   for (size_t at = 0; (at = text.find(part, at)) != std::string::npos;) text.erase(at, part.size());
 }
 
-/// Removes everything after the function's name and its template arguments.
+/// Removes everything after the template arguments of the function's name.
 std::string_view without_parameters(std::string_view name) {
   int depth = 0;
   for (size_t i = 0; i < name.size(); ++i) {
@@ -49,7 +49,7 @@ std::string without_scopes(std::string_view name) {
 bool digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
 /// Returns the number of characters after the first that belong to a back reference, S1A_, or to a literal, Li128E.
-/// Digits there are not the length of an identifier.
+/// Digits in these are not the length of an identifier.
 size_t without_length(std::string_view text) {
   size_t n = 1;
   if (text[0] == 'S') {
@@ -77,7 +77,7 @@ std::string identifiers(std::string_view mangled) {
     size_t length = 0;
     for (; i < mangled.size() && digit(mangled[i]); ++i)
       length = std::min(length * 10 + static_cast<size_t>(mangled[i] - '0'), mangled.size());
-    if (behind_type && i < mangled.size() && mangled[i] == 'E') continue;  // the value of an enumerator: E1E
+    if (behind_type && i < mangled.size() && mangled[i] == 'E') continue;  // skips the value of an enumerator: E1E
     const std::string_view word = mangled.substr(i, length);
     if (!arguments) {
       function = word;

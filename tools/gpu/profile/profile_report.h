@@ -1,4 +1,4 @@
-// A profile as text and as JSON. Numbers are means of the profile's steps.
+// A profile as text and as JSON. Numbers are means over the steps of the profile.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ namespace hexad::gpu_profile {
 /// Returns tables of kernels, of copies, of streams if there are several, and of gaps.
 std::string to_text(const Profile& profile);
 
-/// Returns the same data as JSON. Adds each step, mangled names of kernels, and up to 100 gaps and places of gaps.
-/// Times are in microseconds.
+/// Returns the tables of to_text() as JSON. Adds each step, mangled names of kernels, and up to 100 gaps and places of
+/// gaps. Times are in microseconds.
 std::string to_json(const Profile& profile);
 
 }  // namespace hexad::gpu_profile

@@ -1,4 +1,4 @@
-// Sums over the steady part of a training run.
+// Sums over the steps of a training run after its warm-up.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace hexad::gpu_profile {
 
 struct StepTime {
-  int64_t total = 0, idle = 0;  // ns
+  int64_t total = 0, idle = 0;  // duration and idle time of a step, in ns
 };
 
 /// All activities with the same name.
@@ -25,27 +25,27 @@ struct Operation {
 
 /// All gaps between activities with the same two names.
 struct Place {
-  std::string_view before, after;  // empty if there is no such activity
+  std::string_view before, after;  // names of the activities around the gaps; empty if there is none
   int64_t count = 0, ns = 0;
 };
 
 /// Sums (not means) over the steps of `window`. An activity counts in the step in which it begins.
 struct Profile {
-  int64_t first_step = 0;  // the first step of the run is 1
+  int64_t first_step = 0;  // index of the first counted step in the run, from 1
   Interval window;
   std::vector<StepTime> steps;
   std::vector<Operation> operations;  // longest first
   std::vector<StreamTime> streams;    // busiest first
-  std::vector<Gap> gaps;              // longest first; they point to the activities
+  std::vector<Gap> gaps;              // longest first; a gap points to its activities
   std::vector<Place> places;          // longest first
 
   int64_t idle() const;
-  int64_t step_of(const Gap& gap) const;       // counts from 1
-  int64_t ns_into_step(const Gap& gap) const;  // from the start of the step to the start of the gap
+  int64_t step_of(const Gap& gap) const;       // index of the gap's step, from 1
+  int64_t ns_into_step(const Gap& gap) const;  // ns from the start of the step to the start of the gap
 };
 
-/// Sums the steps after warm-up. A step lasts from the end of the previous step to its own end (step_ends()). The first
-/// `skipped` steps, at least one, are left out as warm-up. Returns none if no step remains.
+/// Sums over the steps after the warm-up. A step lasts from the end of the previous step to its own end (step_ends()).
+/// The first `skipped` steps, at least one, are the warm-up. Returns nullopt if no step remains.
 std::optional<Profile> profile(std::span<const Activity> activities, std::string_view update, int64_t skipped);
 
 }  // namespace hexad::gpu_profile

@@ -1,4 +1,4 @@
-// Training steps and idle time in a list of activities. Lists are sorted by `begin`.
+// Training steps and idle times in a list of activities. Lists must be sorted by `begin`.
 #pragma once
 
 #include <cstdint>
@@ -11,30 +11,29 @@
 namespace hexad::gpu_profile {
 
 struct Interval {
-  int64_t begin = 0, end = 0;  // ns
+  int64_t begin = 0, end = 0;  // ns, on the clock of the activities
   int64_t length() const { return end - begin; }
 };
 
-/// Returns the end of each step: the end of its last launch of kernels whose names contain `update`. An optimizer
-/// launches several of them in a row. A new step has begun if at least `between_steps` other kernels have run since the
-/// last one.
+/// Returns the end of each step: the end of its last kernel whose name contains `update`. An optimizer launches several
+/// such kernels in a row. A new step has begun if at least `between_steps` other kernels have run since the latest one.
 std::vector<int64_t> step_ends(std::span<const Activity> activities, std::string_view update);
 inline constexpr int between_steps = 16;
 
 /// An interval without any activity.
 struct Gap {
   Interval time;
-  const Activity* before = nullptr;  // the last activity to end before it; null: none
-  const Activity* after = nullptr;   // the next activity; null: none
+  const Activity* before = nullptr;  // activity that ended last before the gap; null: none
+  const Activity* after = nullptr;   // next activity after the gap; null: none
 };
 
-/// Returns all gaps of `window`, in order. The remaining time is its busy time, the union of all its activities.
+/// Returns all gaps of `window`, in order. The rest of the window is busy time, in which at least one activity runs.
 std::vector<Gap> find_gaps(std::span<const Activity> activities, Interval window);
 
 /// Activity of one stream in a window.
 struct StreamTime {
   uint32_t stream = 0;
-  int64_t count = 0;            // activities that begin in the window
+  int64_t count = 0;            // number of activities that begin in the window
   int64_t busy = 0, alone = 0;  // ns in which the stream is busy, and in which only this stream is busy
   std::string_view longest;     // name of the activities that took most of the stream's time
 };

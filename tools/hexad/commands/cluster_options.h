@@ -10,7 +10,8 @@
 
 namespace hexad::app {
 
-/// Overrides on the command line: those of the recipe, and those of the cluster file, without their prefix "cluster.".
+/// Overrides on the command line, divided into those of the recipe and those of the cluster file. The latter lack their
+/// prefix "cluster.".
 struct DividedOverrides {
   std::vector<std::string> recipe, cluster;
 };
@@ -23,7 +24,7 @@ inline DividedOverrides divided(const std::vector<std::string>& all) {
   return out;
 }
 
-/// Adds --routing, whose value load_of() reads.
+/// Adds --routing. load_of() reads its value.
 inline Option add_routing(const Command& command, std::string& routing) {
   return command
       .add_option("--routing", &routing,
@@ -33,8 +34,8 @@ inline Option add_routing(const Command& command, std::string& routing) {
       .path();
 }
 
-/// Returns the load of the experts of `model` under `routing`: a word (even, p99, worst), or a file from which it is
-/// read.
+/// Returns the load of the experts of `model` under `routing`: a word (even, p99, worst), or the path of a file with
+/// the load.
 inline plan::RoutingLoad load_of(const std::string& routing, const layers::ModelConfig& model) {
   using plan::RoutingLoad;
   if (routing == "even") return RoutingLoad::even;

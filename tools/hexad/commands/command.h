@@ -1,5 +1,5 @@
-// The subcommands of `hexad`. Each function adds its command to the command line; the body runs if the user chose the
-// command.
+// The subcommands of `hexad`. Each function adds its command to the command line. The body of a command runs if the
+// user chose it.
 #pragma once
 
 #include "tools/hexad/command_line.h"
@@ -7,7 +7,7 @@
 
 namespace hexad::app {
 
-/// Root command and extensions, which every command needs to add itself.
+/// Root command and extensions, from which every command adds itself.
 struct Program {
   Command root;
   const train::Extensions& extensions;

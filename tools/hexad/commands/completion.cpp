@@ -46,8 +46,8 @@ std::string lines_of(const Command& command, const std::string& path) {
          below;
 }
 
-// Returns lines for the words after `help`: names of commands and of their subcommands. They come before the other
-// lines of `help`.
+// Returns the lines for the words after `help`: names of commands and of their subcommands. In the script, they precede
+// the other lines of `help`.
 std::string lines_of_help(const Command& command, const std::string& path) {
   std::vector<std::string> names;
   std::string below;
@@ -63,8 +63,8 @@ autoload -U +X bashcompinit && bashcompinit
 )";
 
 // The script asks the program for the keys of recipes and their legal values, once per shell. Other programs built on
-// the library therefore have the same completion. In bash, `=` separates words, so a key's value is a separate word; in
-// zsh it is not. All other words are completed as files.
+// the library therefore get the same completion. In bash, `=` separates words, so the value of a key is a separate
+// word; in zsh it is not. All other words are completed as files.
 constexpr std::string_view functions = R"(
 _hexad_look_up() {{
   [[ $_hexad_values ]] || _hexad_values=$("${{COMP_WORDS[0]}}" reference --values 2>/dev/null)
@@ -131,8 +131,8 @@ _hexad() {{
 complete -o default -F _hexad {0}
 )";
 
-// Fish runs bash's completion with the words before the cursor. In fish, `=` does not separate words. Where bash
-// completes file names, folders get a slash, so that fish does not end the word.
+// Fish runs bash's completion with the words before the cursor. In fish, `=` does not separate words. If bash completes
+// file names, folders get a slash, so that fish does not end the word.
 constexpr std::string_view fish_function = R"(function _hexad_complete
   set -l word (commandline -ct)
   set -l found (bash -c '

@@ -48,7 +48,7 @@ void print_json(const Options& options, int64_t step, const Evaluation& e, bool 
 }
 
 ExitCode run_eval(const Options& options, const Extensions& extensions, comm::World& world) {
-  // A single rank holds the whole model, whatever the layout of the run was.
+  // A single rank holds the whole model, even if the run had another layout.
   std::vector<std::string> overrides = world.size() == 1 ? one_rank_overrides() : std::vector<std::string>{};
   overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
   std::optional<base::FileWork::Phase> phase(std::in_place, world.file_work(), "reading " + options.run);

@@ -58,7 +58,7 @@ ExitCode run_generate(Options options, const Extensions& extensions) {
   options.sampling.stop_id = tokenizer->end_of_document();
   options.sampling.vocabulary = tokenizer->vocab_size();
   telemetry::TextOutput out(1);
-  base::Utf8Pieces text;  // tokens may end inside a character
+  base::Utf8Pieces text;  // a token may end inside a character
   out.write(text.add(options.prompt));
   const auto written =
       generate(instance, ids, options.sampling, [&](int32_t id) { out.write(text.add(tokenizer->bytes_of(id))); });

@@ -34,7 +34,7 @@ void show(const io::Checkpoint& checkpoint, const Options& options) {
   fmt::print("{}\n", options.json ? io::describe_json(checkpoint) : io::describe(checkpoint));
 }
 
-/// Prints the facts of a run, then `text`. With --json, prints the JSON object `text` with the facts as its member
+/// Prints the facts of a run, then `text`. With --json, prints the JSON object in `text`, with the facts as its member
 /// "run".
 void show_run(const RunFacts& facts, const std::string& text, const Options& options) {
   using Json = nlohmann::ordered_json;
@@ -48,7 +48,7 @@ void show_run(const RunFacts& facts, const std::string& text, const Options& opt
   fmt::print("{}\n", json.dump(1, ' ', false, Json::error_handler_t::replace));
 }
 
-/// Shows a run directory and its newest checkpoint, from which the run would continue.
+/// Shows a run directory and its newest checkpoint, from which training would continue.
 base::ExitCode show_newest(const io::CheckpointStore& store, const Options& options) {
   const RunFacts facts = facts_of_run(options.path);
   const auto checkpoint = store.find({}, io::Check::quick);
@@ -58,7 +58,8 @@ base::ExitCode show_newest(const io::CheckpointStore& store, const Options& opti
   return base::ExitCode::done;
 }
 
-/// Checks all checkpoints of a run byte by byte, then shows the run and the checkpoint from which it would continue.
+/// Checks all checkpoints of a run byte by byte. Then shows the run and the checkpoint from which training would
+/// continue.
 base::ExitCode verify_all(const io::CheckpointStore& store, const Options& options) {
   const auto scan = store.scan(io::Check::full);
   if (scan.good.empty() && scan.problems.empty())
@@ -86,7 +87,7 @@ bool can_be_inspected(const fs::path& path) {
          data::is_dataset(path.string());
 }
 
-/// Throws Error(usage) for a path that cannot be inspected, and names folders directly below it that can be.
+/// Throws Error(usage) for a path that cannot be inspected. Names the folders directly below the path that can be.
 void require_checkpoint(const std::string& path) {
   constexpr size_t most_named = 5;
   if (has(path, "manifest.json")) return;
@@ -96,7 +97,7 @@ void require_checkpoint(const std::string& path) {
   std::vector<std::string> below;
   if (!is_file)
     for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
-      if (entry.path().extension() == ".safetensors") return;  // a damaged checkpoint without its manifest
+      if (entry.path().extension() == ".safetensors") return;  // a checkpoint that has lost its manifest
       if (can_be_inspected(entry.path())) below.push_back(base::cat("'", entry.path().string(), "'"));
     }
   std::ranges::sort(below);

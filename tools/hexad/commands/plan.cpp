@@ -75,9 +75,10 @@ class Planner {
 
   base::ExitCode run() {
     if (options_.stage > 0 && !options_.out.empty())
-      base::fail(base::ExitCode::usage,
-                 "--stage and --out are given; expected one of them: the keys of a stage are written in the list "
-                 "stages of the recipe");
+      base::fail(
+          base::ExitCode::usage,
+          "--stage and --out are given; expected one of them: --out cannot write the keys of a stage, which are in "
+          "the recipe's list stages");
     if (!options_.out.empty()) require_replaceable(options_.out, std::string(overlay_begins), "layout");
     if (!options_.svg.empty()) require_replaceable(options_.svg, "<svg ", "drawing");
     const double begin = base::now();
@@ -114,12 +115,12 @@ class Planner {
   }
 
  private:
-  // Old names of keys are replaced here, because rules name the new ones.
+  // Replaces old names of keys, because rules use the new ones.
   static config::Document renamed(config::Document document) {
     for (const std::string& line : rename_keys(document)) say(line);
     return document;
   }
-  // Returns the lengths in `context`; none if it is empty, so that the recipe's length is planned.
+  // Returns the lengths in `context`. Returns no lengths if it is empty: the length in the recipe is then planned.
   static std::vector<int64_t> lengths(const std::string& context) try {
     return context.empty() ? std::vector<int64_t>{} : context_lengths(context);
   } catch (const base::Error& e) {
@@ -132,8 +133,8 @@ class Planner {
   }
   Objective objective() const { return *base::enum_named<Objective>(options_.objective); }
 
-  // Plans the recipe with another length, number of ranks or memory. The order of axes stays auto: only then has a
-  // layout an expansion.
+  // Plans the recipe with another length, number of ranks or memory. The order of axes stays auto, because a layout
+  // with a given order has no expansion.
   Plan plan_at(const PlanQuestion& question) const {
     const PlanRequest request{.world = question.ranks,
                               .objective = question.objective,
@@ -159,7 +160,7 @@ class Planner {
     return [this](const PlanQuestion& question) { return plan_at(question); };
   }
 
-  // Plans each of the given lengths, and prints the path through them.
+  // Plans each of the given lengths, and prints the plans as a path.
   base::ExitCode run_path(double begin) const {
     for (const auto& [given, option] :
          {std::pair(options_.explain, std::string("--explain")),
@@ -169,7 +170,7 @@ class Planner {
           std::pair(objective() == Objective::ranks, std::string("--objective ranks"))})
       if (given)
         base::fail(base::ExitCode::usage, option, " and --context ", options_.context,
-                   " are given; expected one length with it, such as --context ", context_text(contexts_.front()));
+                   " are given; expected a single length, such as --context ", context_text(contexts_.front()));
     const int64_t all = prices_.nodes() * prices_.ranks_per_node();
     const std::vector<PathPoint> path = expansion_path(planner(), {.lengths = contexts_,
                                                                    .ranks = ranks_,
@@ -196,8 +197,8 @@ class Planner {
     return base::ExitCode::done;
   }
 
-  // Returns the plan. Under Objective::ranks, finds the fewest ranks that suffice, and writes the numbers that do not
-  // to `fewer`.
+  // Returns the plan. Under Objective::ranks, finds the smallest sufficient number of ranks, and writes the
+  // insufficient numbers to `fewer`.
   Plan search(PlanRequest& request, std::vector<FewestRanks::Refused>& fewer) {
     if (request.objective != Objective::ranks)
       return search_plan(document_, recipe_, extensions_, cluster_, request, costs_);
@@ -207,7 +208,7 @@ class Planner {
     return std::move(fewest.plan);
   }
 
-  // Adds the layout of least memory if it fits after all (shortfall()), else refuses.
+  // Adds the layout of least memory if it fits after all (shortfall()). Otherwise refuses the recipe.
   void add_smallest_or_refuse(Plan& plan, const PlanRequest& request, std::vector<FewestRanks::Refused>& fewer) const {
     if (plan.legal == 0) refuse_rules(plan, ranks_);
     Shortfall lack = shortfall(planner(), recipe_.model.context, ranks_, plan.memory);
@@ -241,7 +242,7 @@ class Planner {
                lack_text(planner(), lack, prices_.ranks_per_node()));
   }
 
-  // Predicts the recipe as it is.
+  // Predicts the layout that the recipe itself has.
   OwnLayout own_layout(const PlanRequest& request) const {
     try {
       return {.layout = layout_as_is(document_, extensions_, cluster_, request), .lack = {}};
@@ -254,7 +255,7 @@ class Planner {
     }
   }
 
-  // Writes the settings of the layout as a recipe that includes the planned recipe.
+  // Writes a recipe that includes the planned recipe and has the settings of the layout.
   void write_overlay(const PlannedLayout& l) const {
     const std::string include = std::filesystem::absolute(options_.recipe).lexically_normal().string();
     base::write_file(
@@ -282,7 +283,7 @@ class Planner {
 
   const Options& options_;
   const Extensions& extensions_;
-  const std::vector<int64_t> contexts_;  // given lengths; none: the recipe's
+  const std::vector<int64_t> contexts_;  // lengths to plan; empty: the recipe's length
   const Cluster cluster_;
   const config::Document document_;
   Recipe recipe_;
@@ -318,7 +319,7 @@ void add_plan(const Program& program) {
   command
       .add_option(
           "--objective", &options->objective,
-          "what to minimize: time of a step, memory of a rank, or number of ranks in whose memory the recipe fits")
+          "quantity to minimize: time of a step, memory of a rank, or number of ranks in whose memory the recipe fits")
       .legal(one_of({"time", "memory", "ranks"}));
   command
       .add_option("--layouts", &options->layouts,

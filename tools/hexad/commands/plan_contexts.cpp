@@ -18,7 +18,7 @@ namespace {
 using base::human_bytes;
 using Json = nlohmann::ordered_json;
 
-// Bytes that a rank sends in a step over the fast link and over the network, as means over pipeline stages.
+// Bytes that a rank sends in a step, over the fast link and over the network. Means over pipeline stages.
 struct Sent {
   double inside = 0, network = 0;
 };
@@ -37,7 +37,7 @@ mesh::Layout layout_of(const PlannedLayout& l, int64_t ranks) {
   return {l.candidate.recipe.parallel.sizes(), static_cast<int>(ranks)};
 }
 
-// Returns "140 GiB a rank, as dp 1, tp 8, ...".
+// Returns a text like "140 GiB a rank, as dp 1, tp 8, ...".
 std::string memory_text(const FittingLayout& l) {
   return fmt::format("{} a rank, as {}", human_bytes(l.layout.memory.total), l.layout.candidate.to_string(l.ranks));
 }
@@ -50,7 +50,7 @@ Json layout_json(const PlannedLayout& l, int64_t ranks) {
   return {{"layout", l.candidate.to_string(ranks)}, {"settings", settings}, {"memory_bytes", l.memory.total}};
 }
 
-// Returns what a length lacks: no members but `legal` if no layout is legal.
+// Returns the memory that a length lacks. If no layout is legal, the object has only the member `legal`.
 Json lack_json(const Shortfall& lack) {
   Json json;
   json["legal"] = lack.least.has_value();
@@ -61,7 +61,7 @@ Json lack_json(const Shortfall& lack) {
   return json;
 }
 
-// Returns "64 ranks (8 nodes)".
+// Returns a text like "64 ranks (8 nodes)".
 std::string ranks_text(int64_t ranks, int64_t ranks_per_node) {
   return fmt::format("{} ({})", base::counted(ranks, "rank"), base::counted(nodes_of(ranks, ranks_per_node), "node"));
 }
@@ -74,15 +74,15 @@ std::string missing_text(const Shortfall& lack) {
 
 std::string more_ranks_text(const PlanAt& plan_at, const Shortfall& lack, int64_t ranks_per_node) {
   const auto fit = with_more_ranks(plan_at, lack);
-  return fit ? fmt::format("{} would do: {}", ranks_text(fit->ranks, ranks_per_node), memory_text(*fit))
-             : "no number of ranks that was tried would do";
+  return fit ? fmt::format("{} would suffice: {}", ranks_text(fit->ranks, ranks_per_node), memory_text(*fit))
+             : "no number of ranks that was tried would suffice";
 }
 
 auto first_lacking(std::span<const PathPoint> path) {
   return std::ranges::find_if(path, [](const PathPoint& p) { return p.lack.has_value(); });
 }
 
-// Returns "cp 1 -> 2, dp 8 -> 4" for the change from the point before; empty if no axis changes.
+// Returns a text like "cp 1 -> 2, dp 8 -> 4" for the changes since the previous point; empty if no axis changes.
 std::string growth_text(const PathPoint& before, const PathPoint& now) {
   std::string text;
   for (const ChangedAxis& c : changed_axes(layout_of(*before.layout, before.ranks), layout_of(*now.layout, now.ranks)))
@@ -98,7 +98,7 @@ std::string lack_text(const PlanAt& plan_at, const Shortfall& lack, int64_t rank
   if (const auto fit = with_shorter_context(plan_at, lack))
     text += fmt::format("; or a context of {}: {}", context_text(fit->context), memory_text(*fit));
   else
-    text += "; no shorter context of at least 1024 tokens would do";
+    text += "; no shorter context of at least 1024 tokens would suffice";
   return text;
 }
 
@@ -164,7 +164,7 @@ nlohmann::ordered_json path_json(const PlanAt& plan_at, std::span<const PathPoin
   const PathPoint& longest = *(lacking - 1);
   json["longest_that_fits"] = {
       {"context", longest.context}, {"ranks", longest.ranks}, {"nodes", nodes_of(longest.ranks, ranks_per_node)}};
-  Json& nearest = json["nearest_that_fits"];  // null: none that was tried
+  Json& nearest = json["nearest_that_fits"];  // null: no layout that was tried fits
   if (const auto fit = with_more_ranks(plan_at, *lacking->lack)) {
     nearest = {{"context", fit->context}, {"ranks", fit->ranks}, {"nodes", nodes_of(fit->ranks, ranks_per_node)}};
     nearest.update(layout_json(fit->layout, fit->ranks));

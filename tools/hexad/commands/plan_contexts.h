@@ -11,15 +11,15 @@
 
 namespace hexad::app {
 
-/// Returns the memory that a recipe lacks, and the nearest layouts that fit: "of its legal layouts, the least memory
-/// found is 140 GiB a rank, 65 GiB more than ...".
+/// Returns a text with the memory that a recipe lacks, and the nearest layouts that fit: "of its legal layouts, the
+/// least memory found is 140 GiB a rank, 65 GiB more than ...".
 std::string lack_text(const plan::PlanAt& plan_at, const plan::Shortfall& lack, int64_t ranks_per_node);
 
-/// Prints a row for each length, with the groups that change or, if the length does not fit, the memory that it lacks.
-/// The first point of `path` has a layout.
+/// Prints a row for each length. A row has the groups that change or, if the length does not fit, the memory that it
+/// lacks. The first point of `path` must have a layout.
 void print_path(const plan::PlanAt& plan_at, std::span<const plan::PathPoint> path, int64_t ranks_per_node);
 
-/// Returns what print_path() prints as a JSON object. The first point has a layout.
+/// Returns the content of print_path() as a JSON object. The first point must have a layout.
 nlohmann::ordered_json path_json(const plan::PlanAt& plan_at, std::span<const plan::PathPoint> path,
                                  int64_t ranks_per_node);
 

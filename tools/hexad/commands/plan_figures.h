@@ -10,27 +10,27 @@
 
 namespace hexad::app {
 
-/// A recipe that was planned on a cluster. The references must outlive the object.
+/// A recipe that was planned on a cluster. The referenced objects must outlive this one.
 struct Planned {
   std::string recipe_path, cluster_path;
   const train::Recipe& recipe;
   const train::Extensions& extensions;
   const plan::Cluster& cluster;
   const plan::Prices& prices;
-  std::string routing;            // --routing
-  const plan::RoutingLoad& load;  // the same
+  std::string routing;            // value of --routing
+  const plan::RoutingLoad& load;  // the load that `routing` describes
   int64_t ranks;
   plan::Objective objective;
 };
 
-/// Figures that are derived from the prediction of a layout.
+/// Figures derived from the prediction of a layout.
 struct LayoutFigures {
   plan::Throughput rates;
-  /// Shares of the step, means over stages.
+  /// Exposed communication of each class as a share of the step. Means over stages.
   double exposed[comm::traffic_class_count];
   double kernels, idle;
 
-  /// Returns the classes of exposed communication above 0.5% of the step: "ep 12%, pp 3%".
+  /// Returns the classes whose exposed communication is above 0.5% of the step: "ep 12%, pp 3%".
   std::string exposed_text() const;
   /// Returns the largest part of the step: "kernels", a class of exposed communication, or "idle".
   std::string_view bound_by() const;
@@ -41,20 +41,20 @@ LayoutFigures figures_of(const Planned& planned, const plan::PlannedLayout& layo
 struct LayoutComparison {
   struct Part {
     std::string name;
-    double from, to;  // seconds
+    double from, to;  // seconds of a step
   };
-  std::vector<Part> parts;  // those that differ by more than 0.1% of the first step
+  std::vector<Part> parts;  // parts that differ by more than 0.1% of the first step
   std::vector<plan::ChangedSetting> settings;
 };
 LayoutComparison compare(const Planned& planned, const plan::PlannedLayout& from, const plan::PlannedLayout& to);
 
-/// The recipe's own layout, or why there is none to compare with.
+/// The layout that the recipe itself has, or the reason why there is none to compare with.
 struct OwnLayout {
   std::optional<plan::PlannedLayout> layout;
   std::string lack;
 };
 
-/// Returns what steps of a plan leave out.
+/// Returns a text about the costs that predicted steps do not include.
 std::string_view not_modelled();
 
 }  // namespace hexad::app

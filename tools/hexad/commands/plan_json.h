@@ -1,4 +1,4 @@
-// JSON of `hexad plan`: everything that its text has.
+// JSON of `hexad plan`. It contains everything that the text contains.
 #pragma once
 
 #include <vector>
@@ -10,12 +10,12 @@
 
 namespace hexad::app {
 
-/// Returns a plan as an object. The plan has details (PlanRequest::details), and its search took `seconds`. `fewer`:
-/// numbers of ranks on which nothing fits, for Objective::ranks.
+/// Returns a plan as an object. The plan must have details (PlanRequest::details). Its search took `seconds`. `fewer`
+/// are numbers of ranks on which nothing fits, for Objective::ranks.
 nlohmann::ordered_json plan_json(const Planned& planned, const plan::Plan& plan, double seconds,
                                  const std::vector<plan::FewestRanks::Refused>& fewer);
 
-/// Returns the comparisons of the best layout with the next one, and with that of the recipe as it is.
+/// Returns the comparisons of the best layout with two others: the next one, and the recipe's own.
 nlohmann::ordered_json explanation_json(const Planned& planned, const plan::Plan& plan, const OwnLayout& own);
 
 }  // namespace hexad::app

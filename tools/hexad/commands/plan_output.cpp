@@ -28,13 +28,13 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
              plan.too_large, base::human_duration(seconds));
   fmt::print("simulated whole: {}; tried: {} of schedule, order and offload\n\n",
              base::counted(plan.simulated, "layout"), base::counted(plan.changes, "change"));
-  // The bytes, marked if they are more than a rank has.
+  // Returns the bytes as text, with "!" if they exceed the memory of a rank.
   const auto memory = [&](double bytes) { return base::human_bytes(bytes) + (bytes > plan.memory ? "!" : " "); };
   // Returns the column of a load that is read from a file.
   const auto of_file = [&](const std::string& text) {
     return planned_.load == RoutingLoad::given ? fmt::format(" {:>11}", text) : "";
   };
-  size_t width = 0;  // width of the column of steps
+  size_t width = 0;  // width of the column with the steps
   for (const PlannedLayout& l : plan.best) width = std::max(width, error.text(l.step.seconds).size());
   fmt::print("{:>2} {:>{}} {:>10} {:>6} {:>11} {:>11} {:>11}{} {:>6}  {:<22} {:<8} {}\n", "", "step", width, "tokens/s",
              "MFU", "even ", "p99 ", "worst ", of_file("file "), "idle", "exposed", "bound by", "layout");
@@ -77,9 +77,9 @@ void PlanOutput::print_difference(const std::string& title, const PlannedLayout&
 
 void PlanOutput::print_explanation(const Plan& plan, const OwnLayout& own) const {
   const PlannedLayout& best = plan.best.front();
-  if (plan.best.size() > 1) print_difference("from 1 to 2, of the step's seconds:", best, plan.best[1]);
+  if (plan.best.size() > 1) print_difference("from layout 1 to layout 2, seconds of a step:", best, plan.best[1]);
   if (!own.layout) return fmt::print("\n{}\n", own.lack);
-  std::string title = fmt::format("from 1 to the recipe as it is, {} a step:",
+  std::string title = fmt::format("from layout 1 to the recipe as it is, {} a step:",
                                   prediction_error(planned_.cluster).text(own.layout->step.seconds));
   if (const double bytes = own.layout->memory.total; bytes > plan.memory)
     title += fmt::format("\n  does not fit: a rank needs {}, more than the {} that its tensors may take",

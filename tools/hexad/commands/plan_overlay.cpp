@@ -15,7 +15,7 @@ bool is_given(const Node& node) {
          std::ranges::any_of(node.children, is_given);
 }
 
-// Returns the keys of a section that were given on the command line, section by section.
+// Returns the keys of a section that were given on the command line. Its subsections are treated in the same way.
 Node given_keys(const Node& section) {
   Node given{.kind = Node::Kind::map, .key = section.key};
   for (const Node& child : section.children) {
@@ -36,7 +36,7 @@ bool is_plain(const std::string& text) try {
   return false;
 }
 
-// Returns the value in one line.
+// Returns the value as text in one line.
 std::string value_text(const Node& node) {
   if (node.kind == Node::Kind::null) return "null";
   if (node.kind == Node::Kind::scalar)

@@ -91,7 +91,7 @@ ExitCode profile(const Options& o, const comm::World& world) {
     say(fmt::format("profile of {} rank{} on {} node{}, about {}", world.size(), world.size() == 1 ? "" : "s",
                     world.topology().node_names.size(), world.topology().node_names.size() == 1 ? "" : "s",
                     base::human_duration(options.seconds)));
-  std::optional<base::AtomicFile> file;  // made first, to report a missing folder before the measurement
+  std::optional<base::AtomicFile> file;  // opened first, so that a missing folder is reported before the measurement
   if (first) {
     require_replaceable(o.out, first_line, "profile");
     file.emplace(o.out);

@@ -31,14 +31,14 @@ ExitCode exit_code_of(const std::exception& e) {
   return static_cast<ExitCode>(1);
 }
 
-// True if another rank reports the error and ends the job, so that the launcher sends SIGTERM to this rank. All ranks
-// find the same mistake in a recipe or its data, and rank 0 reports it. A rank that gets no SIGTERM has found an error
-// that only it has. A SIGUSR1 before the error does not count as SIGTERM. If a SIGTERM came before the error, the next
-// one ends the process, so a return means that no rank has reported the error.
+// True if another rank reports the error and ends the job; the launcher then sends SIGTERM to this rank. All ranks find
+// the same mistake in a recipe or its data, and rank 0 reports it. If this rank gets no SIGTERM, only this rank has
+// found the error. A SIGUSR1 before the error does not count as SIGTERM. If a SIGTERM came before the error, the next
+// one ends the process. A return then means that no rank has reported the error.
 bool ended_by_another() {
   const bool announced = preemption_requested(), asked_before = end_requested();
-  const std::chrono::duration<double> longest(3 +
-                                              mpirun_patience().value_or(0));  // mpirun also waits before its SIGTERM
+  // mpirun, too, waits before it sends SIGTERM.
+  const std::chrono::duration<double> longest(3 + mpirun_patience().value_or(0));
   const auto began = std::chrono::steady_clock::now();
   const auto asked = [&] { return !asked_before && (announced ? end_requested() : preemption_requested()); };
   while (!asked() && std::chrono::steady_clock::now() - began < longest) std::this_thread::sleep_for(100ms);
@@ -64,8 +64,7 @@ ExitCode on_all_ranks(const std::function<ExitCode(comm::World&)>& body, const c
     const ExitCode code = exit_code_of(e);
     const bool shared = code == ExitCode::usage || code == ExitCode::data || code == ExitCode::peer_lost;
     const bool found_by_peer = dynamic_cast<const comm::FoundByPeer*>(&e) != nullptr;
-    // If all ranks were asked to end before, no rank waits for the report of rank 0, because rank 0 may be the lost
-    // one.
+    // Every rank reports if all were asked to end before: rank 0, which reports otherwise, may be the lost rank.
     const bool speaks = !found_by_peer && (world.rank() == 0 || !shared || end_requested());
     if (speaks || !ended_by_another()) say(fmt::format("rank {}: {}", world.rank(), e.what()));
     world.abort_job(code);
@@ -80,7 +79,8 @@ std::function<ExitCode()> on_one_rank(const Command& command, std::function<Exit
     if (announced_rank() == 0)
       base::fail(ExitCode::usage, command.full_name(), " runs as one process, but mpirun or srun has started ", ranks,
                  "; ", remedy);
-    std::this_thread::sleep_for(1s);  // a launcher ends the job at the first exit, so the message must arrive before
+    // The launcher ends the job at the first exit, so the message must arrive before it.
+    std::this_thread::sleep_for(1s);
     return ExitCode::usage;
   };
 }

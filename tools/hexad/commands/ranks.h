@@ -17,8 +17,9 @@ namespace hexad::app {
 base::ExitCode on_all_ranks(const std::function<base::ExitCode(comm::World&)>& body,
                             const comm::CommEngine::Options& options = {});
 
-/// Returns the body of a command that runs as one process. If mpirun or srun has started several processes, no process
-/// runs `body`: the first one prints the mistake, and all exit with `usage`. `remedy` is the advice in that message.
+/// Returns the body of a command that runs as one process. If mpirun or srun has started several processes, none of
+/// them runs `body`: the first one prints the mistake, and all exit with `usage`. `remedy` is the advice in that
+/// message.
 std::function<base::ExitCode()> on_one_rank(const Command& command, std::function<base::ExitCode()> body,
                                             const std::string& remedy = "start it without the launcher");
 

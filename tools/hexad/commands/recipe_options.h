@@ -18,13 +18,13 @@ inline void add_include_root(const Command& command, std::string& folder) {
       .path();
 }
 
-/// Adds --stage, the number that document_of_stage() takes.
+/// Adds --stage. document_of_stage() takes its value.
 inline Option add_stage(const Command& command, int64_t& stage) {
   return command.add_option("--stage", &stage, "number of the stage of training, from 1; 0: the recipe has no stages")
       .legal(whole_number(0, 1 << 20));
 }
 
-/// Returns " --include-root FOLDER 'key=value' ..." quoted for a shell, for a printed command.
+/// Returns the options " --include-root FOLDER 'key=value' ...", quoted for a shell, for use in a printed command.
 template <class Options>
 std::string recipe_words(const Options& o) {
   std::string text;

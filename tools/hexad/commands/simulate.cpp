@@ -69,7 +69,7 @@ Simulation simulated(const Options& options, const Extensions& extensions) {
   complete(recipe, 1);
   const int64_t ranks = options.world > 0 ? options.world : run ? run->ranks : recipe.parallel.fewest_ranks();
   if (run) require_same_step(*run, recipe, ranks);
-  if (options.world == 0) load_to_train(document, extensions, ranks);  // only to check the layout
+  if (options.world == 0) load_to_train(document, extensions, ranks);  // result unused: checks the layout
   const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));
   const StepPrices prices(cluster, layout.world());
   const RoutingLoad load = load_of(options.routing, recipe.model);
@@ -206,7 +206,7 @@ void add_simulate(const Program& program) {
   command.add_option("input", &options->input, "YAML recipe, or with --paper the paper's symbols as keys").required();
   command.add_option("overrides", &options->overrides,
                      "key.path=value, applied to the input; cluster.key.path=value, applied to the cluster");
-  add_include_root(command, options->include_root);  // for the recipe, or for the file of symbols
+  add_include_root(command, options->include_root);  // applies to the recipe, or to the file of symbols
   command.add_option("--world", &options->world, "number of ranks; 0: the smallest number that the layout needs")
       .legal(whole_number(0, 1 << 24))
       .needs(cluster);

@@ -17,16 +17,16 @@ struct StepBesideRun {
   std::vector<plan::ComparedRow> rows;
 };
 
-/// Prints the table, and which step of the run is traced, or why there is no trace.
+/// Prints the table. Also prints which step of the run is traced, or why there is no trace.
 void print_text(const StepBesideRun& beside);
 nlohmann::ordered_json json_of(const StepBesideRun& beside);
 
 /// Returns the table and, if the run has a trace, pictures of both timelines for the first and the last simulated rank.
-/// `about` says what was predicted.
+/// `about` describes the prediction.
 telemetry::ReportInputs::Prediction prediction_of(const StepBesideRun& beside, const plan::StepForecast& forecast,
                                                   const std::vector<int>& node_of_rank, const std::string& about);
 
-/// Writes the simulated timeline to `path`, and the measured one beside it if the run has a trace.
+/// Writes the simulated timeline to `path`. If the run has a trace, writes the measured timeline to the same file.
 void write_both_traces(const std::string& path, const StepBesideRun& beside, const plan::StepForecast& forecast,
                        const std::vector<int>& node_of_rank);
 

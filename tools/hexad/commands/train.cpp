@@ -27,7 +27,7 @@ ExitCode run(const Options& options, const Extensions& extensions) {
   const auto body = [&](comm::World& world) {
     const Recipe recipe = load_for_ranks(world, options.recipe, options.overrides, extensions, options.include_root);
     if (!plan::stages_fit_in_memory(recipe, extensions, world)) return ExitCode::resource;
-    plan::require_profile(recipe);  // a later stage may be the first that reads it
+    plan::require_profile(recipe);  // checked now, although a later stage may be the first that reads it
     Trainer trainer(recipe, extensions, world, plan::RunSchedule::make);
     if (world.rank() == 0 && mpirun_patience()) {
       const auto phase = world.file_work().announce("measuring the write speed of " + recipe.run.dir);

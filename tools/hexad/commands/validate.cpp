@@ -67,15 +67,15 @@ void print_checkpoint(double bytes, const WriteTime& time) {
              time.source);
 }
 
-// Returns the command line that starts the run. With it, the launcher accepts every run that `validate` accepts.
+// Returns the command line that starts the run. Its options make the launcher accept every run that `validate` accepts.
 std::string start_line(const Options& options, int64_t ranks, double save_seconds) {
   const std::string text =
       fmt::format("{} {} train {}", launcher_to_train(ranks, save_seconds), program_name(), shell_word(options.recipe));
   return text + recipe_words(options);
 }
 
-// Returns a warning if the model does not fit on this machine. It is not an error, because a recipe may be meant for
-// another machine.
+// Returns a warning if the model does not fit on this machine. This is not an error, because the recipe may be meant
+// for another machine.
 std::string caution_of_machine(const Recipe& recipe, const train::Extensions& extensions, int64_t ranks) {
   try {
     const MemoryFit fit = memory_fit_on_this_machine(recipe, extensions, ranks);
@@ -86,8 +86,8 @@ std::string caution_of_machine(const Recipe& recipe, const train::Extensions& ex
   }
 }
 
-// Returns the node of every rank in the measurement of schedule.profile. Empty if there is no readable profile of
-// `ranks` ranks.
+// Returns the node of every rank, as measured in schedule.profile. Empty if there is no readable profile of `ranks`
+// ranks.
 std::vector<int> nodes_of_profile(const Recipe& recipe, int64_t ranks) {
   std::vector<int> nodes;
   if (recipe.schedule.profile.empty()) return nodes;
@@ -95,22 +95,22 @@ std::vector<int> nodes_of_profile(const Recipe& recipe, int64_t ranks) {
     const plan::Origin origin = load_cluster(recipe.schedule.profile).measured;
     if (origin.nodes * origin.ranks_per_node != ranks) return nodes;
     for (int64_t rank = 0; rank < ranks; ++rank) nodes.push_back(static_cast<int>(rank / origin.ranks_per_node));
-  } catch (const base::Error&) {  // a run that needs the profile is refused before
+  } catch (const base::Error&) {  // a run that needs the profile has been refused earlier
   }
   return nodes;
 }
 
-// Findings about one stage of training.
+// Results of the checks for one stage of training.
 struct CheckedStage {
   Recipe recipe;
-  std::string text;  // stage_text()
+  std::string text;  // result of stage_text()
   mesh::Layout layout;
   MemoryReport memory;
   std::optional<StepOnCluster> step;
 };
 
 struct Checked {
-  std::vector<CheckedStage> stages;  // at least one
+  std::vector<CheckedStage> stages;  // at least one stage
   std::vector<std::string> warnings;
   StartCheck start;
   double checkpoint_bytes;
@@ -160,14 +160,14 @@ void print_stage(const Options& options, const Checked& c, const CheckedStage& s
                describe(recipe.parallel, stage.layout.world()));
   print_size(recipe, extensions);
   fmt::print("\n{}", memory);
-  if (&stage == &c.stages.front()) print_checkpoint(c.checkpoint_bytes, c.save);  // those of all stages are equal
+  if (&stage == &c.stages.front()) print_checkpoint(c.checkpoint_bytes, c.save);  // all stages have equal checkpoints
   if (stage.step) print_step(*stage.step, stage.layout.world());
   if (recipe.parallel.pp > 1) fmt::print("\n{}", stage_table(recipe, extensions));
   if (options.mesh) fmt::print("\n{}", mesh_table(stage.layout));
 }
 
 void print_text(const Options& options, const Checked& c, const train::Extensions& extensions) {
-  std::vector<std::string> memory;  // made first, because a layer of the model may refuse it
+  std::vector<std::string> memory;  // made before printing, because a layer of the model may refuse it
   for (const CheckedStage& stage : c.stages) memory.push_back(stage.memory.table());
   fmt::print("{}: valid for {}{}\n\n", options.recipe, base::counted(c.ranks(), "rank"),
              options.world > 0 ? "" : ", the smallest possible number; --world N checks it for N ranks");
@@ -205,7 +205,7 @@ void print_json(const Options& options, const Checked& c, const train::Extension
   fmt::print("{}\n", json_of(stages));
 }
 
-// Checks a stage of the recipe `run`. Adds its warnings.
+// Checks a stage of the recipe `run`, and adds its warnings.
 CheckedStage checked_stage(const Options& options, const Recipe& run, int64_t stage, int64_t ranks,
                            const train::Extensions& extensions, std::vector<std::string>& warnings) {
   const Recipe recipe = with_stage(run, stage);

@@ -22,7 +22,7 @@ Json memory_of(const plan::MemoryEstimate& m) {
           {"offloaded", m.offloaded},     {"total", m.total}};
 }
 
-// Returns the layers of each stage's chunks: [first, last + 1).
+// Returns the layers of the chunks of each stage as [first, last + 1).
 Json layers_of(const pp::StageSplit& split) {
   Json stages = Json::array();
   for (int rank = 0; rank < split.stages().ranks; ++rank) {
@@ -42,7 +42,7 @@ Json by_axis(const std::function<int(base::Axis)>& value) {
   return json;
 }
 
-// Returns the key at the beginning of a message; "" if there is none.
+// Returns the key at the beginning of a message; empty if there is none.
 std::string leading_key(const std::string& message) {
   static const std::regex dotted("^[a-z][a-z0-9_]*(\\.[a-z0-9_]+)+");
   std::smatch found;
@@ -60,8 +60,8 @@ const config::Node* node_of(const config::Document& document, const std::string&
   return node;
 }
 
-/// Returns the problems in a message that is only text: "recipe.yaml:14: what", "recipe.yaml: what" or "what". Lines
-/// without a position belong to the problem before them.
+/// Returns the problems in a message that is only text, in lines "recipe.yaml:14: what", "recipe.yaml: what" or "what".
+/// A line without a position continues the problem before it.
 std::vector<RecipeProblem> problems_in(const std::string& text, const std::string& recipe) {
   static const std::regex placed("^(.+?\\.ya?ml|command line: .*?)(:([0-9]+))?: (.*)$");
   std::vector<RecipeProblem> problems;
@@ -81,7 +81,7 @@ std::vector<RecipeProblem> problems_in(const std::string& text, const std::strin
   return problems;
 }
 
-/// Finds the lines of keys whose problems have no position.
+/// Finds the lines of the keys in problems without a position.
 void place(std::vector<RecipeProblem>& problems, const std::string& recipe, const std::vector<std::string>& overrides) {
   try {
     const config::Document document = config::load(recipe, overrides);
@@ -94,7 +94,7 @@ void place(std::vector<RecipeProblem>& problems, const std::string& recipe, cons
 }
 
 Json json_of(const RecipeProblem& p) {
-  const bool given = p.source.starts_with(config::command_line_source);  // given as key.path=value
+  const bool given = p.source.starts_with(config::command_line_source);  // true if the key was given as key.path=value
   const auto text = [](const std::string& s) { return s.empty() ? Json(nullptr) : Json(s); };
   return {{"file", given ? Json(nullptr) : text(p.source)},
           {"line", given || p.line == 0 ? Json(nullptr) : Json(p.line)},

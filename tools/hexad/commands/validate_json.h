@@ -17,7 +17,7 @@
 
 namespace hexad::app {
 
-/// Prediction of a step on a cluster.
+/// Prediction of a step on a described cluster.
 struct StepOnCluster {
   std::string cluster;  // path of the cluster file
   double seconds;
@@ -29,7 +29,7 @@ struct StepOnCluster {
 /// Results for a valid recipe, or for one of its stages of training.
 struct Validation {
   std::string recipe;  // path of the recipe
-  std::string stage;   // train::stage_text(); empty if the recipe has no stages
+  std::string stage;   // result of train::stage_text(); empty if the recipe has no stages
   int64_t ranks = 0;
   bool fewest_ranks = false;  // true if the user gave no number of ranks
   std::string start_line;     // command line that starts the run on this machine
@@ -41,18 +41,18 @@ struct Validation {
   pp::StageSplit stages;
   bool with_mesh = false;  // true to include the position of each rank on the mesh
   plan::MemoryReport::Estimates estimates;
-  int64_t memory_limit_bytes = 0;  // 0: none
+  int64_t memory_limit_bytes = 0;  // limit of memory per rank; 0: none
   double checkpoint_bytes = 0;
   plan::WriteTime checkpoint_time;
   std::optional<StepOnCluster> step;
 };
 
-/// Returns the object of the recipe. If it has stages: {"recipe", "valid", "exit_code", "stages"}, with an object for
-/// each stage.
+/// Returns the object of the recipe. For a recipe with stages, this is {"recipe", "valid", "exit_code", "stages"}, with
+/// an object for each stage.
 std::string json_of(const std::vector<Validation>& stages);
 
 /// Runs `validate`. If it throws base::Error, prints {"recipe", "valid": false, "exit_code", "problems"} and rethrows
-/// the error. A problem has "file", "line", "override", "key" and "message".
+/// the error. Each problem has "file", "line", "override", "key" and "message".
 base::ExitCode with_json_problems(const std::string& recipe, const std::vector<std::string>& overrides,
                                   const std::function<base::ExitCode()>& validate);
 

@@ -45,7 +45,7 @@ struct Options {
   std::vector<std::string> overrides;
   std::string include_root;
   std::string device;  // replaces the recipe's device; empty: the recipe's device
-  int64_t stage = 0;   // 0: the recipe has no stages
+  int64_t stage = 0;   // stage of training; 0: the recipe has no stages
   int world = 0;
   std::string layouts = "all";
   std::string precision = "f64";
@@ -63,8 +63,7 @@ struct Loaded {
 
 Loaded load(const Options& o, const Extensions& extensions) {
   std::vector<std::string> overrides = o.overrides;
-  const auto alone =
-      one_rank_overrides();  // this text replaces the recipe's layout, because `verify` varies the layout
+  const auto alone = one_rank_overrides();  // replaces the recipe's layout, because `verify` varies the layout
   overrides.insert(overrides.begin(), alone.begin(), alone.end());
   config::Document document = document_of_stage(config::load(o.recipe, overrides, o.include_root), o.stage);
   Recipe recipe = load_recipe(std::move(document), extensions, 0, say, enum_named<device::DeviceKind>(o.device));
@@ -74,7 +73,7 @@ Loaded load(const Options& o, const Extensions& extensions) {
   return {std::move(small.recipe), std::move(small.changes)};
 }
 
-// Returns the command that repeats one layout.
+// Returns the command that verifies only this layout again.
 std::string command_for(const Options& o, const Variant& v) {
   std::string text = fmt::format("{} verify {}", program_name(), shell_word(o.recipe));
   text += recipe_words(o);
@@ -86,7 +85,7 @@ std::string command_for(const Options& o, const Variant& v) {
   return o.mpi ? fmt::format("{} {} --mpi", launcher(v.mesh.world()), text) : text;
 }
 
-// Prints the bounds of runs with rounding, by name.
+// Prints the bounds of the runs that round, by name.
 void print_bounds(const Subject& subject) {
   std::map<std::string, Exactness> bounds;
   for (const SubjectKind& kind : subject_kinds())
@@ -128,13 +127,13 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
-// Chooses the subject named after the precision, unless the precision is the oracle's.
+// Returns `v` with the subject that is named after --precision; returns `v` unchanged for the precision of the oracle.
 Variant in_precision(const Options& o, Variant v) {
   if (o.precision != "f64") v.choose("subject", o.precision);
   return v;
 }
 
-// Rejects a fault that changes nothing, because it would look like a fault that was not found.
+// Rejects a fault that changes nothing, because `verify` would seem to miss it.
 void check_fault(const Options& o, const Subject& subject) {
   const comm::SelfGroup self;
   const ModelInstance model(subject.oracle_recipe(), subject.extensions(), self);
@@ -166,7 +165,7 @@ ExitCode run_selected(const Options& o, const Subject& subject, const Selection&
 }
 
 // Opens the device once in a child process, because a process cannot use an open GPU after a fork. A missing device is
-// reported here, instead of by every layout.
+// then reported once, not by every layout.
 void require_device(device::DeviceKind kind, double seconds) {
   const auto answer = [](ExitCode code, const std::string& text) { return cat(static_cast<int>(code), " ", text); };
   const auto open = [&] {
@@ -185,7 +184,7 @@ void require_device(device::DeviceKind kind, double seconds) {
 }
 
 ExitCode verify_with_threads(const Options& o, const Extensions& extensions) {
-  kernels::cpu::set_thread_count(1);  // ranks are threads, and a process with additional threads must not fork
+  kernels::cpu::set_thread_count(1);  // ranks are threads, and a process with more threads than these must not fork
   device::load_kernels_at_start();
   const ScratchFolder scratch;
   const Loaded loaded = load(o, extensions);
@@ -227,17 +226,17 @@ ExitCode verify_in_world(const Options& o, const Extensions& extensions, comm::W
   Oracles oracles(subject, first ? Saves::yes : Saves::no);
   check_fault(o, subject);
   oracles.of(Variant());
-  meet();  // other oracles may start at its checkpoint
+  meet();  // the checkpoint is complete: other oracles may start from it
   const auto run = [&](const Variant& v) {
     const Oracle& oracle = oracles.of(v);
-    meet();  // the checkpoint exists now
+    meet();  // from here on, all ranks can read the checkpoint
     return run_in_world(subject, oracle, v, world.group());
   };
   const auto print_once = [&](const std::string& text) {
     if (first) print(text);
   };
   const ExitCode code = run_selected(o, subject, selection, {.run = run, .ranks = Ranks::fixed, .print = print_once});
-  meet();  // no rank needs the folder any more
+  meet();  // after this, rank 0 may remove the folder
   return code;
 }
 
