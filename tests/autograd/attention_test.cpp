@@ -18,7 +18,7 @@ struct Angles {
   Tensor cosine, sine;
 };
 
-// Returns the angles of `context` positions for heads of `size`.
+// Returns the rotary angles of `context` positions for heads of `size` elements.
 Angles angles(Lab& lab, int64_t context, int64_t size) {
   std::vector<double> cosine, sine;
   for (int64_t p = 0; p < context; ++p)
@@ -69,7 +69,7 @@ TEST(Rotary, KeysHaveAGradientWhereQueriesHaveNone) {
 
 struct Case {
   std::string name;
-  int64_t heads, groups;  // numbers of query heads, and of key and value heads
+  int64_t heads, groups;  // number of query heads; number of key and value heads
   AttentionShape shape;
   std::vector<int32_t> first = {}, last = {};
   Zeros zeros = Zeros::mistrusted;

@@ -1,4 +1,4 @@
-// Recomputed segments.
+// Checkpointed segments, which backward recomputes.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -47,7 +47,7 @@ TEST(Parameter, InitialValuesOfAShardAreTheSliceOfTheWhole) {
   }
 }
 
-// A run must not depend on whether gates and ups are two parameters or one.
+// Initial values must be the same whether gate and up projections are two parameters or one.
 TEST(Parameter, InitialValuesOfAStackMatchItsNamedTensors) {
   Lab lab;
   constexpr int64_t experts = 3, width = 50, hidden = 100;  // large enough to be drawn in several pieces
@@ -96,7 +96,7 @@ TEST(Parameter, InitialValuesOfADimensionCutTwiceAreTheSliceOfTheWhole) {
   expect_bitwise(whole->local().slice(2, 4, 6), part->local());
 }
 
-// The weights are drawn in several pieces, whose bounds differ from those of the shard.
+// Draws the weights in several pieces. The pieces do not begin where the shard begins.
 TEST(Parameter, InitialValuesOfALargeShardAreTheSliceOfTheWhole) {
   Lab lab;
   const Shape shape{3, 150, 100};

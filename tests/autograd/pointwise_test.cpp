@@ -1,4 +1,4 @@
-// Activations and elementwise ops.
+// Activation functions and elementwise ops.
 #include <gtest/gtest.h>
 
 #include "framework/autograd/ops/ops.h"

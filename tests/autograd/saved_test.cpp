@@ -55,7 +55,7 @@ class SavedTest : public testing::Test {
     const int64_t before = lab.context.allocator()->stats().total - gradient_bytes();
     {
       Tape tape(lab.stream(), policy, Tape::Mode::record, recompute_norms);
-      // The copy is new memory, so that the input counts as an activation.
+      // The copy has new memory, so the input counts as an activation.
       Value x = tape.leaf(copy_of(input)), y = forward(tape, x);
       x.data = {};
       r.tensors.push_back(copy_of(y.data));

@@ -259,7 +259,7 @@ TEST_F(TapeTest, ReplayStepByStepEqualsRun) {
   }
 }
 
-// The pullback of an op runs the pullbacks of earlier ops. Everything runs once, and sums are bitwise identical.
+// An op's pullback replays earlier ops. Each op is replayed once, and the sums of gradients are bitwise identical.
 TEST_F(TapeTest, AnOpMayReplayEarlierOps) {
   Parameter &w = lab.parameter({4, 4}), &v = lab.parameter({4, 4});
   const Tensor data = lab.randn({3, 4}), dout = lab.randn({3, 4});
@@ -332,8 +332,8 @@ TEST_F(TapeTest, AGradientForAnOpThatHasBeenReplayedThrows) {
   }
 }
 
-// The op is used twice, with one pullback and one weight pullback. The pullback hands column sums of dout to the weight
-// pullback, as RMSNorm hands on partial sums of its gain's gradient.
+// Uses an op twice. Its pullback passes column sums of dout to the weight pullback of the same use, as RMSNorm passes
+// partial sums of its gain's gradient.
 TEST_F(TapeTest, APullbackHandsAValueToTheWeightPullbackOfItsOwnUse) {
   Parameter& w = lab.parameter({4});
   const auto& k = kernels::kernels(lab.context);

@@ -26,7 +26,7 @@ TEST(RandomBits, AreTheKnownOnes) {
   EXPECT_EQ(random_bits(key, 12345), 0x6f6344e1u);
 }
 
-// The step between bf16 numbers from 1 on is 2^-7. Each half of the bits rounds one value.
+// bf16 numbers in [1, 2) are 2^-7 apart. Each half of the random bits rounds one value.
 TEST(RandomRounding, GivesTheNeighboursWithTheExactMean) {
   constexpr double step = 0x1p-7;
   for (const double share : {0.001, 0.25, 0.5, 0.8}) {

@@ -40,7 +40,7 @@ test_replicas_stay_the_same() {
   expect_text out "step 6/6"
 }
 
-# If one rank left, the other ranks would wait in MPI forever.
+# If only the failing rank ended, the other ranks would wait in MPI forever.
 test_a_wrong_variable_on_one_rank_ends_the_job() {
   local variable
   for variable in OMPI_COMM_WORLD_SIZE=5 HEXAD_LOCAL_RANK=x HEXAD_NODE=a; do

@@ -34,7 +34,7 @@ falls_back_naming() { # TEXT...
 
 test_a_flipped_bit_is_named_and_an_older_checkpoint_is_used() {
   trained_to_4
-  # The middle of the file belongs to a tensor.
+  # Flips a bit in the middle of the file, which is inside a tensor.
   flip_a_bit $newest/$shard $(($(stat -c %s $newest/$shard) / 2))
   expect 3 "$HEXAD" inspect $newest --verify
   expect_text err $shard

@@ -1,5 +1,5 @@
-# Sourced by the tests in this folder. A test is a function test_*. `run_tests` runs all tests, or those named on the
-# command line, each in a new folder with tiny.yaml. The program is $HEXAD, the launcher $MPIEXEC.
+# This file is sourced by the tests in this folder. Each function test_* is a test. `run_tests` runs all tests, or those
+# named on the command line, each in a new folder with tiny.yaml. $HEXAD is the program and $MPIEXEC is the launcher.
 #
 #   HEXAD=build/release/bin/hexad MPIEXEC=mpirun tests/cli/resume_test.sh test_saves_on_sigusr1
 set -uo pipefail
@@ -54,7 +54,8 @@ expect_count() { # COUNT FILE TEXT
 expect_equal() { [ "$1" == "$2" ] || failed "'$1' is not '$2'"; }
 expect_file() { [ -f "$1" ] || failed "there is no file $1"; }
 expect_nothing_at() { [ ! -e "$1" ] || failed "$1 exists"; }
-# Expects no escape sequence, carriage return or other control code, as in a log file or a pipe.
+# Expects the file to contain no control code, such as an escape sequence or a carriage return. Log files and pipes must not
+# contain any.
 expect_plain() { ! LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' "$1" || failed "control codes in $1: $(cat -v "$1")"; }
 
 losses() { sed -nE 's/.*"step":([0-9]+),.*"loss":([^,]+),.*/\1 \2/p' "$1/metrics.jsonl"; }
@@ -83,7 +84,7 @@ wait_until() {
   done
   failed "waited 30 s for: $*"
 }
-# Prints the process of a rank that the launcher $launcher has started.
+# Prints the id of the process that the launcher $launcher has started for a rank.
 process_of() { # RANK
   local pid
   for pid in $(pgrep -P "$launcher"); do

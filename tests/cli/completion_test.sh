@@ -40,7 +40,7 @@ test_commands_options_and_keys_are_completed() {
   completes help ge -- generate
   completes help bench "" -- gemm predict
   completes help train t --
-  # Other files are left to the shell.
+  # The program offers no words here. The shell then completes file names.
   completes generate run --prompt t --
   completes train tiny.yaml train.steps = 3 --
   completes simulate --paper monta input.yaml t --
@@ -138,7 +138,7 @@ test_fish_uses_the_completion_of_bash() {
   fish_offers train "" -- tiny.yaml runs/ train/
   fish_offers train tiny.yaml train.st -- train.steps=
   fish_offers train tiny.yaml train.precision=b -- train.precision=bf16
-  fish_offers generate run --prompt t -- "" # left to fish: other files
+  fish_offers generate run --prompt t -- "" # no words: fish completes file names
   command -v fish >/dev/null || return 0
   export PATH=$(dirname "$HEXAD"):$PATH
   expect_equal "$(fish --no-config -c 'source script.fish; complete -C "hexad validate tiny.yaml --w"')" --world

@@ -12,15 +12,15 @@ texts() {
     seq -f "line %g of text $i: the quick brown fox jumps over the lazy dog" $((i * 2)) >texts/$i.txt
   done
 }
-# `prepare SHARE TOKENIZER...`: prepares the texts, with this share of them held out.
+# `prepare SHARE TOKENIZER...`: prepares the texts and holds out SHARE of them.
 prepare() { "$HEXAD" prepare --input texts --output data --heldout "$1" --tokenizer "${@:2}"; }
 prepared() {
   texts
   expect 0 prepare 0.1 bytes
 }
 
-# `damaged NAME TEXT...`: training on the dataset ends with 3 before the first step. The message names file
-# and damage.
+# `damaged NAME TEXT...`: training on the dataset ends with exit code 3 before the first step. The message names the file and
+# the damage.
 damaged() {
   expect 3 train
   expect_text err "$@"
@@ -89,7 +89,7 @@ test_data_that_changed_since_the_checkpoint() {
   expect_text err data "changed since" run/checkpoints/step-00000002
 }
 
-# Without this refusal, a forgotten --output would take the data from every run on the existing dataset.
+# Otherwise, a forgotten --output would replace the existing dataset, on which other runs may depend.
 test_another_dataset_is_not_replaced_without_force() {
   prepared
   expect 0 train train.steps=2
@@ -263,7 +263,7 @@ test_one_document_is_not_called_documents() {
   expect_text err "texts: 1 file without any text (1 empty document), expected at least one document"
 }
 
-# Two training documents of some thousand tokens, sequences of 16.
+# Trains on two documents of some thousand tokens, in sequences of 16 tokens.
 test_documents_longer_than_the_context() {
   mkdir texts
   seq 2000 >texts/long.txt

@@ -33,7 +33,7 @@ lines_of_blocks() {
     block == "terminal" { if (sub(/^\$ /, "", text)) commands_of(text); else print "output\t" text }'
 }
 
-# Makes a folder as the pages expect it: sources, the built program on the path, some text, recipes.
+# Makes a folder in the state that the pages expect: sources, the built program on the path, some text, recipes.
 make_desk() {
   local text
   ln -s "$source_folder/recipes" "$source_folder/tools" .

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Training on the emulated device gives the CPU's bits, however late its queues start.
+# Training on the emulated device gives bitwise the CPU's results, for all delays of the device's queues.
 . "$(dirname "$0")/cli.sh"
 
 # `on DEVICE NAME key=value...`: records losses and norms of three steps on DEVICE.
@@ -41,7 +41,8 @@ test_unsupported_requests_are_refused_with_the_reason() {
 test_the_environments_device_overrides_the_recipes_device() {
   local card="device=cuda distributed.reserve_multiprocessors=8 distributed.device_collectives=nccl"
   HEXAD_DEVICE=emulated expect 0 "$HEXAD" train tiny.yaml train.steps=2 schedule.worker_lanes=true
-  # The recipe is read, and its device replaced, before its data are found to have no held-out part.
+  # The exit code 2 comes from the data, which have no held-out part. By then, the recipe was read and its device was
+  # replaced.
   # shellcheck disable=SC2086  # several words
   HEXAD_DEVICE=cpu expect 2 "$HEXAD" eval run $card
   expect_text err "no held-out part"

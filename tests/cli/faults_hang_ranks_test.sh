@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The watchdog blames a hang on the right rank, and file work that progresses is no hang.
+# The watchdog blames the rank that causes a hang. File work that makes progress does not count as a hang.
 . "$(dirname "$0")/cli.sh"
 
 job=(train tiny.yaml optim.schedule=constant distributed.watchdog_seconds=1)

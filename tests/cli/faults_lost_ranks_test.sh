@@ -5,7 +5,8 @@
 job=(train tiny.yaml parallel.ep=2 optim.schedule=constant)
 endless=("${job[@]}" train.steps=1000000 checkpoint.every=20)
 
-# Starts an endless job in the background. Sets $launcher, and its ranks $rank0 and $rank1.
+# Starts an endless job in the background. Sets $launcher, $rank0 and $rank1 to the process ids of the launcher and the
+# ranks.
 start() {
   "${launch[@]}" -np 2 "$HEXAD" "${endless[@]}" "$@" >out 2>err &
   launcher=$!
@@ -13,7 +14,8 @@ start() {
   rank0=$(process_of 0) rank1=$(process_of 1)
 }
 gone() { ! kill -0 "$1" 2>/dev/null; }
-# Expects launcher and both ranks to end within ten seconds of $1 (in $SECONDS). Sets $code to the exit code.
+# Expects the launcher and both ranks to end within ten seconds after $1, a value of $SECONDS. Sets $code to the launcher's
+# exit code.
 expect_gone_after() {
   code=0
   wait "$launcher" || code=$?
@@ -76,7 +78,7 @@ test_a_crash_leaves_rank_step_and_backtrace() {
   local signal
   for signal in segv:SIGSEGV abort:SIGABRT; do
     rm -rf run
-    # A sanitizer would report the fault in its own way.
+    # handle_segv=0 prevents a sanitizer from reporting the fault in its own way.
     ASAN_OPTIONS="${ASAN_OPTIONS:-}:handle_segv=0" HEXAD_FAULT="${signal%:*}@1,4" run ranks 2 "${job[@]}"
     [ "$code" -gt 128 ] || failed "exit code $code"
     expect_text run/log/rank-0001.log "rank 1 crashed in step 4: ${signal#*:}" "backtrace:" inject_fault

@@ -6,7 +6,7 @@ command -v python3 >/dev/null || exit 77
 check=$CLI_TESTS/../../tools/gpu/check.sh
 build=$(dirname "$(dirname "$HEXAD")")
 
-# `summary KEY...`: prints the value in summary.json.
+# `summary KEY...`: prints the value of summary.json at this path of keys.
 summary() {
   python3 -c 'import json, sys
 found = json.load(open("result/summary.json"))

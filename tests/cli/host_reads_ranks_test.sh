@@ -16,7 +16,7 @@ expect_listed() { # RUN NAME...: all reads of RUN are listed, and they include e
   while read -r name; do listed | grep -qxF "$name" || failed "'$name' is not listed in docs/devices.md"; done <<<"$found"
   for name in "${@:2}"; do grep -qxF "$name" <<<"$found" || failed "'$name' was not read: $found"; done
 }
-# A small model like the recipe's, which takes one second on the CPU.
+# Overrides for a small model and a short run, which takes one second on the CPU.
 small=(train.steps=2 train.peak_flops=1e9 train.threads=1 run.dir=run)
 
 test_bench_cpu() {

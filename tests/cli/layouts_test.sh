@@ -64,7 +64,7 @@ test_a_held_out_loss_does_not_depend_on_the_ranks() {
   expect_equal "$(sed -n 1p out)" "$alone"
   expect 0 ranks 4 eval run parallel.ep=4
   expect_equal "$(sed -n 1p out)" "$alone"
-  # This includes groups of experts with dense products, as in prefill under EPS-MoE's schedule.
+  # Computes groups of experts with dense products, as EPS-MoE's schedule does in prefill.
   expect 0 ranks 2 eval run schedule.moe.chunk_by=experts schedule.moe.chunks=2 schedule.moe.gemms=dense
   expect_equal "$(sed -n 1p out)" "$alone"
   expect 2 ranks 2 eval run schedule.moe.chunk_by=experts schedule.moe.chunks=3

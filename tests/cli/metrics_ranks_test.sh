@@ -2,7 +2,7 @@
 # metrics.jsonl measures steps, evaluations and saves separately.
 . "$(dirname "$0")/cli.sh"
 
-# Documents have one byte. With a context of 1, half of all sequences are an end of document without a next token.
+# Prepares documents of one byte. With a context of 1, every second sequence is an end of document, which has no next token.
 bytes_prepared() {
   printf '{"text": "%s"}\n' {a..z} {A..Z} {0..9} >bytes.jsonl
   expect 0 "$HEXAD" prepare --input bytes.jsonl --output data --tokenizer bytes --heldout 0.3
@@ -20,7 +20,7 @@ tensors() { # RUN STEP
 }
 
 of_kind() { grep -F "{\"kind\":\"$1\"," "$2/metrics.jsonl"; } # KIND RUN
-number() { sed -nE "s/.*\"$1\":([^,}]+)[,}].*/\1/p"; }         # KEY, of lines on standard input
+number() { sed -nE "s/.*\"$1\":([^,}]+)[,}].*/\1/p"; }         # KEY; reads lines from standard input
 sent() { of_kind "$1" "$2" | grep -o '"comm_bytes":{[^}]*}'; } # KIND RUN
 
 # Checks that every class's share of a step, and the sum of all waits, is at most the step. Also checks that the wait
@@ -44,7 +44,7 @@ expect_seconds_within_steps() {
     END { exit bad || NR == 0 }' >difference || failed "seconds of the steps of $1: $(head -3 difference)"
 }
 
-# Routing is the same in all steps, so their bytes are equal, too.
+# Routing is the same in all steps, so all steps send equally many bytes.
 test_a_steps_traffic_is_its_own() {
   local layout run=0 disturbed=(train.eval_every=1 train.eval_sequences=5 checkpoint.every=1)
   text_prepared

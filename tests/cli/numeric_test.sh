@@ -20,7 +20,7 @@ test_a_skipped_step_does_not_push_the_last_good_checkpoint_out() {
   expect_text out "resumed after step 2" "step 6/6"
 }
 
-# Experts 0 and 1 get all tokens, and the other experts none in any step.
+# In every step, experts 0 and 1 get all tokens, and the other experts get none.
 test_every_token_to_the_same_experts_trains_on() {
   expect 0 train model.moe.routing=zipf model.moe.zipf_exponent=1000
   expect_text run/metrics.jsonl '"router_max_load":2.0'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Output under mpirun. The first rank always has a terminal, whatever mpirun's own output is.
+# Output under mpirun. The first rank always has a terminal, even if mpirun's own output is a file or a pipe.
 . "$(dirname "$0")/cli.sh"
 
 test_no_control_codes_in_a_file() {

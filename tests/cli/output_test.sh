@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The reader of the output may end early, and may not be a terminal.
+# Output to readers that end early, and to readers that are not terminals.
 . "$(dirname "$0")/cli.sh"
 
 test_a_reader_that_leaves_does_not_end_the_run() {

@@ -136,7 +136,7 @@ test_a_path_of_lengths_says_what_grows() {
     '"expansion": ' '"switched_ranks": ' '"layout": "dp ' '"smallest_step": ' '"sent_inside_bytes": ' '"sent_network_bytes": ' '"changed": {' '"assumed": ['
 }
 
-# Sets $least to the least memory of a rank, in bytes, of model.yaml on one node at a context.
+# Sets $least to the least memory per rank, in bytes, with which model.yaml fits on one node at the context $1.
 find_least_memory() {
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 8 --context "$1" --objective memory --json
   least=$(sed -nE '0,/memory_bytes/ s/.*"memory_bytes": ([0-9]+).*/\1/p' out)
@@ -149,7 +149,7 @@ test_a_path_ends_with_what_its_last_length_lacks() {
   find_least_memory 4K
   short=$least
   find_least_memory 32K
-  # 6% of a rank's memory is not for tensors.
+  # Tensors may use 94% of a rank's memory.
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --context 4K..32K cluster.machine.nodes=1 \
     "cluster.machine.memory=$(((short + least) * 50 / 94))"
   expect_text out " 32K       8 does not fit: the least memory found is " "longest that fits: "

@@ -76,7 +76,7 @@ test_a_second_signal_within_a_second_belongs_to_the_first() {
   done
 }
 
-# The run is blocked at the beginning of its save, so that the next signal is the second one.
+# The fault blocks the run at the beginning of its save. Therefore, the second signal arrives before the run ends.
 test_a_sigint_or_sigterm_a_second_later_ends_the_run_at_once_and_the_next_start_goes_on() {
   local first second number
   for first in INT TERM; do

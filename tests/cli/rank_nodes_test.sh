@@ -59,7 +59,7 @@ gone() { ! ip netns list 2>/dev/null | grep -q "^hx$1"; }
 # `ends_after SIGNAL`: the signal ends the script and everything that it started.
 ends_after() {
   rm -f ranks
-  # Otherwise, background processes of a shell ignore SIGINT.
+  # env makes the script react to SIGINT, which background processes of a shell ignore by default.
   env --default-signal=INT "$nodes" --nodes 2 --ranks 2 bash -c 'echo "$$" >>"$1"; exec sleep 100' rank "$PWD/ranks" \
     2>err &
   local emulation=$! rank

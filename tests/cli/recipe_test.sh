@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Files that are wrong, hostile or no recipes. Each run on one ends with code 2 and names the position.
+# Wrong, hostile and unrelated files in place of recipes. The program ends with code 2 and names the position of the mistake.
 . "$(dirname "$0")/cli.sh"
 
 # `refused TEXT...`: `hexad validate` refuses the recipe on standard input with these texts.
@@ -170,7 +170,7 @@ test_a_warmup_longer_than_the_run_is_refused() {
   expect_no_text out "warning"
 }
 
-# Short runs are usual, so this is no error. The resulting run can be evaluated.
+# Short trials are common, so a long warm-up causes a warning and no error. The trial can be evaluated.
 test_a_short_trial_of_a_recipe_with_a_long_warmup_is_warned_about() {
   local text="optim.warmup (6) is above train.steps (3): the learning rate only rises, to 0.5 of optim.lr at the last step"
   sed 's/lr: 0.01/lr: 0.01\n  warmup: 6/' tiny.yaml >slow.yaml
@@ -231,7 +231,7 @@ test_validate_prints_the_mpirun_command() {
   expect_text out "start it here with: mpirun -np 4" "hexad train tiny.yaml 'train.steps=8'"
   [ "$(id -u)" != 0 ] || expect_text out "--allow-run-as-root"
   expect_text out "--mca odls_base_sigkill_timeout" "OMPI_MCA_odls_base_sigkill_timeout in the environment"
-  # The time for a save is an estimate, here from a run whose saves took ten seconds each.
+  # The estimated time of a save comes from earlier saves, which took ten seconds each here.
   mkdir run
   echo '{"step":2,"checkpoint_bytes":250752,"checkpoint_seconds":10.0}' >run/metrics.jsonl
   expect 0 "$HEXAD" validate tiny.yaml --world 4

@@ -11,7 +11,7 @@ train_cut() {
   ranks 2 train tiny.yaml data.synthetic=false data.dataset=data model.vocab=0 model.hidden=64 parallel.tp=2 \
     train.steps=2 'run.prompts=["the quick"]' "$@"
 }
-# Prints the largest memory for tensors of a rank in any step, as the sum over categories.
+# Prints the peak memory of a step's tensors, in bytes, as the sum over categories.
 peak_bytes() {
   sed -nE 's/.*"memory_peak_bytes":\{([^}]*)\}.*/\1/p' run/metrics.jsonl | tail -n 1 | tr ',' '\n' | grep -v total |
     awk -F: '{ sum += $2 } END { print sum }'
@@ -64,7 +64,7 @@ test_a_predicted_step_is_shown_beside_the_measured_one() {
   for part in "layers.0.moe forward" "layers.1.attention backward"; do
     expect_text both.json "{\"name\":\"$part\",\"cat\":\"parts\"" "{\"name\":\"$part\",\"cat\":\"host\""
   done
-  # pid 0 is predicted, 1 and 3 are measured. Both have communication of the experts.
+  # Process 0 is the prediction, and processes 1 and 3 are measured. All three contain communication of the experts.
   for part in 0 1 3; do
     [ -n "$(grep -F '"cat":"ep (intra)"' both.json | grep -F "\"pid\":$part,")" ] || failed "process $part has no row ep (intra)"
   done

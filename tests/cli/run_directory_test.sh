@@ -15,7 +15,8 @@ test_a_second_job_in_one_run_directory_is_refused_with_host_and_process() {
   expect 0 "$HEXAD" train tiny.yaml
 }
 
-# Renews the lock file like a host that file locks do not reach. Overwrites in place, because it may be read at any time.
+# Renews the lock file like a host on which file locks have no effect. Overwrites the file in place, because the run may read
+# it at any time.
 renew_as_another_host() {
   local beat
   for ((beat = 1; ; beat++)); do
@@ -36,7 +37,7 @@ test_the_lock_of_a_running_job_on_another_host_is_respected() {
   expect_text err "in use by process 4711 on host elsewhere; wait for it to end"
 }
 
-# If a host was killed or switched off, its file stays, but is not renewed.
+# A host that was killed or switched off leaves its lock file behind, but no longer renews it.
 test_the_lock_of_a_dead_host_is_taken_over() {
   mkdir run
   echo "elsewhere 4711" >run/lock
@@ -46,7 +47,7 @@ test_the_lock_of_a_dead_host_is_taken_over() {
   expect_nothing_at run/lock
 }
 
-# Tests a job that was suspended, so that another job took it for dead.
+# Covers a job that was suspended. Meanwhile, another job regarded it as dead and took over its lock.
 test_a_job_that_lost_its_lock_ends_without_saving() {
   local pid
   "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >out 2>err &
@@ -77,7 +78,7 @@ test_a_run_directory_that_cannot_be_made_fails_before_step_0() {
   fails_before_step_0 /proc/run
 }
 
-# A folder in place of a file stops root, too.
+# A folder in place of the file makes writing fail even for root.
 test_files_that_cannot_be_written_fail_before_step_0() {
   local name
   for name in log metrics.jsonl tensorboard recipe.yaml; do

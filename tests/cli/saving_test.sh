@@ -11,7 +11,7 @@ after_commit=("folder: renamed" "folder: rename synced" "latest: file written" "
 saved_step_2() { expect 0 "$HEXAD" train tiny.yaml train.steps=2 optim.schedule=constant; }
 go_on() { "$HEXAD" train tiny.yaml train.steps=4 optim.schedule=constant "$@"; }
 
-# Kills the save of step 4 at a point. The next start must continue from step $2 and reach the end.
+# Kills the save of step 4 at point $1. The next start must continue from step $2 and reach the end.
 dies_at() {
   local point=$1 resumes_from=$2
   rm -rf run

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# schedule.trace records one step's MoE passes, measured beside predicted.
+# schedule.trace records the MoE passes of one step, with measured and predicted times side by side.
 . "$(dirname "$0")/cli.sh"
 
 trained() { ranks 2 train tiny.yaml parallel.ep=2 schedule.moe.chunk_by=tokens schedule.moe.chunks=2 "$@"; }

@@ -36,7 +36,8 @@ ${srun[*]} $HEXAD train tiny.yaml run.dir=\$1 "\${@:2}"
 J
   job=$(sbatch --parsable --output "$1.out" job.sh "$@") || failed "sbatch refused the script"
 }
-# Submits the other script: mpirun replaces the batch shell. There are two ranks per node, and time for the save.
+# Submits the batch script in which mpirun replaces the shell. It starts two ranks per node, and mpirun leaves them time to
+# save.
 submit_mpirun() { # RUN OVERRIDE...
   cat >mpirun.sh <<J
 #!/bin/bash
@@ -147,7 +148,7 @@ test_validate_in_an_allocation_prints_srun() {
   expect_text out "step 6/6"
 }
 
-# The other tests need the node.
+# Returns the node to service, because other tests need it.
 bring_back() { # NODE
   scancel "$job"
   "$CLI_TESTS/../../tools/testbed/enter_node.sh" "$1" slurmd -D >/dev/null 2>&1 &

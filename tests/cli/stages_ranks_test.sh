@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A run in three stages, with 128, 512 and 2048 tokens in a sequence and a layout each, on four ranks.
+# A run in three stages on four ranks. The stages have 128, 512 and 2048 tokens per sequence, and each stage has its own
+# layout.
 . "$(dirname "$0")/cli.sh"
 
 recipe=$CLI_TESTS/../../recipes/stages-tiny.yaml

@@ -27,7 +27,7 @@ test_a_core_for_each_thread_causes_no_warning() {
   expect_no_text err 'of kernels share'
 }
 
-# Three threads on a core compute the same values as one.
+# Three threads on one core compute the same values as one thread.
 test_threads_without_cores_change_nothing() {
   expect 0 "$HEXAD" train tiny.yaml run.dir=one
   expect 0 "${one_core[@]}" "$HEXAD" train tiny.yaml run.dir=three train.threads=3

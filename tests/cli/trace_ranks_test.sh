@@ -2,14 +2,14 @@
 # profile.steps records how each rank spends the time of a step.
 . "$(dirname "$0")/cli.sh"
 
-# Steps take about twenty milliseconds. Steps 2 to 10 are recorded, nine in all.
+# Records nine steps, 2 to 10, of about twenty milliseconds each.
 traced() { # RANKS OVERRIDE...
   expect 0 ranks "$1" train tiny.yaml model.layers=4 model.hidden=64 model.moe.expert_hidden=64 model.heads=4 model.context=64 \
     batch.global=16 checkpoint.at_end=false checkpoint.every=0 train.steps=10 profile.steps=2..10 "${@:2}"
   gzip -dc run/trace.json.gz >trace.json || failed "run/trace.json.gz is not a gzip file"
 }
 
-# Prints lines "RANK STEP SHARE": the share of a step in which the rank's row "host" has no other span.
+# Prints lines "RANK STEP SHARE". SHARE is the part of a step in which the rank's row "host" has no span except the step's.
 uncovered() {
   awk '
     function field(name) { return match($0, "\"" name "\":[^,}]*") ? substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 3) : "" }

@@ -69,7 +69,7 @@ test_a_prompt_beyond_the_context_is_cut_with_a_warning() {
   expect_no_text err "warning"
   expect 0 "$HEXAD" generate run --prompt "the quick"
   expect_text err "context (model.context: 32) is full after " " of 200 tokens"
-  # Report prompts are cut, too.
+  # Prompts of the report are also cut at the context.
   expect 0 "$HEXAD" train recipe.yaml run.dir=long "run.prompts=[\"$(seq -s ' ' 500)\"]"
   expect_text err "sample '1 2 3 " "the prompt has " " bytes of text) are cut off"
 }
@@ -118,7 +118,7 @@ test_a_checkpoints_folder_is_read_as_its_run() {
   expect_equal "$(cat out)" "$text"
   expect 2 "$HEXAD" eval $checkpoint --step 10
   expect_text err "'$checkpoint' is the checkpoint of step 20, not of step 10; name its run directory to choose a step"
-  # The run was moved, and its program writes no recipe.yaml.
+  # Simulates a moved run of a program that writes no recipe.yaml.
   cp -r $checkpoint elsewhere
   expect 0 "$HEXAD" eval elsewhere
   expect_text out "step 20: held-out loss $heldout"

@@ -199,8 +199,7 @@ TEST(CommEngine, TheEndWaitsForOperationsThatWaitForTheirStream) {
     world.all_reduce(x, Reduce::sum, lane);
     if (world.rank() == 0)
       later = std::thread([&] {
-        std::this_thread::sleep_for(
-            std::chrono::milliseconds(50));  // time for the engines to end, or to wait as specified
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // an engine that does not wait ends in this time
         gate.pass();
       });
   });

@@ -1,4 +1,4 @@
-// Choice of the rank to blame, tested without a network. A table holds the ranks' standings.
+// Choice of the rank that is blamed for a hang. A table of the ranks' standings replaces the network.
 #include "parallel/comm/inquiry.h"
 
 #include <gtest/gtest.h>

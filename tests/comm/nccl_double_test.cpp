@@ -201,7 +201,7 @@ void cross(int ctas, bool hangs) {
 TEST(NcclDouble, HangsWhereCrossedOperationsDoNotFitOnADevice) { cross(100, true); }
 TEST(NcclDouble, RunsCrossedOperationsThatFitOnADevice) { cross(16, false); }
 
-// Launches a on one stream, which is still busy, and then b on another. Returns after b has ended, or 50 ms later.
+// Launches `a` on a busy stream and `b` on another stream. Returns true if `b` ends within 50 ms.
 bool b_ends_before_a_begins(Rank& r) {
   const ncclComm_t root = r.make(), a = r.split(root, "a"), b = r.split(root, "b");
   cudaStream_t other = nullptr;

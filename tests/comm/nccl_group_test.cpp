@@ -120,7 +120,7 @@ TEST(NcclSums, InRankOrderEqualOtherGroupsBitwise) {
   expect_sums_in_order<double>();
 }
 
-// The previous test proves something only if NCCL's own sums differ.
+// NCCL's own sums must differ. Otherwise, the previous test would prove nothing.
 TEST(NcclSums, AreThoseOfNcclByDefault) { EXPECT_NE(on_cards<float>(3, 1009, nullptr), on_threads<float>(3, 1009)); }
 
 TEST(NcclSums, InOtherOrdersAreEqualOnAllRanks) {
@@ -153,8 +153,8 @@ TEST(NcclGroup, BlocksStreamsAndNotTheHost) {
   });
 }
 
-// The next owner of the memory waits, in its stream, until the operation has read it. The event does not keep the
-// memory: a pipeline would hold all tensors that it sends in a step.
+// The stream of the memory's next owner waits until the operation has read the memory. The event does not keep the
+// memory. If it did, a pipeline would hold all tensors that it sends in a step.
 TEST(NcclGroup, ReadsMemoryThatWasFreedMeanwhile) {
   with_cards(2, [](const CardWorld& w) {
     const Tensor out = Tensor::empty({2 * n}, Dtype::f32, w.context);

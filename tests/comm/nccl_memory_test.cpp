@@ -1,5 +1,5 @@
-// Memory of the card that NCCL takes to connect ranks: its estimate, its count, twin groups that share it, and failures
-// because it is missing. The double of NCCL takes it connection by connection.
+// Device memory that NCCL takes to connect ranks: its estimate, its accounting, twin groups that share it, and failures
+// for lack of it. The double of NCCL takes the memory connection by connection.
 #include <gtest/gtest.h>
 
 #include <algorithm>

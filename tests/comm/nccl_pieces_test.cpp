@@ -74,7 +74,7 @@ TEST(ThreadBlocks, FitOnACardForALayoutsOperationsInFlight) {
   for (const Urgency urgency : {Urgency::urgent, Urgency::ordinary})
     sum += config_of({.traffic = dp, .urgency = urgency, .across_nodes = true}).max_ctas;
   constexpr int neighbours = 4,
-                ring = 2;  // channels of a rank in a pipeline, to and from both neighbours, and in a ring
+                ring = 2;  // channels of a rank: in a pipeline with both neighbours, and in a ring
   sum += neighbours * message_config(false, neighbours).max_ctas + ring * message_config(false, ring).max_ctas;
   EXPECT_LE(sum, 132) << "an H100 has 132 multiprocessors";
 }

@@ -86,7 +86,8 @@ TEST(Watchdog, FollowsTheChainToTheRankThatHangsInItsOwnCode) {
       << text;
 }
 
-// Runs file work on rank 2 for five times the watchdog's limit. If `moves`, the work makes steady progress.
+// Runs file work on rank 2 for five times the watchdog's limit. If `moves`, the work makes steady progress. Returns
+// rank 0's failure.
 std::string end_of_file_work(bool moves) {
   CommEngine::Options options = small_rounds;
   options.guards.watchdog_seconds = 0.6;

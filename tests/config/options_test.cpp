@@ -1,4 +1,4 @@
-// Options of a recipe for a part that is chosen by name.
+// Options that a recipe gives to a component that it chooses by name.
 #include "framework/config/options.h"
 
 #include <gtest/gtest.h>

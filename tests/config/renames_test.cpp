@@ -1,4 +1,4 @@
-// Recipes of the previous version: how they are read, and the warnings to the user.
+// Recipes of the previous version: the renaming of their keys, and the warnings to the user.
 #include "framework/config/renames.h"
 
 #include <filesystem>

@@ -138,7 +138,7 @@ TEST_F(BlasLt, RefusesLessWorkspaceThanItAskedFor) {
   EXPECT_EQ(chosen.workspaceSize, 0u);
 }
 
-// Finds streams that share a workspace and run at the same time, even if their writes do not differ.
+// Detects streams that use one workspace at the same time, even if they write the same values.
 TEST_F(BlasLt, AWorkspaceInUseBreaksTheOtherStream) {
   describe({.m = 9, .n = 6, .k = 300});
   ASSERT_EQ(choose(), CUBLAS_STATUS_SUCCESS);

@@ -46,7 +46,8 @@ TEST_F(CudaBlocks, TheNextUserWaitsForTheLast) {
   EXPECT_TRUE(ran);
 }
 
-// Freeing a block records the end of its users' queues. Such a mark must not count as the end once more work follows.
+// Freeing a block records a mark at the end of its users' queues. If more work follows, the mark must not count as the
+// end.
 TEST_F(CudaBlocks, TheNextUserWaitsForALaunchThatFollowsAMarkOfTheSameHandle) {
   const auto first = queue(), second = queue();
   blocks_.add(memory_, 512, {});

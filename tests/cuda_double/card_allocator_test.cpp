@@ -105,7 +105,7 @@ TEST(CardAllocator, NewBlocksAreNanForTheirFirstUser) {
   }
 }
 
-// Rows of a rank's experts under Zipf-skewed routing: other counts in each step and layer.
+// Row counts of a rank's experts under Zipf-skewed routing. They differ by step and layer.
 class RoutedStep {
  public:
   RoutedStep(CardAllocator& allocator, uint64_t seed) : allocator_(allocator), random_(seed) {}

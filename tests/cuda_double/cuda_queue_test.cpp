@@ -1,4 +1,4 @@
-// Marks of a queue. One mark is shared as long as nothing is appended. Other queues can wait for it.
+// Marks in a queue, for which other queues can wait. Marks recorded without new work in between are one mark.
 #include "framework/device/cuda/queue.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Waits of the host for the device within a training step. Each is a read with a name (read_to_host), and they are few.
+// Waits of the host for the device in a training step. Every wait is a named read (read_to_host), and there are few of
+// them.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -81,7 +82,7 @@ class HostWaitsOfRanks : public testing::TestWithParam<Layout> {};
 
 TEST_P(HostWaitsOfRanks, AreTheReadsThatTheManualLists) {
   Counts expected = once_a_rank(GetParam().ranks);
-  // Two MoE layers and four micro-batches in all. One rank routes the tokens of a micro-batch in a layer.
+  // Each of two MoE layers reads the counts once for each of four micro-batches.
   if (GetParam().reads_counts) expected["routing: counts"] = 2 * 4;
   expect_reads(second_step(GetParam().ranks, GetParam().overrides), expected);
 }

@@ -31,8 +31,8 @@ int64_t peak_since(const device::MemoryStats& before, device::DeviceContext& con
   return context.allocator()->stats().peak_total - before.total;
 }
 
-// Stages that pass on tensors whose elements are all equal, and that sum all inputs of a rank. Each action allocates
-// memory of the size of a message, as in models of any size.
+// Stages that pass on tensors whose elements are all equal, and that sum all inputs of a rank. Each action also
+// allocates memory of the size of a message, as a model does.
 class OneValue final : public pp::StageWork {
  public:
   explicit OneValue(Device device)

@@ -41,7 +41,7 @@ Source source_of(const std::vector<int>& lengths, int64_t context, uint64_t seed
   return {dataset_of(lengths), context, packing, seed};
 }
 
-// Tests of properties of both orders.
+// Tests of properties that both orders of data have.
 template <class T>
 class Shuffled : public testing::Test {};
 using Sources = testing::Types<ShuffledSequences, ShuffledDocuments>;
@@ -179,7 +179,7 @@ TEST(ShuffledSequences, NeighboursAreFromOneLongDocumentOnlyByChance) {
   EXPECT_GT(share_of_neighbours_in_one_document(source_of<ShuffledDocuments>(lengths, 8), lengths, sequences), 0.99);
 }
 
-// There is one document of ten tokens and two epochs: five pieces, three of which begin in the first epoch.
+// One document of ten tokens is cut into five pieces over two epochs. Three of the pieces begin in the first epoch.
 TEST(ShuffledSequences, APieceAcrossEpochsBelongsToTheEpochWhereItBegins) {
   const auto source = source_of<ShuffledSequences>({10}, 4);
   const auto pieces = [&](int64_t begin, int64_t end) {

@@ -84,8 +84,8 @@ TEST(Event, KeepsNothingOnceDone) {
   EXPECT_EQ(owner.use_count(), 1);
 }
 
-// Allocators of devices reuse memory in the order of issue. Memory that events kept could not be reused before the host
-// drops the events.
+// Device allocators reuse memory in the order of issue. An event that kept memory would delay its reuse until the host
+// drops the event.
 TEST(Event, KeepsNothingOnADevice) {
   struct Unpassed final : DeviceMark {
     bool passed() const override { return false; }

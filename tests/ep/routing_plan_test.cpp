@@ -341,7 +341,8 @@ TEST(RoutingPlan, PlacesAreThoseFoundRowByRow) {
     const auto check = [&](const ep::PlanOptions& options) {
       const bool alike = options.esp_exchange == EspExchange::replicated;
       const auto ids_from = [&](int j, int p) {
-        const int source = alike ? p : 2 * p + j;  // etp ranks hold the same tokens, or tokens of their own
+        const int source =
+            alike ? p : 2 * p + j;  // etp ranks hold the same tokens if alike, otherwise different tokens
         return random_ids(lab, source, source == 1 ? 0 : 9, top_k, experts);
       };
       std::vector<std::pair<int, int>> sources{{0, 0}, {0, 1}, {1, 0}, {1, 1}};  // etp rank, ep rank

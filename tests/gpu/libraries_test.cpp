@@ -26,7 +26,7 @@ class LibrariesTest : public testing::Test {
     ::unsetenv("HEXAD_CUDA_LIBRARIES");
     std::filesystem::remove_all(folder);
   }
-  // Returns the error of loading `library`, only from the folder, and then looking up `function`.
+  // Loads `library`, which is searched only in the folder, and looks up `function`. Returns the message of the error.
   std::string message(const std::string& library, const char* function = "cudnnCreate") {
     ::setenv("HEXAD_CUDA_LIBRARIES", folder.c_str(), 1);
     try {

@@ -1,4 +1,4 @@
-// JSON of `hexad plan`, of plans that were made up.
+// JSON output of `hexad plan` for plans that the tests make up.
 #include "tools/hexad/commands/plan_json.h"
 
 #include <gtest/gtest.h>
@@ -120,7 +120,7 @@ TEST(PathJson, HasWhatLengthsLackAndTheNearestThatFit) {
   };
   const std::vector<int64_t> lengths{64, 128};
   const std::vector<PathPoint> path =
-      expansion_path(plan_at, {.lengths = lengths, .ranks = 8, .most_ranks = 8});  // 8 and 16 bytes of 10
+      expansion_path(plan_at, {.lengths = lengths, .ranks = 8, .most_ranks = 8});  // needs 8 and 16 of 10 bytes
   const Json json = path_json(plan_at, path, 8);
   EXPECT_EQ(json["path"][0]["fits"], true);
   EXPECT_EQ(json["path"][0]["layout"], path[0].layout->candidate.to_string(8));

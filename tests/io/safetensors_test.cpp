@@ -1,4 +1,4 @@
-// The safetensors format: exact round trips, partial reads, and headers, of which every value is checked.
+// The safetensors format: exact round trips, partial reads, and headers, whose values are all checked.
 #include "framework/io/safetensors.h"
 
 #include "framework/data/digest.h"

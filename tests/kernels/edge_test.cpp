@@ -1,4 +1,4 @@
-// Edge cases of inputs, one named test for each, for the tables of the test program.
+// Edge cases of inputs for the kernel tables of the test program. Each case is one test.
 #include <atomic>
 #include <cmath>
 #include <numeric>
@@ -200,8 +200,8 @@ TEST_P(Edge, OffsetsMayExistOnlyOnTheDevice) {
   EXPECT_EQ(dbias.to_vector<float>(), (Floats{1, 11}));
 }
 
-// Tests GroupOffsets::host. A card and the emulated device run later than the launch anyway. On the CPU, the lane is
-// kept busy.
+// Tests GroupOffsets::host with kernels that run after the call has returned. On the CPU, a busy lane delays them. On
+// other devices, they are always late.
 TEST_P(Edge, OffsetsOfTheHostAreReadBeforeTheCallReturns) {
   std::atomic<bool> go = false;
   const auto lane = GetParam().kind == device::DeviceKind::cpu ? device::make_worker_stream("lane") : nullptr;
@@ -385,7 +385,7 @@ TEST_P(Edge, SplitSoftmaxMatchesTheSoftmaxOfAllColumns) {
   k.cross_entropy.forward(stream, expected, whole, whole, target, 2);
   for (int64_t rank : {0, 1})
     k.split_softmax.start(stream, statistics.slice(0, rank, rank + 1), parts[rank], target, rank);
-  EXPECT_EQ(statistics.to_vector<float>()[2], 0);  // another rank holds it
+  EXPECT_EQ(statistics.to_vector<float>()[2], 0);  // the first rank does not hold the target's column
   EXPECT_EQ(statistics.to_vector<float>()[5], 3);
   Floats gradient;
   for (int64_t rank : {0, 1}) {
@@ -423,7 +423,7 @@ TEST_P(Edge, SplitSoftmaxOfNanIsNanUnlessIgnored) {
 INSTANTIATE_TEST_SUITE_P(Kernels, Edge, ::testing::ValuesIn(backends_under_test()),
                          [](const auto& p) { return p.param.name; });
 
-// Checks that only the fast table makes.
+// Checks that only the fast table of the CPU makes.
 class CpuErrors : public EdgeTest {};
 INSTANTIATE_TEST_SUITE_P(Kernels, CpuErrors, ::testing::Values(Backend{"cpu", &cpu_table, device::DeviceKind::cpu}),
                          [](const auto& p) { return p.param.name; });

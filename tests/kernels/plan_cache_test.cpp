@@ -1,4 +1,4 @@
-// Rounded numbers of rows, which share a choice of kernel, and the plans that a cache keeps.
+// Rounded numbers of rows that share one choice of kernel, and the cache of plans.
 #include "framework/kernels/cuda/products/plan_cache.h"
 
 #include <gtest/gtest.h>

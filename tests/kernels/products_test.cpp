@@ -153,7 +153,7 @@ TEST_P(Products, GroupedWeightGradientOfAnEmptyExpertIsZeroOrUntouched) {
   }
 }
 
-// Tests the choices of schedule.moe.gemms. 1 to 300 rows are below and above the blocks.
+// Tests the choices of schedule.moe.gemms. Row counts from 1 to 300 are below and above the block sizes.
 TEST_P(Products, DenseCallsOfExpertsGiveTheBitsOfTheGroupedOne) {
   const Offsets rows_of[] = {{0, 7, 20, 33, 65}, {0, 0, 1, 1, 65}, {0, 300, 301, 400, 400}, {0, 0, 0, 0, 0}};
   const int64_t outputs = 131, inputs = 259;

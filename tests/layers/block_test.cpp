@@ -25,7 +25,7 @@ const Registry& registry() {
 
 using Layer = std::function<Value(Tape&, const Value&, const ForwardContext&)>;
 
-// Layers of the block as parameters of the same names, and so with the same initial values.
+// Parameters of the block's layers, under the same names and therefore with the same initial values.
 struct Parts {
   Norm attention_norm, mlp_norm;
   Attention attention;

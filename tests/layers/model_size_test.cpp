@@ -49,7 +49,7 @@ TEST(ModelSize, M1_FlopsOfATokenOfASmallModelEqualTheHandCount) {
                    expected + 2 * 12 * 16 * 4.0);
 }
 
-// Compares the count without memory with the parameters that the layers make.
+// Compares the parameters counted without memory with the parameters that the layers make.
 class CountEqualsModel : public testing::TestWithParam<std::vector<std::string>> {};
 
 TEST_P(CountEqualsModel, OnThisRecipe) {

@@ -21,8 +21,8 @@ namespace {
 
 using Overrides = std::vector<std::string>;
 const comm::SelfGroup self;
-// If another token changes its expert, rows of grouped products may be computed in another order. Therefore, bits are
-// compared in dense models.
+// If another token changes its expert, rows of grouped products may be computed in another order. Therefore, only dense
+// models are compared bitwise.
 const Overrides dense{"model.moe.experts=0", "model.mlp_hidden=20"};
 
 Overrides dense_with(const Overrides& more) {

@@ -28,11 +28,11 @@ void for_each_layout(int world, F f) {
       }
 }
 
-// Orders, of which at least one begins with each axis. Some of the orders are illegal for several stages.
+// Orders of axes. Every axis begins at least one of them. Some orders are illegal for several stages.
 constexpr const char* orders[] = {"tp-cp-ep-dp-pp", "tp-cp-dp-ep-pp", "cp-ep-tp-dp-pp", "ep-tp-dp-cp-pp",
                                   "pp-dp-ep-cp-tp", "dp-cp-pp-tp-ep", "tp-pp-dp-ep-cp", "ep-cp-tp-pp-dp"};
 
-// Calls f for every legal layout of `world` ranks: those of for_each_layout(), and each with every legal order.
+// Calls f for every layout of for_each_layout(), each with every legal order of axes.
 template <class F>
 void for_each_ordered_layout(int world, F f) {
   for_each_layout(world, [&](const Layout& m) {
@@ -412,7 +412,7 @@ TEST(Order, TpCpDpEpPpPutsExpertsAlongData) {
   EXPECT_EQ(groups(m, Axis::ep), (Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
 }
 
-// Legal because tp 2 = etp 2 ranks precede pp in both views.
+// The order is legal, because tp 2 and etp 2 put equally many ranks before pp in both views.
 TEST(Order, PpMayStandBetweenEqualFactors) {
   const Layout m({.pp = 2, .tp = 2, .ep = 2, .etp = 2, .order = "tp-pp-dp-cp-ep"}, 8);
   EXPECT_EQ(groups(m, Axis::pp), (Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));

@@ -81,7 +81,7 @@ TEST(LocalWeights, BeforeTheLastProductEqualWeightsOfTheResults) {
   ExpertActivations early = held.activations(s, x, groups, weights);
   const double allowed = tolerance(Dtype::f64, rows * 5);
   expect_close(weighted(results), held.output(s, early, groups), allowed);
-  early.activated = {};  // not kept
+  early.activated = {};  // not kept for backward
   const Tensor early_dweights = Tensor::like(weights);
   const ExpertGradients before = held.input_gradients(s, early, dout, groups, early_dweights);
   expect_close(dweights, early_dweights, allowed);

@@ -240,7 +240,7 @@ TEST(Bf16Moments, HaveTheSameBitsInAPartAsInTheWholeParameter) {
     }
 }
 
-// There are more elements than are in memory at a time.
+// The states have more elements than are in memory at a time.
 TEST(Bf16Moments, HaveTheSameBitsWhenOffloaded) {
   EXPECT_GT(1100 * 1000, base::BlockSizes{}.optimizer_elements);
   const auto result = [](optim::StateOffload offload) {

@@ -17,7 +17,7 @@ namespace {
 
 using namespace optim;
 
-// Rule with two states, so that a mix-up shows.
+// Rule with two states. A mix-up of the states changes its results.
 class Averaged final : public UpdateRule {
  public:
   std::vector<std::string> states() const override { return {"sum", "steps"}; }
@@ -104,7 +104,7 @@ TEST(UpdateRules, ASkippedStepWritesNothing) {
   expect_zeros(state(optimizer, "sum"));
 }
 
-// There are more elements than are in memory at a time.
+// The states have more elements than are in memory at a time.
 TEST(UpdateRules, OffloadedStatesGiveTheSameBits) {
   EXPECT_GT(1100 * 1000, base::BlockSizes{}.optimizer_elements);
   const auto trained = [](StateOffload offload) {

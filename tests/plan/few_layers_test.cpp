@@ -27,7 +27,7 @@ FewLayers few_layers(const Recipe& r, const std::array<int64_t, 2>& contexts) {
   return {r, extensions, Prices(two_nodes()), ranks, 1, contexts};
 }
 
-// Dense with tensor parallelism, with experts, and with divided weights.
+// Returns recipes with tensor parallelism, with experts, and with weights divided among ranks.
 std::vector<Recipe> recipes(const std::string& device) {
   std::vector<Recipe> all;
   for (const std::vector<std::string>& overrides :
@@ -75,7 +75,7 @@ TEST(FewLayers, AreExtrapolatedToLengthsFarFromTheRecordedOnes) {
     EXPECT_NEAR(near.rest, far.rest, 0.03 * (far.rest + far.micro_batch));
     EXPECT_NEAR(near.dp_traffic, far.dp_traffic, 0.01 * far.dp_traffic);
     EXPECT_NEAR(near.activations, far.activations, 0.03 * far.activations);
-    EXPECT_NEAR(near.weights, far.weights, 1e-9 * far.weights);  // with rotary tables of all positions
+    EXPECT_NEAR(near.weights, far.weights, 1e-9 * far.weights);  // includes rotary tables of all positions
   }
 }
 

@@ -49,7 +49,7 @@ config::Document document_of(const std::string& yaml, const std::vector<std::str
   return config::parse(yaml, "plan.yaml", overrides);
 }
 
-// A layout of a recipe, and its refinement.
+// Layout of a recipe, and its refined form.
 class Refined {
  public:
   Refined(const std::string& yaml, const std::vector<std::string>& overrides, const Cluster& cluster,

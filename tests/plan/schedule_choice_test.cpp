@@ -198,7 +198,7 @@ TEST(ScheduleChoice, AnotherWireChangesIt) {
   EXPECT_FALSE(slow_to_start.front().is_chunked()) << to_string(slow_to_start.front());
 }
 
-// Returns a forward and a backward that take `seconds` each.
+// Returns recordings of a forward and a backward pass that take `seconds` each.
 std::vector<PassRecorder::Recording> passes_of(double seconds) {
   std::vector<PassRecorder::Recording> passes(2);
   for (size_t p = 0; p < 2; ++p) {

@@ -16,7 +16,7 @@ using device::CommunicationWork;
 using device::Issue;
 using device::Lane;
 
-// Returns the seconds of an issue: the bytes of a kernel, or the bytes that a communication sends.
+// Returns the seconds of an issue. They equal the bytes of a kernel, or the bytes that a communication sends.
 double price(const StepRecord&, const Issue& issue) {
   if (const auto* work = std::get_if<CommunicationWork>(&issue.work)) return static_cast<double>(work->sent);
   return static_cast<double>(std::get<device::MemoryWork>(issue.work).bytes);

@@ -114,7 +114,7 @@ TEST_P(Executor, AnErrorOfAnAsynchronousPartReachesTheCaller) {
   EXPECT_THROW(execute(g, context), base::Error);
 }
 
-// Returns a task that its lane issues.
+// Returns a late task: its lane issues it.
 TaskSpec late(Lane lane, std::string name) { return {.lane = lane, .name = std::move(name), .issued_late = true}; }
 
 TEST_P(Executor, ALateTaskIsIssuedByItsLaneAfterItsPredecessors) {

@@ -110,8 +110,8 @@ TEST_F(TurnsOfTwo, AnErrorLeavesThemUsable) {
   EXPECT_EQ(log, "apbq");
 }
 
-// Each fiber throws and catches its own exceptions between yields. The language keeps the state of exceptions per
-// thread.
+// Each fiber throws and catches its own exceptions between yields, although the language keeps the state of exceptions
+// per thread.
 TEST_F(TurnsOfTwo, CaughtErrorsStayInside) {
   const auto busy = [&] {
     for (int i = 0; i < 100; ++i) {

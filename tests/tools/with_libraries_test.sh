@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/gpu/with_libraries.sh unpacks a package once, even if several starts need it at the same time, and never uses a
-# part of it.
+# tools/gpu/with_libraries.sh unpacks a package once, even if several starts need it at the same time. It never uses a
+# package that is only partly there.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/../.." && pwd)
 folder=$(mktemp -d)

@@ -52,7 +52,7 @@ Mlp pieces_of(TpLab& lab, const Mlp& m) {
 
 using Forward = std::function<Value(Tape&, const Value&, const Mlp&)>;
 
-// Uses the two products differently, so that a swap of them shows.
+// Uses the two products differently, so a swap changes the result.
 Value joined(Tape& t, const Value& gate, const Value& up) { return add(t, gelu(t, gate, GeluKind::exact), up); }
 
 Value plain(Tape& t, const Value& x, const Mlp& m) {

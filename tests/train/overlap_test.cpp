@@ -127,7 +127,7 @@ TEST(PassesInTurns, BeginWhileTheOtherMicroBatchIsInFlight) {
   EXPECT_GE(interleaved_passes({in_turns}), 3 * 2) << "three pairs overlap in two layers";
 }
 
-// Fails the forward of a pair while a backward has sent rows, and the reverse.
+// Makes the forward of a pair fail while rows of the other micro-batch's backward are in flight, and the reverse.
 TEST(PassesInTurns, AnErrorInOneOfTheTwoEndsTheStep) {
   class Failing final : public schedule::GraphRunner {
    public:

@@ -131,7 +131,7 @@ TEST_F(SubjectTest, TheOracleOfARecipeForACardIsOnTheCpu) {
   EXPECT_EQ(run.distributed.reserve_multiprocessors, 8);
 }
 
-// Each sequence is its own scope there, so the number of sequences in a micro-batch has no effect.
+// For this oracle, each sequence is its own scope, so the number of sequences in a micro-batch has no effect.
 TEST_F(SubjectTest, TheOracleOfSequencesHasMicroBatchesOfOne) {
   const Subject s = subject();
   EXPECT_EQ(s.oracle_recipe("sequences").batch.micro, 1);

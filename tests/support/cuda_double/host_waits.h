@@ -16,7 +16,7 @@ void name_host_waits_by(WaitName name);
 /// left to wait for. A call without a name counts as "unnamed FUNCTION". Calls that only may wait on hardware do not
 /// count: those that allocate memory, load a kernel or connect NCCL's ranks.
 void count_host_wait(const char* function);
-/// Returns the number of waits of all threads since the last call, by name.
+/// Returns the number of waits of all threads by name, since the last call of this function.
 std::map<std::string, int64_t> take_host_waits();
 
 }  // namespace hexad::cuda_double

@@ -14,7 +14,7 @@ using LaunchCounts = std::map<std::string, int64_t, std::less<>>;
 /// function. Products in one kernel, attention and radix sorts, which the double computes without kernels, do not
 /// count.
 void count_launch(std::string_view name);
-/// Returns the number of launches of all threads since the last call, by name.
+/// Returns the number of launches of all threads by name, since the last call of this function.
 LaunchCounts take_launches();
 
 }  // namespace hexad::cuda_double

@@ -1,4 +1,4 @@
-// Number of cores of a rank, and the warning if it has more threads.
+// Number of cores of a rank, and the warning if the rank has more threads than cores.
 #include "tools/train/process/cores.h"
 
 #include <gtest/gtest.h>
