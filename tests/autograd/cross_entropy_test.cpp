@@ -93,7 +93,7 @@ TEST(CrossEntropyLoss, ChunksDoNotChangeTheResult) {
   }
 }
 
-TEST(CrossEntropyLoss, TheShippedChunksDoNotChangeTheResult) {
+TEST(CrossEntropyLoss, ShippedChunksDoNotChangeTheResult) {
   Lab lab;
   const int64_t rows = 2 * BlockSizes{}.logit_rows + 3;
   Parameter& w = lab.parameter({6, 3});
@@ -206,7 +206,7 @@ TEST(CrossEntropyLoss, IgnoredRowsMayBeNaN) {
   expect_zeros(got.dx.slice(0, 1, 2));
 }
 
-TEST(CrossEntropyLoss, BackwardThrowsIfTheGradientIsNotTheAnnouncedOne) {
+TEST(CrossEntropyLoss, BackwardThrowsForAnUnannouncedGradient) {
   Lab lab;
   if (!lab.context.on_host()) GTEST_SKIP() << "devices skip this check, because it would wait for the gradient";
   Parameter& w = lab.parameter({6, 3});

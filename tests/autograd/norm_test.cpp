@@ -62,7 +62,7 @@ TEST_F(AddRmsNorm, GradientsOfTheNormAloneMatchFiniteDifferences) {
 }
 
 // The fused op and the two separate ops both round the sum before they normalise it.
-TEST_F(AddRmsNorm, HasTheBitsOfAnAdditionAndANorm) {
+TEST_F(AddRmsNorm, EqualsAdditionAndNormBitwise) {
   for (const Dtype dtype : {Dtype::f64, Dtype::f32, Dtype::bf16})
     for (const Shape& shape : {Shape{1, 1}, Shape{3, 7}, Shape{5, 64}}) {
       SCOPED_TRACE(testing::Message() << dtype << " " << shape);

@@ -132,7 +132,7 @@ TEST_F(SavedTest, SavedRowsFromOtherRanksCountAsActivations) {
   EXPECT_EQ(offloaded(), one);
 }
 
-TEST_F(SavedTest, ASavedParameterStaysInItsMemoryCategory) {
+TEST_F(SavedTest, SavedParameterStaysInItsMemoryCategory) {
   Tape tape(lab.stream(), *keep);
   const int64_t before = lab.used(Category::parameter);
   gelu(tape, tape.leaf(network.beside.local()), GeluKind::exact);
@@ -177,7 +177,7 @@ TEST_F(SavedTest, OneTensorSavedByTwoOpsIsOffloadedOnce) {
   EXPECT_EQ(offloaded(), rows * width * 8);
 }
 
-TEST_F(SavedTest, AReusedAddressIsOffloadedAgain) {
+TEST_F(SavedTest, ReusedAddressIsOffloadedAgain) {
   const auto offload = offload_policy(0);
   Tape tape(lab.stream(), *offload);
   Value first = tape.leaf(copy_of(input));
@@ -210,13 +210,13 @@ TEST_F(SavedTest, RecomputedNormsWithOffloadingEqualKeptOnesBitForBit) {
   }
 }
 
-TEST_F(SavedTest, ARecomputedNormReadInAnotherShapeEqualsAKeptOne) {
+TEST_F(SavedTest, RecomputedNormReadInAnotherShapeEqualsAKeptOne) {
   const Model over_heads = [this](Tape& t, const Value& x) { return network.over_heads(t, x); };
   for (auto weights : both)
     expect_equal(pass(*keep, false, weights, over_heads), pass(*keep, true, weights, over_heads));
 }
 
-TEST_F(SavedTest, ARecomputedNormIsComputedOnceForAllItsReaders) {
+TEST_F(SavedTest, RecomputedNormIsComputedOnceForAllItsReaders) {
   int computed = 0;
   RecomputedTensor t([&](Stream&) { return ++computed, input; });
   expect_bitwise(input, t.get(lab.stream()));

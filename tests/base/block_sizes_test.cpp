@@ -6,7 +6,7 @@
 namespace hexad::base {
 namespace {
 
-TEST(BlockSizes, AreTheShippedOnesByDefault) {
+TEST(BlockSizes, HaveTheShippedValuesByDefault) {
   const BlockSizes shipped, small{.expert_rows = 3, .total_elements = 5};
   EXPECT_EQ(block_sizes(), shipped);
   {

@@ -20,7 +20,7 @@ float rounded(float v, uint32_t random) {
 }
 
 // A resumed run continues bit for bit only if these bits never change.
-TEST(RandomBits, AreTheKnownOnes) {
+TEST(RandomBits, MatchKnownValues) {
   EXPECT_EQ(random_bits(0, 1), 0x688990c0u);
   EXPECT_EQ(random_bits(0, 2), 0xd1132181u);
   EXPECT_EQ(random_bits(key, 12345), 0x6f6344e1u);

@@ -70,7 +70,7 @@ void with_cards_shared(int n, const std::function<void(const ProcessGroup&, Devi
 class CardMessages : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(N, CardMessages, testing::Values(2, 3, 4));
 
-TEST_P(CardMessages, DoWhatEveryGroupDoes) {
+TEST_P(CardMessages, PassTheChecksOfEveryGroup) {
   with_cards_shared(GetParam(), [](const ProcessGroup& world, DeviceContext&) {
     check_collectives(world, card);
     check_uneven_splits(world, card);

@@ -35,7 +35,7 @@ TEST(ConnectionBytes, IncludeBothDirectionsOfRingsAndNvlinkSharpForSums) {
   EXPECT_EQ(connection_bytes(pair, Use::small_sums), 16 * 12 * mib) << "both directions lead to the same rank";
 }
 
-TEST(ConnectionBytes, AreLargerForRingsAcrossNodesWhereARankSendsToANode) {
+TEST(ConnectionBytes, AreLargerForRingsIfARankSendsToAnotherNode) {
   EXPECT_EQ(connection_bytes(on_two_nodes, Use::gathers), 8 * 12 * mib + 8 * mib);
 }
 

@@ -38,7 +38,7 @@ void all_operations(const ProcessGroup& g, device::Device device) {
   g.barrier(stream).wait();
 }
 
-TEST(ImaginedGroup, CountsTheBytesOfARealOne) {
+TEST(ImaginedGroup, CountsTheBytesOfARealGroup) {
   constexpr int ranks = 3;
   std::array<int64_t, ranks> counted{};
   with_ranks(ranks, [&](const ProcessGroup& world) {

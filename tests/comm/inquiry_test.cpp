@@ -47,7 +47,7 @@ TEST(Inquiry, BlamesTheRankThatWaitsForNoOther) {
   EXPECT_NE(finding.text.find("to blame: rank 2 waits for no other rank"), std::string::npos) << finding.text;
 }
 
-TEST(Inquiry, ARankBusyWithItsOwnWorkBlamesItself) {
+TEST(Inquiry, RankBusyWithItsOwnWorkBlamesItself) {
   const auto nobody_else = find(0, {}, {{0, works}});
   EXPECT_NE(nobody_else.text.find("to blame: rank 0 waits for no other rank"), std::string::npos) << nobody_else.text;
   // Rank 0's operation is in flight, but its own thread does not wait for it. Rank 1 waits for rank 0.

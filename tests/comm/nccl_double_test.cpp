@@ -133,19 +133,19 @@ void expect_hang(const std::function<void(Rank&, ncclComm_t)>& launch) {
   });
 }
 
-TEST(NcclDouble, HangsWhereCountsDiffer) {
+TEST(NcclDouble, HangsIfCountsDiffer) {
   expect_hang([](Rank& r, ncclComm_t comm) {
     ncclAllReduce(r.memory, r.memory, 2 + r.rank, ncclFloat32, ncclSum, comm, r.stream);
   });
 }
 
-TEST(NcclDouble, HangsWhereTypesDiffer) {
+TEST(NcclDouble, HangsIfTypesDiffer) {
   expect_hang([](Rank& r, ncclComm_t comm) {
     ncclAllReduce(r.memory, r.memory, 2, r.rank ? ncclInt32 : ncclFloat32, ncclSum, comm, r.stream);
   });
 }
 
-TEST(NcclDouble, HangsWhenMessageSizesDiffer) {
+TEST(NcclDouble, HangsIfMessageSizesDiffer) {
   expect_hang([](Rank& r, ncclComm_t comm) {
     if (r.rank == 0)
       ncclSend(r.memory, 10, ncclFloat32, 1, comm, r.stream);
@@ -154,7 +154,7 @@ TEST(NcclDouble, HangsWhenMessageSizesDiffer) {
   });
 }
 
-TEST(NcclDouble, HangsWhenAnEmptyMessageIsMissing) {
+TEST(NcclDouble, HangsIfAnEmptyMessageIsMissing) {
   expect_hang([](Rank& r, ncclComm_t comm) {
     ncclGroupStart();
     ncclSend(r.memory, 0, ncclFloat32, 1 - r.rank, comm, r.stream);
@@ -167,7 +167,7 @@ TEST(NcclDouble, HangsWhenAnEmptyMessageIsMissing) {
   });
 }
 
-TEST(NcclDouble, HangsWhereBothSendBeforeTheyReceive) {
+TEST(NcclDouble, HangsIfBothRanksSendBeforeTheyReceive) {
   expect_hang([](Rank& r, ncclComm_t comm) {
     ncclSend(r.memory, 4, ncclFloat32, 1 - r.rank, comm, r.stream);
     ncclRecv(r.memory + 100, 4, ncclFloat32, 1 - r.rank, comm, r.stream);
@@ -198,7 +198,7 @@ void cross(int ctas, bool hangs) {
   });
 }
 
-TEST(NcclDouble, HangsWhereCrossedOperationsDoNotFitOnADevice) { cross(100, true); }
+TEST(NcclDouble, HangsIfCrossedOperationsDoNotFitOnADevice) { cross(100, true); }
 TEST(NcclDouble, RunsCrossedOperationsThatFitOnADevice) { cross(16, false); }
 
 // Launches `a` on a busy stream and `b` on another stream. Returns true if `b` ends within 50 ms.
@@ -294,7 +294,7 @@ TEST(NcclDouble, RegistersOnlyWholeBlocksOfMappedMemory) {
   });
 }
 
-TEST(NcclDouble, HangsWhereOneRanksBufferIsRegistered) {
+TEST(NcclDouble, HangsIfOnlyOneRanksBufferIsRegistered) {
   const device::cuda::Driver driver(0);
   device::cuda::WholeBlocks blocks(driver);
   void* const block = blocks.take(2 << 20);

@@ -28,7 +28,7 @@ using device::DeviceKind;
 class NcclGroups : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(N, NcclGroups, testing::Values(1, 2, 3, 4, 8));
 
-TEST_P(NcclGroups, DoWhatEveryGroupDoes) {
+TEST_P(NcclGroups, PassTheChecksOfEveryGroup) {
   with_cards(GetParam(), [](const CardWorld& w) { check_collectives(w.world, w.place); });
 }
 
@@ -40,7 +40,7 @@ TEST_P(NcclGroups, SendBeforeTheyReceive) {
   with_cards(GetParam(), [](const CardWorld& w) { check_ring(w.world, w.place); });
 }
 
-TEST_P(NcclGroups, SplitAsEveryGroupDoes) {
+TEST_P(NcclGroups, SplitByColourAndKey) {
   if (GetParam() > 1) with_cards(GetParam(), [](const CardWorld& w) { check_split(w.world); });
 }
 
@@ -121,7 +121,7 @@ TEST(NcclSums, InRankOrderEqualOtherGroupsBitwise) {
 }
 
 // NCCL's own sums must differ. Otherwise, the previous test would prove nothing.
-TEST(NcclSums, AreThoseOfNcclByDefault) { EXPECT_NE(on_cards<float>(3, 1009, nullptr), on_threads<float>(3, 1009)); }
+TEST(NcclSums, FollowNcclsOrderByDefault) { EXPECT_NE(on_cards<float>(3, 1009, nullptr), on_threads<float>(3, 1009)); }
 
 TEST(NcclSums, InOtherOrdersAreEqualOnAllRanks) {
   const auto sums = on_cards<bf16>(4, 1009, nullptr);

@@ -26,7 +26,7 @@ TEST(Pieces, CoverEverythingEvenlyAndAreNoLongerThanAllowed) {
     }
 }
 
-TEST(Pieces, ForNothingThereIsOneEmptyPiece) { EXPECT_EQ(pieces_of(0, 100), (std::vector<Piece>{{0, 0}})); }
+TEST(Pieces, CoverNothingWithOneEmptyPiece) { EXPECT_EQ(pieces_of(0, 100), (std::vector<Piece>{{0, 0}})); }
 
 TEST(Shares, CoverAllElements) {
   for (const int64_t count : {0, 1, 7, 8, 1009})

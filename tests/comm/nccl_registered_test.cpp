@@ -43,7 +43,7 @@ class NcclRegistered : public testing::Test {
   const int64_t faults_ = cuda_double::nccl_registration_faults();
 };
 
-TEST_F(NcclRegistered, ABufferIsRegisteredOnceWithEachCommunicatorThatUsesIt) {
+TEST_F(NcclRegistered, BufferIsRegisteredOnceWithEachCommunicatorThatUsesIt) {
   with_cards(
       2,
       [](const CardWorld& w) {
@@ -98,7 +98,7 @@ TEST_F(NcclRegistered, NothingIsRegisteredByDefault) {
   });
 }
 
-TEST_F(NcclRegistered, ACommunicatorDeregistersItsBuffersWhenItEnds) {
+TEST_F(NcclRegistered, CommunicatorDeregistersItsBuffersWhenItEnds) {
   with_cards(
       2,
       [](const CardWorld& w) {
@@ -131,7 +131,7 @@ TEST_F(NcclRegistered, AbortedCommunicatorsKeepNothing) {
       options, &failures);
 }
 
-TEST_F(NcclRegistered, AFailedRegistrationIsReportedWithARemedy) {
+TEST_F(NcclRegistered, FailedRegistrationIsReportedWithARemedy) {
   cuda_double::let_nccl_register(false);
   Failures failures;
   std::atomic<int> told = 0;

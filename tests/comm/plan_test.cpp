@@ -162,7 +162,7 @@ TEST(Plan, ScratchIsBoundedByRoundsNotByTheTensor) {
   EXPECT_EQ(context.allocator()->stats().used_in(Category::communication), 2 << 19);
 }
 
-TEST(Plan, AnExchangeOfNothingHasOneEmptyRound) {
+TEST(Plan, ExchangeOfNothingHasOneEmptyRound) {
   DeviceContext context;
   const Tensor t = Tensor::zeros({0, 4}, Dtype::f32, context);
   const MessagePlan plan =

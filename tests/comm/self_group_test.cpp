@@ -9,7 +9,7 @@ namespace hexad::comm {
 using namespace base;
 namespace {
 
-TEST(SelfGroup, DoesWhatEveryGroupDoes) {
+TEST(SelfGroup, PassesTheChecksOfEveryGroup) {
   const SelfGroup self;
   check_collectives(self);
   check_uneven_splits(self);

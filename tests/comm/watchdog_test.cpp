@@ -150,7 +150,7 @@ std::string failure_of_a_stopped_job(std::chrono::milliseconds late) {
 }
 
 // The node of a rank dies, and the batch system ends the other ranks.
-TEST(AskedToEnd, ARankThatDoesNotAnswerIsLost) {
+TEST(AskedToEnd, SilentRankIsLost) {
   LoopbackTransport::deaf = 1;
   const std::string text = failure_of_a_stopped_job(20s);
   LoopbackTransport::deaf = -1;
@@ -159,7 +159,7 @@ TEST(AskedToEnd, ARankThatDoesNotAnswerIsLost) {
   EXPECT_NE(text.find(": no message arrives from rank 1; to blame: rank 1 does not answer"), std::string::npos) << text;
 }
 
-TEST(AskedToEnd, ASlowRankIsNotLost) { EXPECT_EQ(failure_of_a_stopped_job(7s), "no failure"); }
+TEST(AskedToEnd, SlowRankIsNotLost) { EXPECT_EQ(failure_of_a_stopped_job(7s), "no failure"); }
 
 TEST(Watchdog, ToleratesALateRankWhenDisabled) {
   const auto late = [](const ProcessGroup& world) {

@@ -45,7 +45,7 @@ TEST(Curve, IsANumberOrPoints) {
             Curve(Points{{1, 0.5}, {2, 1}}));
 }
 
-TEST(Curve, IsWrittenAsItIsRead) {
+TEST(Curve, RoundTripsThroughText) {
   for (const Link& link :
        {Link{0.1, std::nullopt, 0}, Link{Points{{1, 0.1}, {1e300, 1}}, Curve(Points{{-1, 1}, {0, 1}}), 2}})
     EXPECT_EQ(read_link(write(link)), link) << write(link);

@@ -131,7 +131,7 @@ TEST(ContextAttention, O1_DelayedRanksNeitherDeadlockNorChangeABit) {
     }
 }
 
-TEST(ContextAttention, AFailingRankEndsItsPeers) {
+TEST(ContextAttention, FailingRankEndsItsPeers) {
   for (ContextKind kind : context_kinds) {
     const Case c = small(kind, 2);
     Lab one;
@@ -254,7 +254,7 @@ TEST(RingAttention, GivesEveryRankTheSameWorkAndNoneTwice) {
   }
 }
 
-TEST(RingAttention, IsEvenAtEveryStep) {  // a rank with more work in a step would delay the others
+TEST(RingAttention, DividesWorkEvenlyInEveryStep) {  // a rank with more work in a step would delay the others
   for (int ranks : {2, 3, 4})
     for (int rank = 0; rank < ranks; ++rank)
       for (int owner = 0; owner < ranks; ++owner) {

@@ -139,7 +139,7 @@ TEST_F(BlasLt, RefusesLessWorkspaceThanItAskedFor) {
 }
 
 // Detects streams that use one workspace at the same time, even if they write the same values.
-TEST_F(BlasLt, AWorkspaceInUseBreaksTheOtherStream) {
+TEST_F(BlasLt, WorkspaceInUseBreaksTheOtherStream) {
   describe({.m = 9, .n = 6, .k = 300});
   ASSERT_EQ(choose(), CUBLAS_STATUS_SUCCESS);
   const WorkspaceInUse another(workspace, 64);

@@ -20,7 +20,7 @@ CardAllocator::Options options(int64_t limit = 0) {
   return {.ordinal = 0, .addresses = int64_t{64} << 30, .limit = limit};
 }
 
-TEST(CardAllocator, ItsLimitHoldsForMemoryThatALibraryTookToo) {
+TEST(CardAllocator, LimitIncludesMemoryOfLibraries) {
   CardAllocator allocator(std::make_shared<Blocks>(), options(64 * mib));
   allocator.account(40 * mib, Category::connection);
   EXPECT_EQ(allocator.stats().held, 40 * mib);

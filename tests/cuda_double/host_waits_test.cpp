@@ -68,7 +68,7 @@ void expect_reads(const StepCounts& counts, const Counts& expected) {
   EXPECT_EQ(counts.waits, expected) << "the host waits exactly once for each read";
 }
 
-TEST(HostWaits, AStepOfOneRankReadsNoCountsOfTheRouting) { expect_reads(second_step(1, {}), once_a_rank(1)); }
+TEST(HostWaits, StepOfOneRankReadsNoRoutingCounts) { expect_reads(second_step(1, {}), once_a_rank(1)); }
 
 struct Layout {
   std::string name;
@@ -80,7 +80,7 @@ void PrintTo(const Layout& l, std::ostream* out) { *out << l.name; }
 
 class HostWaitsOfRanks : public testing::TestWithParam<Layout> {};
 
-TEST_P(HostWaitsOfRanks, AreTheReadsThatTheManualLists) {
+TEST_P(HostWaitsOfRanks, AreTheReadsListedInTheManual) {
   Counts expected = once_a_rank(GetParam().ranks);
   // Each of two MoE layers reads the counts once for each of four micro-batches.
   if (GetParam().reads_counts) expected["routing: counts"] = 2 * 4;

@@ -99,7 +99,7 @@ Launches::Counts count_moe_layer(const std::vector<std::string>& overrides) {
   return {without_products(std::move(forward)), without_products(std::move(backward))};
 }
 
-TEST(Launches, OfAnMoeLayer) {
+TEST(Launches, HaveTheKnownCountsInAnMoeLayer) {
   const auto [forward, backward] = count_moe_layer({"model.moe.z_loss=0.001"});
   EXPECT_EQ(forward, (LaunchCounts{{"router", 1},
                                    {"cudaMemsetAsync", 1},  // zeroes the counts
@@ -134,7 +134,7 @@ TEST(Launches, ExpertsWithGeluScatterNoWeights) {
                                     {"add", 1}}));  // adds up the logits' gradients
 }
 
-TEST(Launches, QueriesAndKeysAreRotatedInOne) {
+TEST(Launches, QueriesAndKeysAreRotatedInOneLaunch) {
   Launches l({});
   const layers::RotaryTable table(l.config.context, l.config.size_of_head(), l.config.rotary_theta, {}, Dtype::f32,
                                   l.context);

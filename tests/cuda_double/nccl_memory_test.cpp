@@ -92,7 +92,7 @@ std::vector<int64_t> peaks_of_pipeline(pp::PipelineKind kind, int ranks, int mic
 
 // If memory is freed before its tensor was received, its next user waits for the receiver. This may block all ranks
 // (parallel/pp/transfers.h).
-TEST(NcclMemory, APipelineNeedsNoMoreForMoreMicroBatches) {
+TEST(NcclMemory, PipelineMemoryDoesNotGrowWithMicroBatches) {
   for (const pp::PipelineKind kind : pp::all_kinds())
     for (const int ranks : {2, 3, 4}) {
       SCOPED_TRACE(cat(name_of(kind), " on ", ranks, " ranks"));
@@ -133,7 +133,7 @@ std::vector<int64_t> peaks_of_pass(int chunks) {
   return peaks;
 }
 
-TEST(NcclMemory, ABoundedPassInEightChunksNeedsTwoEighthsOfThePass) {
+TEST(NcclMemory, BoundedPassInEightChunksNeedsTwoEighthsOfTheMemory) {
   const std::vector<int64_t> whole = peaks_of_pass(1), cut = peaks_of_pass(8);
   for (int rank : {0, 1}) EXPECT_LE(8 * cut[rank], 2 * whole[rank]) << "rank " << rank;
 }

@@ -20,7 +20,7 @@ struct CudaPinned : ::testing::Test {
   const std::shared_ptr<ReusedBuffers> buffers = std::make_shared<ReusedBuffers>(blocks, memory);
 };
 
-TEST_F(CudaPinned, ABufferIsNotUsedAgainBeforeItsCopy) {
+TEST_F(CudaPinned, BufferIsNotUsedAgainBeforeItsCopy) {
   const auto queue = std::make_shared<Queue>(0, 0);
   std::promise<void> gate;
   {  // allocated before the queue is busy, because an allocation waits for it
@@ -39,7 +39,7 @@ TEST_F(CudaPinned, ABufferIsNotUsedAgainBeforeItsCopy) {
   EXPECT_EQ(memory->held(), 2 * 4096);
 }
 
-TEST_F(CudaPinned, AtTheLimitCachedBuffersMakeRoom) {
+TEST_F(CudaPinned, CachedBuffersAreFreedAtTheLimit) {
   for (int i = 0; i < 2; ++i) buffers->take(4096);
   EXPECT_EQ(memory->held(), 4096);
   const auto large = buffers->take(8192);

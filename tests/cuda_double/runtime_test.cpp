@@ -41,7 +41,7 @@ struct CudaDouble : ::testing::Test {
   std::promise<void> gate;
 };
 
-TEST_F(CudaDouble, AnEventIsPassedWhenItsStreamReachesIt) {
+TEST_F(CudaDouble, EventIsPassedWhenItsStreamReachesIt) {
   block(first);
   EXPECT_EQ(cudaEventRecord(event, first), cudaSuccess);
   EXPECT_EQ(cudaEventQuery(event), cudaErrorNotReady);
@@ -66,7 +66,7 @@ TEST_F(CudaDouble, StreamsWaitForEarlierRecordsNotForLaterOnes) {
   EXPECT_TRUE(ran);
 }
 
-TEST_F(CudaDouble, CopiesOfPageableMemoryAreDoneWithItOnReturn) {
+TEST_F(CudaDouble, PageableMemoryMayBeReusedAfterACopyReturns) {
   void* there = nullptr;
   ASSERT_EQ(cudaMalloc(&there, sizeof(int)), cudaSuccess);
   block(first);
@@ -116,7 +116,7 @@ TEST_F(CudaDouble, AllocationsBeyondTheCapacityFail) {
   set_capacity(before);
 }
 
-TEST_F(CudaDouble, AFailureStaysWithTheDevice) {
+TEST_F(CudaDouble, FailedWorkBreaksItsDevice) {
   enqueue(first, [] { throw std::runtime_error("planted by a test"); });
   EXPECT_EQ(cudaStreamSynchronize(first), cudaErrorLaunchFailure);
   EXPECT_EQ(cudaStreamSynchronize(second), cudaErrorLaunchFailure);
@@ -184,7 +184,7 @@ TEST_F(CudaDouble, CallsThatMakeOrFreeMemoryWaitForTheDevice) {
 }
 
 // With as many further streams as the device has connections, one of them shares the first stream's connection.
-TEST_F(CudaDouble, AStreamWaitsForTheWaitingHeadOfItsConnection) {
+TEST_F(CudaDouble, StreamWaitsForBlockedWorkOfItsConnection) {
   const int count = settings().connections;
   std::vector<cudaStream_t> others(count);
   for (cudaStream_t& s : others) EXPECT_EQ(cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, 0), cudaSuccess);

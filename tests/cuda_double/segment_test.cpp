@@ -72,7 +72,7 @@ TEST_F(CudaSegment, ReturnsFreePagesAndGrowsIntoTheGap) {
   EXPECT_EQ(segment.held(), 0);
 }
 
-TEST_F(CudaSegment, ATakenBlockWaitsForAllFormerUsersOfItsParts) {
+TEST_F(CudaSegment, TakenBlockWaitsForAllFormerUsersOfItsParts) {
   const auto first = std::make_shared<Queue>(0, 0), second = std::make_shared<Queue>(0, 0);
   void *a = take(mib), *b = take(mib);
   const Marks of_a{first->record()}, of_b{second->record()};

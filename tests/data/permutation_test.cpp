@@ -96,7 +96,7 @@ TEST(Permutation, NeverChanges) {
             (std::vector<int64_t>{20960164544681, 6140224941227, 29070248272214}));
 }
 
-TEST(Permutation, NumbersOutsideAreABug) {
+TEST(Permutation, OutOfRangeNumbersAreABug) {
   EXPECT_THROW(permutation(3)(3), std::logic_error);
   EXPECT_THROW(permutation(3)(-1), std::logic_error);
   EXPECT_THROW(permutation(0)(0), std::logic_error);

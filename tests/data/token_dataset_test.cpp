@@ -86,7 +86,7 @@ TEST(TokenDataset, FingerprintDependsOnContentsAlone) {
   EXPECT_NE(TokenDataset(write_sample(a)).fingerprint(), TokenDataset(write_sample(c, 301)).fingerprint());
 }
 
-TEST(TokenDataset, AChangeSinceTheCheckpointIsNamed) {
+TEST(TokenDataset, ChangeSinceTheCheckpointIsNamed) {
   const ScratchFolder folder;
   const std::string path = write_sample(folder);
   const Digest before = TokenDataset(path).fingerprint();
@@ -198,7 +198,7 @@ TEST(TokenDatasetDamage, IdOutsideTheVocabularyIsFoundAtTheReadIfOpeningSkipsCon
   expect_contains(message_of(ExitCode::data, [&] { dataset.read_ids(0, ids); }), "token 7 has id 519");
 }
 
-TEST(TokenDatasetDamage, AFlippedBitInAnyByteIsFound) {
+TEST(TokenDatasetDamage, FlippedBitInAnyByteIsFound) {
   const ScratchFolder folder;
   const std::string path = write_sample(folder, 300, true);
   const std::string sound = read_file(path);

@@ -163,7 +163,7 @@ TEST(Bpe, SmallTextGivesASmallerVocabulary) {
   EXPECT_LT(trained(4096)->vocab_size(), 4096);
 }
 
-TEST(Bpe, CompressesTheTextItWasTrainedOn) {
+TEST(Bpe, CompressesItsTrainingText) {
   const auto bpe = trained(400);
   EXPECT_LT(bpe->encode(story).size() * 3, story.size() * 2);
 }

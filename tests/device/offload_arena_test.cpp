@@ -48,7 +48,7 @@ TEST(OffloadArena, BlocksReusedFromTheFileDoNotOverlapLiveOnes) {
   arena.deallocate(third, 4096, Category::offload);
 }
 
-TEST(OffloadArena, AFolderThatCannotHoldAFileIsAResourceErrorThatNamesIt) {
+TEST(OffloadArena, UnusableFolderIsNamedByAResourceError) {
   try {
     OffloadArena arena("/no/such/folder");
     FAIL() << "no error was thrown";
@@ -58,7 +58,7 @@ TEST(OffloadArena, AFolderThatCannotHoldAFileIsAResourceErrorThatNamesIt) {
   }
 }
 
-TEST(OffloadArena, AForeignBlockIsRefused) {
+TEST(OffloadArena, ForeignBlockIsRefused) {
   OffloadArena arena("/tmp");
   int foreign = 0;
   EXPECT_THROW(arena.deallocate(&foreign, 4, Category::offload), std::logic_error);

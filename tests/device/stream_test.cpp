@@ -119,7 +119,7 @@ TEST(Event, ThenRunsAfterAFailureAsWell) {
   EXPECT_TRUE(called);
 }
 
-TEST(Event, TheWaitHookRunsOnceOnTheFirstWaiterAndNotAfterCompletion) {
+TEST(Event, WaitHookRunsOnceOnTheFirstWaiterAndNotAfterCompletion) {
   const auto state = Event::make_state();
   const Event e(state);
   int calls = 0;
@@ -169,7 +169,7 @@ TEST(WorkerStream, DoesNotBlockTheCaller) {
   EXPECT_TRUE(e.done());
 }
 
-TEST(WorkerStream, AnEventIsDoneBeforeLaterWork) {
+TEST(WorkerStream, EventIsDoneBeforeLaterWork) {
   const auto s = make_worker_stream("worker");
   std::promise<void> gate;
   s->run([] {});
@@ -196,7 +196,7 @@ TEST(WorkerStream, WaitsForAnEventOfAnotherStream) {
   EXPECT_EQ(seen, 1);
 }
 
-TEST(WorkerStream, AFailureSkipsTheRestAndReachesEveryLaterEvent) {
+TEST(WorkerStream, FailureSkipsTheRestAndReachesEveryLaterEvent) {
   const auto s = make_worker_stream("worker");
   bool ran = false;
   const Event before = s->record();
@@ -209,7 +209,7 @@ TEST(WorkerStream, AFailureSkipsTheRestAndReachesEveryLaterEvent) {
   EXPECT_FALSE(ran);
 }
 
-TEST(WorkerStream, AFailedEventFailsTheStreamThatWaitsForIt) {
+TEST(WorkerStream, FailedEventFailsTheStreamThatWaitsForIt) {
   const auto first = make_worker_stream("first"), second = make_worker_stream("second");
   first->run([] { throw std::runtime_error("send failed"); });
   second->wait(first->record());

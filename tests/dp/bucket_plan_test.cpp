@@ -66,7 +66,7 @@ TEST(BucketPlan, OnlyOwnershipDependsOnTheZeroLevel) {
   });
 }
 
-TEST(BucketPlan, ABucketHasOneGroupAndOneDtype) {
+TEST(BucketPlan, BucketHasOneGroupAndOneDtype) {
   comm::with_ranks(4, [](const comm::ProcessGroup& world) {
     device::DeviceContext context{tests::on_test_device()};
     const mesh::Mesh mesh(world, {.dp = 4, .ep = 2});
@@ -82,7 +82,7 @@ TEST(BucketPlan, ABucketHasOneGroupAndOneDtype) {
   });
 }
 
-TEST(BucketPlan, AGroupOfOneHasNothingToShare) {
+TEST(BucketPlan, GroupOfOneHasNothingToShare) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     device::DeviceContext context{tests::on_test_device()};
     const mesh::Mesh mesh(world, {.dp = 2, .ep = 2});

@@ -330,7 +330,7 @@ struct ArrivedRow {
 };
 
 // Two ep ranks with four experts each, shared by two etp ranks.
-TEST(RoutingPlan, PlacesAreThoseFoundRowByRow) {
+TEST(RoutingPlan, PlacesEqualASearchRowByRow) {
   constexpr int64_t experts = 8, local = 4, top_k = 3;
   constexpr int ranks = 2;
   comm::with_ranks(4, [](const comm::ProcessGroup& world) {

@@ -43,19 +43,19 @@ class LibrariesTest : public testing::Test {
 constexpr const char* way_out =
     "; install CUDA 13 and cuDNN 9, or name the folder that has them in HEXAD_CUDA_LIBRARIES; or use device: cpu";
 
-TEST_F(LibrariesTest, AMissingOneIsNamed) {
+TEST_F(LibrariesTest, MissingLibraryIsNamed) {
   EXPECT_EQ(message("libcudnn.so.9"), "device: cuda was requested, but libcudnn.so.9 cannot be loaded (" + folder +
                                           "/libcudnn.so.9: cannot open shared object file: No such file or directory)" +
                                           way_out);
 }
 
-TEST_F(LibrariesTest, AFileThatIsNotALibraryIsNamed) {
+TEST_F(LibrariesTest, NonLibraryFileIsNamed) {
   std::ofstream(folder + "/libcudnn.so.9") << "cuDNN";
   EXPECT_EQ(message("libcudnn.so.9"), "device: cuda was requested, but libcudnn.so.9 cannot be loaded (" + folder +
                                           "/libcudnn.so.9: file too short)" + way_out);
 }
 
-TEST_F(LibrariesTest, AMissingFunctionIsNamed) {
+TEST_F(LibrariesTest, MissingFunctionIsNamed) {
   std::filesystem::create_symlink("/lib/x86_64-linux-gnu/libm.so.6", folder + "/libcudnn.so.9");
   EXPECT_EQ(
       message("libcudnn.so.9"),

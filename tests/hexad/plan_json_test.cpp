@@ -64,7 +64,7 @@ class PlanJson : public testing::Test {
   const RoutingLoad load_ = RoutingLoad::even;
 };
 
-TEST_F(PlanJson, HasTheNumbersOfRanksThatAreTooFew) {
+TEST_F(PlanJson, ListsInsufficientNumbersOfRanks) {
   const std::vector<FewestRanks::Refused> fewer{{1, 0, std::numeric_limits<double>::infinity()}, {2, 5, 3e9}};
   const Json json = plan_json(planned(Objective::ranks), plan(), 0.5, fewer);
   const Json& refused = json["refused_ranks"];
@@ -78,7 +78,7 @@ TEST_F(PlanJson, HasTheNumbersOfRanksThatAreTooFew) {
   EXPECT_FALSE(plan_json(planned(Objective::time), plan(), 0.5, {}).contains("refused_ranks"));
 }
 
-TEST_F(PlanJson, HasWhatTheTableSays) {
+TEST_F(PlanJson, HasTheNumbersOfTheTable) {
   Plan two = plan();
   two.simulated = 7;
   const Json json = plan_json(planned(Objective::time), two, 0.5, {});
@@ -92,7 +92,7 @@ TEST_F(PlanJson, HasWhatTheTableSays) {
   EXPECT_EQ(json["layouts"][0]["layout"], two.best[0].candidate.to_string(ranks));
 }
 
-TEST_F(PlanJson, ExplainsTheSecondLayoutAndTheRecipeAsItIs) {
+TEST_F(PlanJson, ExplainsTheSecondLayoutAndTheGivenRecipe) {
   const OwnLayout own{.layout = layout_with(4, 3e9, {"parallel.pp=2"}), .lack = {}};
   const Json json = explanation_json(planned(Objective::time), plan(), own);
   EXPECT_EQ(json["to_second"]["changed_seconds"]["kernels"], (Json{2.0, 3.0}));
@@ -105,12 +105,12 @@ TEST_F(PlanJson, ExplainsTheSecondLayoutAndTheRecipeAsItIs) {
   EXPECT_EQ(as_is["changed_seconds"]["kernels"], (Json{2.0, 4.0}));
 }
 
-TEST_F(PlanJson, SaysWhyTheRecipeAsItIsHasNoStep) {
+TEST_F(PlanJson, ExplainsAMissingStepOfTheGivenRecipe) {
   const Json json = explanation_json(planned(Objective::time), plan(), {.layout = {}, .lack = "no legal layout"});
   EXPECT_EQ(json["to_recipe_as_it_is"], (Json{{"error", "no legal layout"}}));
 }
 
-TEST(PathJson, HasWhatLengthsLackAndTheNearestThatFit) {
+TEST(PathJson, NamesTheShortfallAndTheNearestFit) {
   const auto plan_at = [](const PlanQuestion& q) {
     Plan plan;
     plan.memory = 10;

@@ -28,7 +28,7 @@ TEST_F(Checkpoints, SavedUnderAnyLayoutLoadsBitForBit) {
   EXPECT_TRUE(warnings.empty());
 }
 
-TEST_F(Checkpoints, K1AnyLayoutLoadsWhatAnyOtherSaved) {
+TEST_F(Checkpoints, K1AnyLayoutLoadsCheckpointsOfAnyOther) {
   for (int writers : {1, 2, 4}) {
     save(store, writers, writers, device);
     const Model model = model_of(writers, device);
@@ -65,7 +65,7 @@ TEST_F(Checkpoints, RegionsThatCrossPiecesInTwoDimensionsAreAssembled) {
   expect_error(ExitCode::data, {"holds no moment1 't'"}, [&] { checkpoint.read("t", Kind::moment1, device); });
 }
 
-TEST_F(Checkpoints, AWriterMayPutTwoPiecesOfOneTensorIntoItsShard) {
+TEST_F(Checkpoints, WriterMayPutTwoPiecesOfOneTensorIntoItsShard) {
   const Tensor t = random_bits({4, 2}, Dtype::i32, device, 2);
   CheckpointWriter writer(store, 5);
   writer.create();
@@ -131,7 +131,7 @@ TEST_F(Checkpoints, OlderShardsWithTensorsOfOneNameAreRead) {
   expect_bitwise(store.open(5, Check::full).read("t", Kind::main, device), t);
 }
 
-TEST_F(Checkpoints, TheManifestKeepsThePositionOfTheRun) {
+TEST_F(Checkpoints, ManifestKeepsThePositionOfTheRun) {
   save(store, 100, 2, device);
   const RunState run = store.open(100, Check::quick).manifest().run, expected = state_of(100);
   EXPECT_EQ(run.tokens, expected.tokens);
@@ -208,7 +208,7 @@ TEST_F(Checkpoints, ResumeIsAutoNoneOrAStep) {
   }
 }
 
-TEST_F(Checkpoints, AStepOfMoreThanTenDigitsWorks) {
+TEST_F(Checkpoints, StepOfMoreThanTenDigitsWorks) {
   save(store, 123'456'789'012, 1, device);
   EXPECT_EQ(store.find(automatic, Check::full)->step(), 123'456'789'012);
 }

@@ -64,7 +64,7 @@ TEST(GroupedSeconds, AreNearTheMeasuredTimes) {
 }
 
 // The faster implementation is chosen if the two times differ by more than a tenth.
-TEST(GroupedSeconds, ChooseTheFasterWay) {
+TEST(GroupedSeconds, ChooseTheFasterImplementation) {
   int clear = 0;
   for_each_measured([&](const std::string& name, const GroupedProduct& p, const Times& times) {
     const double gain = times.one_kernel / times.one_by_one;

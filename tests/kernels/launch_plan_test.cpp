@@ -65,7 +65,7 @@ TEST(LaunchPlan, GroupsOfThreadsHoldTheirWholeRow) {
 }
 
 // Offsets must be correct for operands of 2^31 elements and more.
-TEST(GroupProblem, StartsWhereItsGroupsRowsAndWeightsDo) {
+TEST(GroupProblem, StartsAtItsGroupsRowsAndWeights) {
   constexpr int64_t features = 14336, width = 4096, e = 300, begin = 1'000'001, end = begin + 7;
   const GroupProblem forward = group_problem(GroupedPass::forward, e, begin, end, features, width);
   EXPECT_EQ(forward.m, 7);

@@ -44,7 +44,7 @@ class OwnKernels : public ProductTest {};
 INSTANTIATE_TEST_SUITE_P(Dtypes, OwnKernels, testing::Values(Dtype::f32, Dtype::bf16, Dtype::f64),
                          [](const auto& p) { return std::string(name_of(p.param)); });
 
-TEST_P(OwnKernels, GiveTheSameBitsForAnyCutThreadsAndInstructionSet) {
+TEST_P(OwnKernels, AreBitwiseIdenticalForAnyCutThreadsAndInstructionSet) {
   const int64_t rows = 200, outputs = 700, inputs = 600;
   const Tensor x = random(rows, inputs), w = random(outputs, inputs),
                want = Tensor::empty({rows, outputs}, dtype(), context_);
@@ -118,7 +118,7 @@ TEST_P(PairUnits, MatchDoubleLoopsInEveryLayoutBeyondTheirBlocks) {
     }
 }
 
-TEST_P(PairUnits, GiveTheSameBitsForAnyCutAndThreads) {
+TEST_P(PairUnits, AreBitwiseIdenticalForAnyCutAndThreads) {
   // One thread keeps bf16 sums of many rows; several threads keep fewer each. Rows of the left operand are read in
   // place; those of a transposed operand are packed.
   const int64_t rows = 800, outputs = 700, inputs = 1100;

@@ -13,7 +13,7 @@ using namespace base;
 using namespace kernels;
 namespace {
 
-TEST(Threads, DoNotChangeOneBit) {
+TEST(Threads, ChangeNoBit) {
   using namespace kernels::cpu;
   const int before = thread_count();
   for (const Case& c : all_cases())

@@ -52,7 +52,7 @@ TEST(ModelSize, M1_FlopsOfATokenOfASmallModelEqualTheHandCount) {
 // Compares the parameters counted without memory with the parameters that the layers make.
 class CountEqualsModel : public testing::TestWithParam<std::vector<std::string>> {};
 
-TEST_P(CountEqualsModel, OnThisRecipe) {
+TEST_P(CountEqualsModel, ForThisRecipe) {
   const comm::SelfGroup self;
   const Recipe recipe = small_recipe(GetParam());
   const ModelInstance instance(recipe, Registry(), self);

@@ -211,7 +211,7 @@ TEST(Layout, EtpGroupsInsideTpGroupsAreRecognised) {
 }
 
 // A scan of the world for each query would read 10^9 coordinates.
-TEST(Layout, QuestionsAboutManyRanksTakeTimeLinearInTheAnswers) {
+TEST(Layout, QueriesTakeTimeLinearInTheirAnswers) {
   const int world = 65536;
   for (const char* order : {"", "tp-cp-ep-dp-pp", "pp-dp-ep-cp-tp"}) {
     const Layout m({.pp = 8, .cp = 4, .tp = 8, .ep = 64, .etp = 2, .order = order}, world);
@@ -305,7 +305,7 @@ TEST(Layout, PiecesHeldBySeveralTensorRanksAreSummedOverThem) {
   EXPECT_TRUE(m.first_holder(heads(2), 2));
 }
 
-TEST(Layout, ATiedEmbeddingIsSummedOverTheFirstAndTheLastStage) {
+TEST(Layout, TiedEmbeddingIsSummedOverTheFirstAndTheLastStage) {
   const Layout m({.pp = 3, .tp = 2}, 6);
   const auto tied = [](int t) {
     return Placement{.view = MeshView::dense, .shards = {{Axis::tp, 0, 2, t}}, .partial = {Axis::pp}};
@@ -485,7 +485,7 @@ TEST(Order, RefusalsNameTheAxisAndTheNearestLegalOrder) {
             "parallel.order (tp-cp-ep-dp-pp-) has an axis without a name" + expected + "tp-cp-ep-dp-pp");
 }
 
-TEST(Order, ARankOnTwoStagesIsRefusedWithTheArithmetic) {
+TEST(Order, RankOnTwoStagesIsRefusedWithTheArithmetic) {
   EXPECT_EQ(
       refusal({.pp = 2, .tp = 2, .ep = 2, .etp = 1, .order = "tp-pp-cp-ep-dp"}, 8),
       "parallel.order (tp-pp-cp-ep-dp) puts pp after tp 2 = 2 ranks of dense layers, but after etp 1 = 1 ranks of "

@@ -97,7 +97,7 @@ TEST(Mesh, PlacementsWithTheSameRanksShareOneGroup) {
   EXPECT_EQ(&mesh.reducers({.view = MeshView::dense}), &mesh.reducers({.view = MeshView::expert}));
 }
 
-TEST(Mesh, AnIllegalLayoutIsRefusedOnAllRanks) {
+TEST(Mesh, IllegalLayoutIsRefusedOnAllRanks) {
   EXPECT_THROW(comm::with_ranks(2, [](const ProcessGroup& world) { Mesh(world, {.ep = 3}); }), base::Error);
 }
 

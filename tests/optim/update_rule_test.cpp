@@ -92,7 +92,7 @@ TEST_P(ElementwiseRule, EqualsItsFormulaAndKeepsItsStates) {
 INSTANTIATE_TEST_SUITE_P(, ElementwiseRule, testing::Values(Dtype::f64, Dtype::f32, Dtype::bf16),
                          [](const auto& i) { return std::string(name_of(i.param)); });
 
-TEST(UpdateRules, ASkippedStepWritesNothing) {
+TEST(UpdateRules, SkippedStepWritesNothing) {
   Lab lab;
   Parameter& p = add(lab, Dtype::bf16);
   Optimizer optimizer(averaged(), lab.parameters, StateOffload::none, with_averaged());
@@ -105,7 +105,7 @@ TEST(UpdateRules, ASkippedStepWritesNothing) {
 }
 
 // The states have more elements than are in memory at a time.
-TEST(UpdateRules, OffloadedStatesGiveTheSameBits) {
+TEST(UpdateRules, OffloadedStatesAreBitwiseIdentical) {
   EXPECT_GT(1100 * 1000, base::BlockSizes{}.optimizer_elements);
   const auto trained = [](StateOffload offload) {
     Lab lab;
@@ -151,7 +151,7 @@ TEST(UpdateRules, IllegalStateNamesAreRefused) {
   EXPECT_EQ(refusal({"v", "m", "v"}), "optim.name (named): two of its states are named v");
 }
 
-TEST(UpdateRules, StatesInBf16AreRefusedForRulesThatDoNotReadTheirDtype) {
+TEST(UpdateRules, Bf16StatesAreRefusedForRulesThatIgnoreTheDtype) {
   for (const std::string name : {"averaged", "sgd"}) {
     OptimConfig config = averaged();
     config.name = name, config.moment_dtype = MomentDtype::bf16;

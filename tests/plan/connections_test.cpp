@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 double connections_of(const Recipe& recipe, int64_t world) { return estimate_memory(recipe, {}, world).connections; }
 
-TEST(ConnectionsOfARank, AreThoseOfNcclAndNone) {
+TEST(ConnectionsOfARank, NeedMemoryOnlyForNcclOnSeveralRanks) {
   EXPECT_GT(connections_of(on_cards({"parallel.ep=2"}), 2), 0);
   EXPECT_EQ(connections_of(on_cards({}), 1), 0) << "one rank connects to no other";
   EXPECT_EQ(connections_of(on_cards({"parallel.ep=2", "distributed.device_collectives=host"}), 2), 0);

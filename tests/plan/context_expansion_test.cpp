@@ -30,7 +30,7 @@ void expect_groups(const Layout& layout, Axis axis, const Nodes& nodes) {
 
 // MoNTA, Fig. 12 as its text describes it: [TP/SP, EP, CP, PP, DP], tp 8 inside nodes of 8 GPUs, experts split over the
 // node; EP groups are the GPUs of one tensor position.
-TEST(ContextExpansion, HorizontalGroupsOf64RanksAreThoseOfMontaFig12a) {
+TEST(ContextExpansion, HorizontalGroupsOf64RanksMatchMontaFig12a) {
   const Layout layout({.cp = 2, .tp = 8, .ep = 4}, 64);
   expect_groups(layout, Axis::ep, {{0, 1, 2, 3}, {4, 5, 6, 7}});
   expect_groups(layout, Axis::cp, {{0, 4}, {1, 5}, {2, 6}, {3, 7}});  // orthogonal to ep
@@ -40,7 +40,7 @@ TEST(ContextExpansion, HorizontalGroupsOf64RanksAreThoseOfMontaFig12a) {
     for (const int peer : layout.members(Axis::tp, rank)) EXPECT_EQ(peer / 8, rank / 8);
 }
 
-TEST(ContextExpansion, VerticalGroupsOf64RanksAreThoseOfMontaFig12b) {
+TEST(ContextExpansion, VerticalGroupsOf64RanksMatchMontaFig12b) {
   const Layout whole({.cp = 8, .tp = 8, .ep = 8}, 64);
   expect_groups(whole, Axis::ep, {{0, 1, 2, 3, 4, 5, 6, 7}});
   expect_groups(whole, Axis::cp, {{0, 1, 2, 3, 4, 5, 6, 7}});  // the same direction as ep
@@ -79,7 +79,7 @@ TEST(ContextExpansion, ExpertsFoldedOverTensorRanksNeedFewerRanks) {
 }
 
 // A job can grow by the smallest step and keep the sizes of its groups. Growth by less is illegal.
-TEST(ContextExpansion, TheSmallestStepIsTheLeastLegalNumberOfRanks) {
+TEST(ContextExpansion, SmallestStepIsTheLeastLegalNumberOfRanks) {
   for (const mesh::Sizes& sizes : {mesh::Sizes{.cp = 2, .tp = 2, .ep = 4}, mesh::Sizes{.cp = 4, .tp = 2, .ep = 4},
                                    mesh::Sizes{.pp = 2, .cp = 4, .ep = 2}, mesh::Sizes{.tp = 2, .ep = 4, .etp = 1}}) {
     const int world = 128;

@@ -47,7 +47,7 @@ TEST(ExpansionPath, TakesAllRanksOfAClusterThatIsNoPowerOfTwo) {
   EXPECT_EQ(path_of(searches, {100'000}, 16, 24).front().ranks, 24);
 }
 
-TEST(ExpansionPath, SaysWhatLengthsLackThatNoNumberOfRanksHolds) {
+TEST(ExpansionPath, NamesTheShortfallOfLengthsThatFitNowhere) {
   Searches searches;
   const std::vector<PathPoint> path = path_of(searches, {50'000, 100'000, 200'000, 400'000}, 16, 16);
   ASSERT_EQ(path.size(), 4U);
@@ -61,7 +61,7 @@ TEST(ExpansionPath, SaysWhatLengthsLackThatNoNumberOfRanksHolds) {
   EXPECT_EQ(searches.asked.size(), 1U + 2 + 1 + 1);
 }
 
-TEST(ExpansionPath, TakesALayoutThatOnlyTheSearchWithoutALimitFinds) {
+TEST(ExpansionPath, TakesLayoutsOfTheUnlimitedSearch) {
   const PlanAt plan_at = [](const PlanQuestion& q) {
     Plan plan;
     plan.memory = 10;

@@ -66,7 +66,7 @@ TEST(LeastSquares, ResidualsArePerpendicularToEveryTerm) {
   }
 }
 
-TEST(LeastSquares, NamesATermThatTheSamplesDoNotDetermine) {
+TEST(LeastSquares, NamesAnUndeterminedTerm) {
   const FitTerm bytes{"bytes", {1, 2, 3, 4}}, messages{"messages", {1, 0, 2, 5}}, both{"both", {2, 2, 5, 9}},
       none{"none", {0, 0, 0, 0}};
   const double y[] = {1, 2, 3, 4};
@@ -94,7 +94,7 @@ TEST(LeastSquares, RefusesMismatchedAndNonFiniteSamples) {
             "[least_squares] 'bytes' has a value that is not finite");
 }
 
-TEST(FitAlphaBeta, FindsTheLineThatSamplesLieOn) {
+TEST(FitAlphaBeta, FindsTheLineThroughTheSamples) {
   // Parm's AllGather on 32 GPUs, over sizes that span five decades.
   const AlphaBeta line{1.09e-4, 7.14e-10};
   Points samples;

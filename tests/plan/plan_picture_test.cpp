@@ -51,7 +51,7 @@ TEST(PlanPicture, CountsKindsOfNodesThatAreNotDrawn) {
   EXPECT_EQ(count(svg, ">colours repeat after 8 stages</text>"), 1);
 }
 
-TEST(PlanPicture, DrawsAPartOfANodeAsAKindOfItsOwn) {
+TEST(PlanPicture, DrawsPartOfANodeAsASeparateKind) {
   const std::string svg = picture_of(mesh::Layout({}, 76), 8);
   EXPECT_EQ(count(svg, "<g class=\"node\">"), 2);
   EXPECT_EQ(count(svg, ">node 0, x 9 nodes</text>"), 1);

@@ -75,7 +75,7 @@ std::vector<std::string> changes(const std::vector<std::string>& from, const std
   return lines;
 }
 
-TEST(ChangedSettings, AreThoseWithAnEffect) {
+TEST(ChangedSettings, IncludeOnlySettingsWithAnEffect) {
   using Lines = std::vector<std::string>;
   const Lines no_effect{"parallel.cp_kind=ring", "parallel.cp_expansion=horizontal", "schedule.pipeline.kind=gpipe",
                         "schedule.pipeline.chunks=4"};
@@ -89,7 +89,7 @@ TEST(ChangedSettings, AreThoseWithAnEffect) {
             Lines{"schedule.pipeline.kind: 1f1b -> gpipe"});
 }
 
-TEST(ChangedSettings, CompareWhatAutoStandsFor) {
+TEST(ChangedSettings, CompareTheResolvedValuesOfAuto) {
   const std::vector<std::string> both{"parallel.cp=2", "parallel.ep=4"};
   std::vector<std::string> horizontal = both, vertical = both;
   horizontal.push_back("parallel.cp_expansion=horizontal"), vertical.push_back("parallel.cp_expansion=vertical");
@@ -97,7 +97,7 @@ TEST(ChangedSettings, CompareWhatAutoStandsFor) {
   EXPECT_EQ(changes(both, vertical), std::vector<std::string>{"parallel.cp_expansion: horizontal -> vertical"});
 }
 
-TEST(PlanCandidate, WithoutEtpHasThatOfTp) {
+TEST(PlanCandidate, WithoutEtpUsesTheSizeOfTp) {
   const PlanCandidate c{recipe_of(yaml, {"parallel.tp=2", "parallel.sp=true"}, ranks)};
   EXPECT_NE(c.to_string(ranks).find("etp 2"), std::string::npos) << c.to_string(ranks);
 }
@@ -151,7 +151,7 @@ TEST(GroupTraffic, AddsUpToTheBytesOfAStep) {
   EXPECT_GT(sent[base::ordinal(comm::TrafficClass::pp)], 0);
 }
 
-TEST(StepForecast, CountsWhatLeavesANode) {
+TEST(StepForecast, CountsBytesThatLeaveANode) {
   const train::Extensions extensions;
   const auto forecast = [&](int world) {
     const Recipe r = recipe_of(yaml, {"parallel.tp=8", "parallel.sp=true", "parallel.zero=1"}, world);
@@ -308,7 +308,7 @@ TEST(FewestRanks, TriesDivisorsOfANodeAndWholeNodes) {
   EXPECT_EQ(ranks_to_try(1, 3), (std::vector<int64_t>{1, 2, 3}));
 }
 
-TEST(FewestRanks, AreTheFirstThatHaveRoom) {
+TEST(FewestRanks, AreTheFirstThatFit) {
   const config::Document document = config::parse(yaml, "plan.yaml");
   // Each rank has a third of the memory that the smallest layout of one rank needs.
   Cluster small = two_nodes();

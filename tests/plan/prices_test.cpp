@@ -186,7 +186,7 @@ TEST(PricesOfH100, RingsReachTheirMeasuredBusBandwidth) {
   EXPECT_NEAR(4e9 / prices.collective(Collective::all_gather, {4, 1, 4}, 4e9) / 335e9, 1, 0.1);
 }
 
-TEST(PricesOfMonta, AreThoseOfTable8) {
+TEST(PricesOfMonta, MatchTable8) {
   const Prices prices(shipped("monta-a800"));
   const auto all_to_all = [&](double volume) {
     return 1e3 * prices.collective(Collective::all_to_all, {2, 2, 1, 8}, volume / 2);
@@ -266,7 +266,7 @@ slowdowns:
   - {of: compute, beside: [inter], speed: 0.75}
 )";
 
-TEST(PricesOfMeasurements, AreTheirCurves) {
+TEST(PricesOfMeasurements, FollowTheMeasuredCurves) {
   const Prices prices(load_text(measured));
   const auto product = [&](GemmPass pass, double rows, double outputs, double groups) {
     return prices.product(
@@ -311,7 +311,7 @@ TEST(PricesOfMeasurements, TakeTheRestFromTheDescription) {
   EXPECT_DOUBLE_EQ(prices.collective(Collective::all_to_all, {2, 1, 2}, 4096), 0.001);
 }
 
-TEST(Prices, NameWhatIsMissing) {
+TEST(Prices, NameTheMissingRate) {
   EXPECT_EQ(complaint([] { Prices{Cluster{}}; }), "the cluster has neither measurements nor a section machine");
   const Prices prices(load_text(measured));
   EXPECT_EQ(complaint([&] { prices.product({.rows = 1, .inputs = 1, .outputs = 1}); }),

@@ -89,7 +89,7 @@ TEST(MeasuredStep, HasTheMediansOfTheTimedStepsAndOneTracedStep) {
   EXPECT_DOUBLE_EQ(measured.trace.counters[0].time_us, 1e6);
 }
 
-TEST(MeasuredStep, SaysWhyThereIsNoTrace) {
+TEST(MeasuredStep, ExplainsAMissingTrace) {
   const Scratch folder;
   write_run(folder, small_recipe());
   EXPECT_NE(measured_step(folder.path()).without_trace.find("has no trace.json.gz; profile.steps records one"),

@@ -114,7 +114,7 @@ TEST(StepRecord, NamesThePlaceOfOperations) {
       << testing::PrintToString(exchanges);
 }
 
-TEST(StepRecord, TellsMessagesFromCollectives) {
+TEST(StepRecord, DistinguishesMessagesFromCollectives) {
   const StepRecord record = record_of(recipe_with({"parallel.pp=2"}), 2, 1);
   std::map<std::string, int> messages;
   for (const Issue& issue : record.issues)

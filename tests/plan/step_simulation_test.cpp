@@ -149,7 +149,7 @@ TEST(StepSimulation, EndsCollectivesOfSeveralRanksTogether) {
 }
 
 // Rank 0 of 4 receives from rank 3 while it sends to rank 1, as all ranks of a ring do.
-TEST(StepSimulation, MessagesOfRanksThatAreNotSimulatedTakeTheTimeOfTheOwnOnes) {
+TEST(StepSimulation, UnsimulatedMessagesTakeTheTimeOfOwnMessages) {
   Step s(0);
   s.group("tp", TrafficClass::tp, {0, 1, 2, 3});
   const int32_t rows = s.message("receive", 0, 3, 4);

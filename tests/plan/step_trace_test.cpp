@@ -125,7 +125,7 @@ TEST(StepTimeline, TakesComputationFromTheDeviceIfThereIsOne) {
   EXPECT_EQ(parts_of(measured_timeline(step, 0), Lane::compute), (std::vector<Part>{{moe, 2, 7}}));
 }
 
-TEST(StepTimeline, JoinsNeighboursThatAreTooShortToBeSeen) {
+TEST(StepTimeline, JoinsInvisiblyShortNeighbours) {
   telemetry::TraceRecords step;
   constexpr int parts = 10'000;
   for (int i = 0; i < parts; ++i)

@@ -74,7 +74,7 @@ TEST(Transfers, NothingIsKeptWhereNoRankCanWaitForItself) {
         EXPECT_TRUE(transfers(schedule_of(kind, ranks, micro_batches), false).at_once) << name_of(kind);
 }
 
-TEST(Transfers, AMemoryDeadlockIsNamed) {
+TEST(Transfers, MemoryDeadlockIsNamed) {
   const auto verdict_of_freeing_at_once = [](PipelineKind kind, int micro_batches) -> std::string {
     const Schedule schedule = schedule_of(kind, 2, micro_batches);
     Transfers t = transfers(schedule, false);

@@ -37,7 +37,7 @@ TEST(SimulatedRanks, EqualRanksBehaveLikeOne) {
   }
 }
 
-TEST(SimulatedRanks, TheMemberWithMostBytesDecidesWhenACollectiveIsOver) {
+TEST(SimulatedRanks, MemberWithMostBytesDecidesWhenACollectiveIsOver) {
   std::vector<TaskGraph> graphs(2);
   for (int rank : {0, 1}) {
     TaskGraph& g = graphs[rank];
@@ -50,7 +50,7 @@ TEST(SimulatedRanks, TheMemberWithMostBytesDecidesWhenACollectiveIsOver) {
   }
 }
 
-TEST(SimulatedRanks, ALateMemberDelaysItsPeers) {
+TEST(SimulatedRanks, LateMemberDelaysItsPeers) {
   std::vector<TaskGraph> graphs(2);
   for (int rank : {0, 1}) {
     TaskGraph& g = graphs[rank];
@@ -62,7 +62,7 @@ TEST(SimulatedRanks, ALateMemberDelaysItsPeers) {
   expect_span(ranks[1], 1, 6, 8);
 }
 
-TEST(SimulatedRanks, ARankWithoutTokensStillTakesPart) {
+TEST(SimulatedRanks, RankWithoutTokensStillTakesPart) {
   std::vector<TaskGraph> graphs(2);
   for (int rank : {0, 1}) {
     TaskGraph& g = graphs[rank];
@@ -110,7 +110,7 @@ TEST(SimulatedRanks, OnlyMembersOfOneGroupMeet) {
   expect_span(ranks[3], 1, 4, 44);
 }
 
-TEST(SimulatedRanks, AGroupOfOneNeedsNoPeers) {
+TEST(SimulatedRanks, GroupOfOneNeedsNoPeers) {
   TaskGraph g;
   g.add({Lane::inter, "D", {.wire_bytes = 2, .group = "ep", .group_size = 1}, TaskKind::all_to_all}, {}, nothing);
   expect_span(simulate_all({g}, {})[0], 0, 0, 2);

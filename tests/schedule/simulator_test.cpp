@@ -30,9 +30,9 @@ Rates slowed(std::vector<Rates::Slowdown> slowdowns) {
   return rates;
 }
 
-TEST(Simulate, AnEmptyGraphTakesNoTime) { EXPECT_EQ(simulate(TaskGraph{}, {}).total(), 0); }
+TEST(Simulate, EmptyGraphTakesNoTime) { EXPECT_EQ(simulate(TaskGraph{}, {}).total(), 0); }
 
-TEST(Simulate, AChainAddsUp) {
+TEST(Simulate, ChainAddsUp) {
   TaskGraph g;
   const TaskId d = sends(g, Lane::inter, "D", 2);
   const TaskId e = computes(g, "E", 3, {d});
@@ -49,7 +49,7 @@ TEST(Simulate, LanesRunAtTheSameTime) {
   expect_spans(simulate(g, unit_rates()), {{0, 2}, {0, 3}, {0, 4}, {0, 5}});
 }
 
-TEST(Simulate, ALaneKeepsItsOrderEvenIfItsFirstTaskWaits) {
+TEST(Simulate, LaneKeepsItsOrderEvenIfItsFirstTaskWaits) {
   TaskGraph g;
   const TaskId e = computes(g, "E", 5);
   sends(g, Lane::inter, "C0", 1, {e});
@@ -66,7 +66,7 @@ TEST(Simulate, LanesSlowEachOtherWhileTheyRunTogether) {
   expect_spans(simulate(g, rates), {{0, 4}, {0, 6}});
 }
 
-TEST(Simulate, ASlowdownHasOneDirection) {
+TEST(Simulate, SlowdownHasOneDirection) {
   TaskGraph g;
   sends(g, Lane::inter, "D", 2);
   computes(g, "E", 4);
@@ -150,7 +150,7 @@ TEST(Simulate, WithoutThreadsTheCallerWaitsForPredecessors) {
   expect_spans(simulate(g, unit_rates(), Drive::caller), {{0, 4}, {4, 6}, {4, 5}, {4, 6}, {6, 7}});
 }
 
-TEST(Simulate, NamesTheLinkThatWasNotMeasured) {
+TEST(Simulate, NamesTheUnmeasuredLink) {
   Rates rates = unit_rates();
   rates.other_links.reset();
   EXPECT_THROW(simulate(pipeline(2, 1, 1), rates), base::Error);

@@ -101,7 +101,7 @@ TEST(Report, ShowsAPredictedStepBesideTheMeasuredOne) {
     EXPECT_NE(html.find(part), std::string::npos) << part;
 }
 
-TEST(Report, DrawsNothingThatCannotBeSeen) {
+TEST(Report, DrawsOnlyWhatIsVisible) {
   const TemporaryFolder folder;
   const std::string page = report_of(small_run(folder));
   // Points of another held-out text are hollow and in front, so that they do not hide the dot of the same step.
@@ -146,7 +146,7 @@ void expect_error(const ReportInputs& inputs, base::ExitCode code, const std::st
   }
 }
 
-TEST(Report, NamesTheReasonWhyItCannotBeWritten) {
+TEST(Report, NamesTheReasonOfAWriteFailure) {
   const TemporaryFolder folder;
   ReportInputs inputs = small_run(folder);
   inputs.charts = "";
@@ -160,7 +160,7 @@ TEST(Report, NamesTheReasonWhyItCannotBeWritten) {
   EXPECT_FALSE(std::filesystem::exists(inputs.output));
 }
 
-TEST(Report, SkippedStepsAndUnreadableLinesAreNoticed) {
+TEST(Report, SkippedStepsAndUnreadableLinesAreReported) {
   const TemporaryFolder folder;
   ReportInputs inputs = small_run(folder);
   StepMetrics s = steps_with_losses({std::numeric_limits<double>::quiet_NaN()}).front();
@@ -184,12 +184,12 @@ TEST(ReportData, ThinningKeepsEverySpikeAndBothEnds) {
     EXPECT_TRUE(std::binary_search(kept.begin(), kept.end(), index)) << index;
 }
 
-TEST(ReportData, AShortRunIsKeptWhole) {
+TEST(ReportData, ShortRunIsKeptWhole) {
   EXPECT_EQ(thin(steps_with_losses({3, 2, 1}), 1000), (std::vector<size_t>{0, 1, 2}));
   EXPECT_TRUE(thin({}, 1000).empty());
 }
 
-TEST(ReportData, SnapshotsAreSpreadOverTheStepsThatHaveLoads) {
+TEST(ReportData, SnapshotsAreSpreadOverStepsWithLoads) {
   std::vector<StepMetrics> steps = steps_with_losses(std::vector<double>(101, 1.0));
   for (size_t i = 0; i < steps.size(); i += 10) steps[i].expert_load = {{0.5, 0.5}};
   EXPECT_EQ(expert_load_snapshots(steps, 3), (std::vector<size_t>{0, 50, 100}));
@@ -235,7 +235,7 @@ TEST(ReportData, HeldOutLossesOfDifferentTextsAreDifferentCurves) {
   EXPECT_EQ(data["heldout"][1]["step"], nlohmann::json::parse("[10, 20]"));
 }
 
-TEST(ReportData, AStepWithoutTargetsLeavesAGap) {
+TEST(ReportData, StepWithoutTargetsLeavesAGap) {
   MetricsHistory history;
   history.steps = steps_with_losses({4, 3, 2});
   history.steps[1].loss.reset();
@@ -251,7 +251,7 @@ TEST(ReportData, StepsWithoutTargetsHideNoSpike) {
   for (size_t index : {4'321, 7'777}) EXPECT_TRUE(std::ranges::binary_search(kept, index)) << index;
 }
 
-TEST(Report, StepsWithoutTargetsAreNoticedAndGiveNoLoss) {
+TEST(Report, StepsWithoutTargetsAreReportedWithoutALoss) {
   const TemporaryFolder folder;
   const ReportInputs inputs = small_run(folder);
   std::vector<StepMetrics> steps = steps_with_losses({4, 3, 2});
@@ -268,7 +268,7 @@ TEST(Report, StepsWithoutTargetsAreNoticedAndGiveNoLoss) {
     EXPECT_NE(html.find(part), std::string::npos) << part;
 }
 
-TEST(Report, AnMfuAboveOneIsExplained) {
+TEST(Report, MfuAboveOneIsExplained) {
   const TemporaryFolder folder;
   const ReportInputs inputs = small_run(folder);
   StepMetrics s = steps_with_losses({1}).front();
@@ -296,7 +296,7 @@ TEST(Report, ListsTheLayoutAndChangesOfEachStart) {
   EXPECT_NE(report_of(inputs).find("median of steps 6 – 10"), std::string::npos) << "the last start has no steps yet";
 }
 
-TEST(Report, CountsOnlyTheStepsThatARankTookPartIn) {
+TEST(Report, CountsOnlyStepsWithTheRank) {
   const TemporaryFolder folder;
   ReportInputs inputs = small_run(folder);
   std::string lines;

@@ -24,7 +24,7 @@ MetricsHistory history_of(int64_t steps) {
   return history;
 }
 
-TEST(RunSummary, LeavesTheFirstStepOutOfTimes) {
+TEST(RunSummary, ExcludesTheFirstStepFromTimes) {
   const RunSummary s = summary_of(history_of(11), 0);
   EXPECT_EQ(s.timed_steps, 10);
   EXPECT_EQ(s.first_timed_step, 2);

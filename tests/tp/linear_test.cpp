@@ -139,7 +139,7 @@ TEST_P(SplitLinear, EqualsItsCompositionBitForBit) {
   });
 }
 
-TEST_P(SplitLinear, DelayedWeightGradientsAreTheSameBits) {
+TEST_P(SplitLinear, DelayedWeightGradientsAreBitwiseIdentical) {
   on_ranks([](TpLab& lab, const TensorParallel& tp) {
     const Mlp whole = make(lab, odd, Bias::yes), one = pieces_of(lab, whole), other = pieces_of(lab, whole);
     const Tensor x = held(lab, lab.randn({odd.rows, odd.inputs}));
@@ -203,7 +203,7 @@ TEST_P(SplitLinear, WithWholeNumbersEqualsOneRankBitwiseInEveryDtype) {
   });
 }
 
-TEST_P(SplitLinear, AnUnusedOutputAddsNothing) {
+TEST_P(SplitLinear, UnusedOutputAddsNothing) {
   on_ranks([](TpLab& lab, const TensorParallel& tp) {
     Parameter &used = lab.parameter({odd.hidden, odd.inputs}), &idle = lab.parameter({odd.hidden, odd.inputs});
     const Tensor x = held(lab, lab.randn({odd.rows, odd.inputs}));
@@ -235,7 +235,7 @@ TEST_P(SplitLinear, WeightsLearnFromAConstantInput) {
   });
 }
 
-TEST_P(SplitLinear, ASecondMicroBatchAddsToTheGradients) {
+TEST_P(SplitLinear, SecondMicroBatchAddsToTheGradients) {
   on_ranks([](TpLab& lab, const TensorParallel& tp) {
     const Mlp whole = make(lab, odd, Bias::yes), pieces = pieces_of(lab, whole);
     const Tensor x = held(lab, lab.randn({odd.rows, odd.inputs}));

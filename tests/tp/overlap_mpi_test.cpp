@@ -79,7 +79,7 @@ TEST(MpiOverlap, SplitProductsEqualTheirCompositionsBesideOtherTraffic) {
   }
 }
 
-TEST(MpiOverlap, TheVocabularyLossMatchesOneRank) {
+TEST(MpiOverlap, VocabularyLossMatchesOneRank) {
   const auto group = tensor_group();
   TpLab lab(*group);
   constexpr int64_t rows = 50, hidden = 33, vocabulary = 509;

@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Runs the whole program's loop. A run that was stopped after its third step must end with the same checkpoint as a run
 // that was not. Every step has a different learning rate.
-TEST(Trainer, AResumedRunEndsWithTheSameBytes) {
+TEST(Trainer, ResumedRunEndsWithTheSameBytes) {
   const Scratch whole, resumed;
   const auto run = [&](const Scratch& folder) {
     const comm::World world;

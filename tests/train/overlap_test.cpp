@@ -128,7 +128,7 @@ TEST(PassesInTurns, BeginWhileTheOtherMicroBatchIsInFlight) {
 }
 
 // Makes the forward of a pair fail while rows of the other micro-batch's backward are in flight, and the reverse.
-TEST(PassesInTurns, AnErrorInOneOfTheTwoEndsTheStep) {
+TEST(PassesInTurns, ErrorInOneMicroBatchEndsTheStep) {
   class Failing final : public schedule::GraphRunner {
    public:
     Failing(ModelInstance& instance, std::string kind) : instance_(instance), kind_(std::move(kind)) {

@@ -244,7 +244,7 @@ TEST(Variants, AreRecipeOverrides) {
   EXPECT_NE(std::find(cut.begin(), cut.end(), "schedule.moe.chunk_by=tokens"), cut.end());
 }
 
-TEST(Variants, AnIllegalListIsRefusedWithLegalValues) {
+TEST(Variants, IllegalListIsRefusedWithLegalValues) {
   const auto message = [](const char* text) { return message_of(ExitCode::usage, [&] { parse_layouts(text, 8); }); };
   EXPECT_EQ(message("tp=3"), "--layouts: 'tp=3': pp 1 x cp 1 x tp 3 does not make the 8 ranks of --world");
   EXPECT_EQ(message("dp=2,tp=2"),

@@ -87,7 +87,7 @@ TEST(Eps, MemoryTrafficMatchesSection42) {
   EXPECT_LT(moe_io(Mode::tp_ep, b, 2, 4), moe_io(Mode::tp_tp, b, 2, 4));
 }
 
-TEST(Eps, ABlockTakesTheLongerOfComputationAndMemory) {
+TEST(Eps, BlockTakesTheLongerOfComputationAndMemory) {
   const Machine m{.FP = 10, .BW = 5, .NW = 2, .V_O = 3};
   EXPECT_EQ(block_seconds(80, 5, 4, m), 2);
   EXPECT_EQ(block_seconds(80, 50, 4, m), 10);

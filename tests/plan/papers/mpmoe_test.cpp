@@ -59,7 +59,7 @@ TEST(Mpmoe, OverlapIsWorthwhileAboveHalfTheSpeedOnBothSides) {
   EXPECT_FALSE(overlap_pays({.comm_comp = 1, .comp_comm = 0.4}));
 }
 
-TEST(Mpmoe, APhaseIsAsLongAsItsSlowestStream) {
+TEST(Mpmoe, PhaseIsAsLongAsItsSlowestStream) {
   const Slowdowns a{
       .comm_comp = 0.8, .comm_mem = 0.5, .comm_all = 0.4, .comp_comm = 0.9, .comp_all = 0.85, .mem_comm = 0.25};
   EXPECT_DOUBLE_EQ(phase_seconds({.comm = 1}, a), 1);  // one operation alone

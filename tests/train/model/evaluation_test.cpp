@@ -134,7 +134,7 @@ class ReadSequences final : public data::Source {
   FiniteSource rows_;
 };
 
-TEST(Evaluation, ASampleIsSpreadOverTheWholeSet) {
+TEST(Evaluation, SampleIsSpreadOverTheWholeSet) {
   Recipe recipe = small_recipe();
   recipe.batch.micro = 1;  // no padding, because padding reads the first sequence
   const FixedSource rows = documents_of(recipe);

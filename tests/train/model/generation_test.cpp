@@ -81,7 +81,7 @@ TEST(Sample, TemperatureSharpensAndFlattens) {
   EXPECT_EQ(sample(logits, options(1e-9), 0.999), 1);
 }
 
-TEST(Sample, R8_ANanLogitIsNeverChosen) {
+TEST(Sample, R8_NanLogitIsNeverChosen) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (double u : {0.0, 0.5, 0.999}) {
     EXPECT_EQ(sample(std::vector<float>{nan, 1, nan, nan}, options(0), u), 1);
@@ -170,7 +170,7 @@ TEST(Generate, StopsWhenTheContextIsFull) {
   EXPECT_EQ(generate(instance, prompt(7), at_most(100, 0)).size(), 2u);
 }
 
-TEST(Generate, ATooLongPromptIsCutAtItsBeginning) {
+TEST(Generate, TooLongPromptIsCutAtItsBeginning) {
   ModelInstance instance(small_recipe(), Registry(), self);
   const auto ids = prompt(30);
   const auto out = generate(instance, ids, at_most(100, 0));
@@ -254,7 +254,7 @@ TEST(HeldoutPrompts, AreValidTextForFewLongOrShortDocuments) {
   }
 }
 
-TEST(Generate, AContextOfOneTokenStillGivesOne) {
+TEST(Generate, ContextOfOneTokenGivesOneToken) {
   ModelInstance instance(small_recipe({"model.context=1"}), Registry(), self);
   EXPECT_EQ(generate(instance, prompt(4), at_most(100, 0)).size(), 1u);
 }
@@ -294,7 +294,7 @@ TEST(Generate, DependsOnlyOnTheSeed) {
   EXPECT_NE(first, generate(instance, prompt(3), o));
 }
 
-TEST(Generate, ExpertsOnSeveralRanksGiveTheSameTokensOnEach) {
+TEST(Generate, ExpertsOnSeveralRanksGiveTheSameTokensOnEveryRank) {
   ModelInstance alone(small_recipe(), Registry(), self);
   const auto expected = generate(alone, prompt(3), at_most(5, 1));
   for (int ranks : {2, 4})

@@ -59,7 +59,7 @@ TEST(ReplicaCheck, NamesTheParameterAndTheRankThatDiffers) {
             "(distributed.replica_check_every)");
 }
 
-TEST(ReplicaCheck, APieceIsComparedOnlyWithTheSamePiece) {
+TEST(ReplicaCheck, PieceIsComparedOnlyWithTheSamePiece) {
   EXPECT_EQ(check([](int rank, ParameterSet& p) {
               if (rank == 7) change(p, "stage1.split.weight");  // rank 3 also holds it, but ranks 2 and 6 do not
             }),

@@ -30,7 +30,7 @@ std::vector<TrafficBeside> beside(const std::vector<std::string>& overrides, int
   return traffic_beside_products(recipe_of(yaml, overrides, world), world);
 }
 
-TEST(TrafficBesideProducts, IsNothingForOneRank) {
+TEST(TrafficBesideProducts, IsEmptyForOneRank) {
   EXPECT_TRUE(beside({}, 1).empty());
   EXPECT_TRUE(beside({"schedule.pipeline.overlap=micro_batches"}, 1).empty());
 }
