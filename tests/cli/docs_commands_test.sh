@@ -80,7 +80,7 @@ follow() {
   esac
 }
 
-test_every_command_of_the_pages() {
+test_commands_of_the_pages_work() {
   local page kind text how line current="" n
   declare -A listed seen
   while IFS= read -r line; do

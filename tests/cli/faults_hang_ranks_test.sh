@@ -27,7 +27,7 @@ test_ranks_that_wait_for_other_ranks_blame_the_stopped_rank() {
   expect_rank_2_is_blamed 17 parallel.pp=2 parallel.ep=2
 }
 
-test_a_rank_that_hangs_in_its_own_code_is_blamed() {
+test_rank_that_hangs_in_its_own_code_is_blamed() {
   HEXAD_FAULT=hang@2,4 expect 6 ranks 4 "${job[@]}" parallel.tp=2 parallel.ep=2
   expect_text err "to blame: rank 2 (host $(hostname), pid " "waits for no other rank: it computes, or hangs in its own" \
     "its last operation, "

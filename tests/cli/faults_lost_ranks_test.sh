@@ -49,7 +49,7 @@ test_kill_of_the_launcher_ends_the_ranks() {
   expect_last_good_one
 }
 
-test_a_stopped_rank_is_named() {
+test_stopped_rank_is_named() {
   local since
   start distributed.watchdog_seconds=1
   since=$SECONDS
@@ -60,7 +60,7 @@ test_a_stopped_rank_is_named() {
   expect_last_good_one
 }
 
-test_a_rank_that_never_enters_a_collective_is_named() {
+test_rank_that_never_enters_a_collective_is_named() {
   HEXAD_FAULT=hang@1,4 expect 6 ranks 2 "${job[@]}" distributed.watchdog_seconds=1
   expect_text err "hexad: rank 0: hang: 1 s in operation" "of group" "(2 ranks)" "no message arrives from rank 1" \
     "to blame: rank 1 "
@@ -68,13 +68,13 @@ test_a_rank_that_never_enters_a_collective_is_named() {
   expect_text err "resumed from run/checkpoints/step-00000002"
 }
 
-test_a_rank_that_hangs_while_saving_is_named() {
+test_rank_that_hangs_while_saving_is_named() {
   HEXAD_FAULT="hang@1,4,shard: file written" expect 6 ranks 2 "${job[@]}" distributed.watchdog_seconds=1
   expect_text err "hexad: rank 0: hang: 1 s in operation" "of group" "no message arrives from rank 1" \
     "to blame: rank 1 " "its file work has not moved"
 }
 
-test_a_crash_leaves_rank_step_and_backtrace() {
+test_crash_leaves_rank_step_and_backtrace() {
   local signal
   for signal in segv:SIGSEGV abort:SIGABRT; do
     rm -rf run
@@ -87,7 +87,7 @@ test_a_crash_leaves_rank_step_and_backtrace() {
   done
 }
 
-test_a_rank_without_memory_shows_what_uses_it() {
+test_rank_without_memory_shows_its_largest_users() {
   expect 4 ranks 2 "${job[@]}" memory.limit_bytes=300000
   expect_text err "out of memory: " "does not fit under the limit of 300000 bytes; in use:" "KiB in use, peak" "largest blocks:" \
     "KiB optimizer"

@@ -33,7 +33,7 @@ test_read_and_skipped_files_are_listed() {
   expect_text out "already prepared" "1 .md, 8 B: texts/README.md"
 }
 
-test_a_dot_in_a_name_does_not_always_begin_an_extension() {
+test_dot_in_a_name_does_not_always_begin_an_extension() {
   texts
   local name
   for name in notes.2024-05-01 notes.2024-05-02 "Chapter 1. The end" Makefile; do echo "text of $name" >"texts/$name"; done
@@ -60,7 +60,7 @@ test_patterns_select_files() {
   expect_text err "texts: holds no file to prepare; not taken:" "22 without a match in --include"
 }
 
-test_a_text_with_several_names_counts_once() {
+test_text_with_several_names_counts_once() {
   texts
   expect 0 prepare
   cp data/train.hxd before.hxd
@@ -81,7 +81,7 @@ test_a_text_with_several_names_counts_once() {
 }
 
 # Some file systems list files in the order of their creation.
-test_the_order_of_listing_does_not_matter() {
+test_order_of_listing_does_not_matter() {
   local i
   texts
   expect 0 prepare
@@ -136,7 +136,7 @@ test_compressed_inputs_are_named_with_their_kind() {
     "to take its text: gunzip" "to take its text: convert to JSON lines"
 }
 
-test_a_tiny_held_out_part_is_warned_about() {
+test_tiny_held_out_part_is_warned_about() {
   mkdir texts
   echo "one short text" >texts/1.txt
   seq 20000 >texts/2.txt
@@ -230,7 +230,7 @@ test_unreadable_files_and_folders_are_named_together() {
   expect 0 prepare --exclude 1.txt
 }
 
-test_a_tilde_is_the_home_folder_in_every_path() {
+test_tilde_is_the_home_folder_in_every_path() {
   export HOME=$PWD/home
   mkdir home
   texts
@@ -270,7 +270,7 @@ test_values_on_the_command_line_are_literal() {
   expect 0 "$HEXAD" validate tiny.yaml 'model.moe={experts: 2, top_k: 1}' 'model.moe={experts: 4}' 'optim={lr: 0.02}'
 }
 
-test_includes_from_elsewhere() {
+test_includes_need_a_root_or_an_absolute_path() {
   mkdir inside common
   cp tiny.yaml common/base.yaml
   printf 'include: %s/common/base.yaml\n' "$PWD" >inside/a.yaml

@@ -32,7 +32,7 @@ test_zero_levels_and_states_in_a_file() {
   done
 }
 
-test_a_checkpoint_of_one_zero_level_continues_in_another() {
+test_checkpoint_of_one_zero_level_continues_in_another() {
   local c=optim.schedule=constant
   expect 0 "$HEXAD" train tiny.yaml run.dir=one $c
   expect 0 ranks 4 train tiny.yaml train.steps=2 parallel.ep=2 parallel.zero=3 $c
@@ -42,7 +42,7 @@ test_a_checkpoint_of_one_zero_level_continues_in_another() {
   expect_same_losses one run
 }
 
-test_a_checkpoint_of_one_layout_continues_in_another() {
+test_checkpoint_of_one_layout_continues_in_another() {
   local c=optim.schedule=constant
   expect 0 "$HEXAD" train tiny.yaml run.dir=one $c
   expect 0 ranks 4 train tiny.yaml train.steps=2 parallel.ep=4 $c
@@ -52,7 +52,7 @@ test_a_checkpoint_of_one_layout_continues_in_another() {
   expect_same_losses one run
 }
 
-test_a_held_out_loss_does_not_depend_on_the_ranks() {
+test_held_out_loss_does_not_depend_on_the_ranks() {
   local alone
   mkdir texts
   for i in $(seq 20); do seq "$i" $((i * 7)) >texts/$i.txt; done

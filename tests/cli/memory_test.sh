@@ -47,7 +47,7 @@ test_validate_needs_no_card_and_no_nccl_for_the_estimate() {
   expect_text out "valid for 2 ranks" "memory" "connections"
 }
 
-test_an_explicit_limit_is_refused_by_validate() {
+test_explicit_limit_is_refused_by_validate() {
   expect 2 "$HEXAD" validate tiny.yaml "${too_wide[@]}" memory.limit_bytes=1GiB
   expect_text err "memory.limit_bytes is 1.00 GiB, but a rank is estimated to need"
 }

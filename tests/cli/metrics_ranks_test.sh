@@ -45,7 +45,7 @@ expect_seconds_within_steps() {
 }
 
 # Routing is the same in all steps, so all steps send equally many bytes.
-test_a_steps_traffic_is_its_own() {
+test_step_counts_only_its_own_traffic() {
   local layout run=0 disturbed=(train.eval_every=1 train.eval_sequences=5 checkpoint.every=1)
   text_prepared
   printf '0 1\n2 3\n' >trace
@@ -92,7 +92,7 @@ test_lines_without_a_kind_are_read() {
   expect_text run/report.html '"step":[1,2,3,4,5,6]'
 }
 
-test_a_step_without_targets_has_no_loss_and_moves_no_weight() {
+test_step_without_targets_has_no_loss_and_moves_no_weight() {
   local step some=0 one=("${data[@]}" model.context=1 batch.micro=1 checkpoint.every=1 checkpoint.keep=0 train.steps=12)
   bytes_prepared
   run_without_targets() { # RUN RANKS KEY=VALUE...
@@ -136,7 +136,7 @@ test_heldout_points_use_the_same_texts_and_the_whole_set_is_separate() {
   expect_text run/report.html '"name":"held-out, 5 of ' '"name":"held-out, whole set"'
 }
 
-test_loads_of_experts_are_recorded_every_so_many_steps() {
+test_loads_of_experts_are_recorded_at_an_interval() {
   local steps
   steps() { grep -F '"expert_load":' "$1/metrics.jsonl" | number step | xargs; }
   expect 0 "$HEXAD" train tiny.yaml train.router_every=4

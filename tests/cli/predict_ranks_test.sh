@@ -14,13 +14,13 @@ test_every_legal_schedule_is_predicted_and_measured() {
   expect_nothing_at run
 }
 
-test_predictions_are_the_same_when_made_again() {
+test_repeated_predictions_are_identical() {
   expect 0 predict --out p.json --rounds 1
   expect 0 predict --out q.json --rounds 1
   cmp p.json q.json || failed "p.json and q.json differ"
 }
 
-test_nothing_is_measured_in_no_rounds() {
+test_zero_rounds_measure_nothing() {
   expect 0 predict --out p.json --rounds 2
   expect 0 predict --out q.json --rounds 0
   cmp p.json q.json || failed "p.json and q.json differ"

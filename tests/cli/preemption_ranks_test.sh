@@ -53,7 +53,7 @@ test_sigterm_to_mpirun_and_to_its_ranks_saves() {
 }
 
 # The next start estimates the time of a save from the saves of the previous run, which were slow.
-test_the_start_warns_where_mpirun_leaves_less_time_than_a_save_takes() {
+test_start_warns_if_mpirun_leaves_too_little_time_for_a_save() {
   HEXAD_FAULT=slow_files@0,1,250 expect 0 ranks 2 "${recipe[@]}" train.steps=2 checkpoint.every=1 optim.schedule=constant
   expect 0 ranks 2 "${recipe[@]}" train.steps=3 optim.schedule=constant
   expect_text err "a save takes about" "mpirun kills the ranks 1 s after its SIGTERM (Ctrl-C), saved or not" \
@@ -70,7 +70,7 @@ test_long_steps_are_warned_of_once_measured() {
   expect_count 1 err "a step and a save take about"
 }
 
-test_a_save_as_long_as_the_readme_allows_survives_ctrl_c() {
+test_save_as_long_as_the_readme_allows_survives_ctrl_c() {
   local timeout
   timeout=$(sed -n 's/^ *export OMPI_MCA_odls_base_sigkill_timeout=\([0-9]*\).*/\1/p' "$CLI_TESTS/../../README.md")
   HEXAD_FAULT=slow_files@0,1,300 OMPI_MCA_odls_base_sigkill_timeout=$timeout env --default-signal=INT "${launch[@]}" -np 2 \
@@ -85,7 +85,7 @@ test_a_save_as_long_as_the_readme_allows_survives_ctrl_c() {
   expect 0 "$HEXAD" inspect run --verify
 }
 
-test_a_second_ctrl_c_to_mpirun_kills_the_ranks() {
+test_second_ctrl_c_to_mpirun_kills_the_ranks() {
   local pid
   HEXAD_FAULT="hang@0,0,shard: file written" env --default-signal=INT "${launch[@]}" -np 2 "$HEXAD" "${recipe[@]}" \
     train.steps=1000000 >out 2>err &

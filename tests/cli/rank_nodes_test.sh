@@ -43,7 +43,7 @@ test_each_rank_has_both_rates_and_the_program_sees_the_nodes() {
   expect_rate send inter 6250000
 }
 
-test_the_exit_code_is_that_of_the_command() { expect 3 "$nodes" --ranks 1 bash -c 'exit 3'; }
+test_exit_code_is_that_of_the_command() { expect 3 "$nodes" --ranks 1 bash -c 'exit 3'; }
 
 test_several_testbeds_can_run_at_the_same_time() {
   local wait_for_both='touch "$0/$1"; for ((i = 0; i < 300; i++)); do [ -e "$0/a" ] && [ -e "$0/b" ] && exit 0; sleep 0.1; done; exit 1'

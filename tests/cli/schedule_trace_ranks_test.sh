@@ -32,13 +32,13 @@ test_recording_changes_no_weight() {
   expect_same_weights run plain 6
 }
 
-test_a_trace_that_cannot_be_written_does_not_end_the_run() {
+test_trace_that_cannot_be_written_does_not_end_the_run() {
   mkdir -p run/trace.json.gz
   expect 0 trained schedule.trace=3
   expect_text run/log/rank-0000.log "cannot write the trace run/trace.json.gz"
 }
 
-test_an_impossible_recording_is_refused_before_step_0() {
+test_impossible_recording_is_refused_before_step_0() {
   expect 2 "$HEXAD" train tiny.yaml schedule.trace=7
   expect_text err "schedule.trace" "train.steps is 6"
   expect 2 "$HEXAD" train tiny.yaml schedule.trace=1 schedule.profile=nowhere.yaml

@@ -2,7 +2,7 @@
 # A slow rank is named in the log, in metrics.jsonl and in the report.
 . "$(dirname "$0")/cli.sh"
 
-test_a_slow_rank_is_named() {
+test_slow_rank_is_named() {
   HEXAD_FAULT=slow@1,1,100 expect 0 ranks 2 train tiny.yaml parallel.ep=2 optim.schedule=constant train.steps=20
   expect_count 1 err "is slow: "
   expect_text err "rank 1 (host $(hostname), pid " "x the median of comparable ranks (" "own work of a rank in a step"
@@ -14,7 +14,7 @@ test_a_slow_rank_is_named() {
   expect_text run/log/rank-0000.log "is slow: "
 }
 
-test_a_run_on_one_rank_compares_no_ranks() {
+test_run_on_one_rank_compares_no_ranks() {
   expect 0 "$HEXAD" train tiny.yaml
   expect_no_text run/metrics.jsonl '"ranks":'
   expect_no_text run/report.html "Slowest ranks"

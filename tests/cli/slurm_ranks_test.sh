@@ -48,7 +48,7 @@ J
   job=$(sbatch --parsable --output "$1.out" mpirun.sh "$@") || failed "sbatch refused the script"
 }
 
-test_a_signal_before_the_end_saves_and_the_requeued_job_goes_on() {
+test_signal_before_the_end_saves_and_the_requeued_job_goes_on() {
   submit run train.steps=200 batch.global=256 checkpoint.every=0
   wait_until has_steps run 3
   scancel --signal=USR1 "$job"
@@ -64,7 +64,7 @@ test_a_signal_before_the_end_saves_and_the_requeued_job_goes_on() {
   expect_file run/checkpoints/step-00000200/manifest.json
 }
 
-test_a_requeued_job_has_saved() {
+test_requeued_job_has_saved() {
   submit run "${endless[@]}" batch.global=256
   wait_until has_steps run 3
   scontrol requeue "$job"
@@ -118,7 +118,7 @@ test_variables_of_mpirun_in_one_tasks_environment_have_no_effect() {
   done
 }
 
-test_a_rank_that_ends_before_mpi_has_started_ends_the_job() {
+test_rank_that_ends_before_mpi_has_started_ends_the_job() {
   expect 7 timeout 60 "${srun[@]}" -N 2 -n 4 bash -c '[ $SLURM_PROCID -ne 2 ] || exit 3; exec "$0" train tiny.yaml' "$HEXAD"
   expect_text err "task 2: Exited with exit code 3"
 }

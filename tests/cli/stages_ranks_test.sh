@@ -8,7 +8,7 @@ job=(train "$recipe" stages.0.steps=3 stages.1.steps=100 checkpoint.keep=0 run.d
 steps=105
 rows_of_stage() { grep -cE "\"stage\":$2[,}]" "$1/metrics.jsonl"; } # RUN STAGE
 
-test_a_run_interrupted_in_its_second_stage_ends_with_the_same_bytes() {
+test_run_interrupted_in_its_second_stage_ends_with_the_same_bytes() {
   local pid run
   "${launch[@]}" -np 4 "$HEXAD" "${job[@]}" >out 2>err &
   pid=$!

@@ -22,7 +22,7 @@ test_more_ranks_than_cores_are_reported() {
   expect_text err '2 ranks x 1 kernel thread share 1 core of this node' 'start at most 1 rank on this node'
 }
 
-test_a_core_for_each_thread_causes_no_warning() {
+test_core_for_each_thread_causes_no_warning() {
   expect 0 "${one_core[@]}" "$HEXAD" "${steps[@]}"
   expect_no_text err 'of kernels share'
 }

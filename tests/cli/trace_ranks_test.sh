@@ -39,28 +39,28 @@ expect_rows() { # ROW...
   expect_no_text trace.json '"name":"inter' '(inter)"'
 }
 
-test_pipeline_and_tensor_ranks_show_what_they_wait_for() {
+test_pipeline_and_tensor_ranks_show_their_waits() {
   traced 4 parallel.pp=2 parallel.tp=2
   expect_covered 4
   expect_rows "pp (intra)" "tp (intra)" "control (intra)"
   expect_text trace.json '"name":"wait: pp receive of ' '"name":"wait: tp ' '"name":"wait: control '
 }
 
-test_context_and_data_ranks_show_what_they_wait_for() {
+test_context_and_data_ranks_show_their_waits() {
   traced 4 parallel.cp=2
   expect_covered 4
   expect_rows "cp (intra)" "dp (intra)"
   expect_text trace.json '"name":"wait: cp ' '"name":"wait: dp '
 }
 
-test_ranks_of_experts_show_what_they_wait_for() {
+test_ranks_of_experts_show_their_waits() {
   traced 2 parallel.ep=2 schedule.trace=3
   expect_covered 2
   expect_rows "ep (intra)" "intra (all-to-all)"
   expect_text trace.json '"name":"wait: ep all_to_all of ' '"name":"intra (all-to-all) (predicted)"'
 }
 
-test_ranks_that_gather_their_weights_show_what_they_wait_for() {
+test_ranks_that_gather_weights_show_their_waits() {
   traced 2 parallel.zero=3
   expect_covered 2
   expect_rows "dp (intra)"
