@@ -49,7 +49,7 @@ expect_no_text() {
 expect_count() { # COUNT FILE TEXT
   local found
   found=$(grep -cF -- "$3" "$2")
-  [ "$found" -eq "$1" ] || failed "'$3' is in $found lines of $2, expected $1"
+  [ "$found" -eq "$1" ] || failed "'$3' is in $found lines of $2, expected $1 lines"
 }
 expect_equal() { [ "$1" == "$2" ] || failed "'$1' is not '$2'"; }
 expect_file() { [ -f "$1" ] || failed "there is no file $1"; }
@@ -64,7 +64,7 @@ expect_same_losses() {
   paste -d' ' <(losses "$1") <(losses "$2") | awk '
     NF != 4 || $1 != $3 { print "steps differ: " $0; exit 1 }
     { d = $2 > $4 ? $2 - $4 : $4 - $2; if (!(d <= 1e-9 * $4)) { print "step " $1 ": " $2 " and " $4; exit 1 } }
-    END { if (NR == 0) { print "no steps"; exit 1 } }' >difference || failed "losses of $1 and $2: $(cat difference)"
+    END { if (NR == 0) { print "no steps"; exit 1 } }' >difference || failed "losses of $1 and $2 differ: $(cat difference)"
 }
 # Expects the same bytes in both runs' checkpoints of a step.
 expect_same_weights() { # RUN RUN STEP

@@ -122,7 +122,7 @@ test_run_keeps_the_order_of_its_data() {
   expect 0 train run.dir=other optim.schedule=constant
   expect_text other/recipe.yaml "shuffle: sequences"
   ! cmp -s other/checkpoints/step-00000006/*.safetensors run/checkpoints/step-00000006/*.safetensors ||
-    failed "both orders give the same weights"
+    failed "both orders of data give the same weights"
 }
 
 test_other_changes_of_the_data_are_reported() {
@@ -278,7 +278,7 @@ test_less_text_than_one_sequence() {
   echo hi >texts/short.txt
   expect 0 prepare 0 bytes
   run train
-  [ "$code" -eq 0 ] || [ "$code" -eq 3 ] || failed "exit code $code"
+  [ "$code" -eq 0 ] || [ "$code" -eq 3 ] || failed "exit code $code, expected 0 or 3"
   [ "$code" -eq 0 ] || expect_text err data
 }
 

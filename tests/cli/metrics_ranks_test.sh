@@ -41,7 +41,7 @@ expect_seconds_within_steps() {
       exposed = sums("comm_exposed_seconds"); if (exposed > step * (1 + 1e-12)) { print "exposed " exposed " of " step; bad = 1 }
       for (i = 1; ("comm_seconds", i) in of; ++i)
         if (of["comm_exposed_seconds", i] > of["comm_seconds", i] * (1 + 1e-9)) { print "a class exposed longer than in flight"; bad = 1 } }
-    END { exit bad || NR == 0 }' >difference || failed "seconds of the steps of $1: $(head -3 difference)"
+    END { exit bad || NR == 0 }' >difference || failed "seconds exceed the steps of $1: $(head -3 difference)"
 }
 
 # Routing is the same in all steps, so all steps send equally many bytes.
@@ -75,7 +75,7 @@ test_every_line_has_a_kind_and_the_time_in_utc() {
   text_prepared
   expect 0 ranks 2 train tiny.yaml "${data[@]}" train.eval_every=2 checkpoint.every=3
   ! grep -vE '^\{"kind":"(step|evaluation|save)","step":[0-9]+,"time":"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}Z",' \
-    run/metrics.jsonl >out || failed "lines without"
+    run/metrics.jsonl >out || failed "lines without a kind or a time in UTC: $(cat out)"
   of_kind step run | number time | tail -n 1 | grep -qF "$(date -u +%Y-%m-%dT%H:)" || failed "the last time is not now, in UTC"
 }
 

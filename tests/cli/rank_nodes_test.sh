@@ -30,7 +30,7 @@ expect_rate() { # OPERATION GROUP BYTES_PER_SECOND
   local measured
   measured=$(bytes_per_second "$1" "$2")
   [ "${measured:-0}" -ge $(($3 * 50 / 100)) ] && [ "$measured" -le $(($3 * 106 / 100)) ] ||
-    failed "$1 of $2 moves $measured bytes a second, the link $3"
+    failed "$1 of $2 moves $measured bytes/s, but the link moves $3 bytes/s"
 }
 
 test_each_rank_has_both_rates_and_the_program_sees_the_nodes() {
@@ -70,7 +70,7 @@ ends_after() {
   code=$?
   wait_until gone $emulation
   for rank in $(cat ranks); do
-    ! kill -0 "$rank" 2>/dev/null || [ "$(sed 's/.*) //; s/ .*//' "/proc/$rank/stat")" == Z ] || failed "rank $rank runs"
+    ! kill -0 "$rank" 2>/dev/null || [ "$(sed 's/.*) //; s/ .*//' "/proc/$rank/stat")" == Z ] || failed "process $rank still runs"
   done
 }
 test_nothing_is_left_after_sigint() { ends_after INT && expect_equal $code 130; }
@@ -84,7 +84,7 @@ test_nothing_is_left_when_mpirun_is_killed() {
   kill -9 $(ip netns pids hx${emulation}n0 | xargs -n 1 ps -o pid=,comm= -p | awk '$2 == "mpirun" {print $1}')
   wait $emulation
   expect_equal $? 137
-  gone $emulation || failed "namespaces are left"
+  gone $emulation || failed "network namespaces remain"
 }
 
 test_unknown_arguments_are_explained() {

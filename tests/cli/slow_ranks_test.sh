@@ -9,7 +9,7 @@ test_slow_rank_is_named() {
   # In every step, rank 1 works longer than its planted delay of 100 ms, and rank 0 waits for rank 1.
   sed -nE 's/.*"ranks":.*"slowest":\[\{"rank":([0-9]+),"own_seconds":([0-9.e-]+),.*"rank":0,.*"waited_seconds":([0-9.e-]+)\}.*/\1 \2 \3/p' \
     run/metrics.jsonl | awk '$1 != 1 || $2 < 0.1 || $3 < 0.09 { bad = 1; print } END { exit bad || NR != 20 }' \
-    >difference || failed "ranks of the steps: $(head -3 difference)"
+    >difference || failed "steps do not name rank 1 as the slow rank: $(head -3 difference)"
   expect_text run/report.html "<h2>Slowest ranks</h2>" "<tr><td>1</td><td>20 of 20 steps</td>"
   expect_text run/log/rank-0000.log "is slow: "
 }

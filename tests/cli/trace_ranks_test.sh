@@ -26,7 +26,7 @@ uncovered() {
 # Uses the median over the steps of each rank, because a rank may lose its core between two spans.
 expect_covered() {
   uncovered >shares
-  [ "$(wc -l <shares)" -ge $((9 * $1)) ] || failed "steps are missing: $(cat shares)"
+  [ "$(wc -l <shares)" -ge $((9 * $1)) ] || failed "steps are missing in the trace: $(cat shares)"
   sort -k1,1n -k3,3g shares | awk -v ranks="$1" '
     { share[$1, n[$1]++] = $3 }
     END { for (r = 0; r < ranks; ++r) { m = share[r, int(n[r] / 2)]; print "rank " r ": " m; if (!(m <= 0.03)) bad = 1 }; exit bad }

@@ -31,9 +31,9 @@ test_signal_ends_everything_and_nothing_is_left() {
   kill -TERM $emulation
   wait $emulation
   expect_equal $? 143
-  ip netns list | grep "^hx$emulation" && failed "namespaces are left"
+  ip netns list | grep "^hx$emulation" && failed "network namespaces remain"
   for rank in $(cat ranks); do
-    ! kill -0 "$rank" 2>/dev/null || [ "$(sed 's/.*) //; s/ .*//' "/proc/$rank/stat")" == Z ] || failed "rank $rank runs"
+    ! kill -0 "$rank" 2>/dev/null || [ "$(sed 's/.*) //; s/ .*//' "/proc/$rank/stat")" == Z ] || failed "process $rank still runs"
   done
 }
 

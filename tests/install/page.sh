@@ -27,7 +27,7 @@ build_page() {
 expect_refused() {
   local code=0
   hexad/bin/hexad validate recipe.yaml 2>refused || code=$?
-  [ $code -eq 2 ] && grep -qF "$1" refused || failed "exit code $code: $(cat refused)"
+  [ $code -eq 2 ] && grep -qF "$1" refused || failed "exit code $code, expected 2 and the text $1: $(cat refused)"
 }
 
 quietly() { "$@" >quiet.log 2>&1 || failed "$*: $(cat quiet.log)"; }
