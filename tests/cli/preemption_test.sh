@@ -36,7 +36,7 @@ test_bf16_run_with_recomputation_resumes_to_the_same_bytes() {
   resumes_bitwise USR1 train.precision=bf16 recompute=block
 }
 
-# Starts a run in the background like a terminal. With a script's plain `&`, it would ignore SIGINT.
+# Starts a run in the background as a terminal would. With a plain `&` in a script, the run would ignore SIGINT.
 start() {
   env --default-signal=INT "$HEXAD" train tiny.yaml train.steps=$steps checkpoint.every=0 "$@" >out 2>err &
   pid=$!

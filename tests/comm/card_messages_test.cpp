@@ -22,8 +22,7 @@ using device::DeviceContext;
 
 const device::ContextOptions card{.kind = device::DeviceKind::cuda};
 
-// Number of transfers so far with data that are completely in a card's memory, and of those with other device
-// addresses.
+// Numbers of transfers so far: with data completely in a card's memory, and with data at other device addresses.
 std::atomic<int64_t> on_cards = 0, elsewhere = 0;
 
 // Returns a plan in which the host does not write to device memory, although the double would allow it.

@@ -13,7 +13,7 @@ constexpr CommunicatorShape on_a_node{.ranks = 8, .ranks_here = 8, .channels = 1
 constexpr CommunicatorShape on_two_nodes{.ranks = 16, .ranks_here = 8, .channels = 8};
 
 TEST(ConnectionBytes, GrowWithPeersAndChannelsOfAnExchange) {
-  // 10 MiB where a rank receives and 2 MiB where it sends: 9,637,888 and 4,096 bytes in whole pages.
+  // A receiving rank needs 10 MiB and a sending rank 2 MiB: 9,637,888 and 4,096 bytes, rounded up to whole pages.
   EXPECT_EQ(connection_bytes(on_a_node, Use::exchanges), 16 * 7 * 12 * mib);
   CommunicatorShape fewer = on_a_node;
   fewer.channels = 8;

@@ -1,4 +1,4 @@
-// NcclGroup on the doubles of CUDA's runtime and of NCCL: properties of every group, and properties of this one.
+// NcclGroup on the doubles of CUDA's runtime and of NCCL: properties of every group, and properties of NcclGroup alone.
 #include "parallel/comm/nccl/nccl_group.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ TEST_P(NcclGroups, CutLongTransfersWithoutChangingTheResult) {
   with_cards(GetParam(), body, {.piece_bytes = 4096});
 }
 
-// Sums like the CPU, with random delays like the device's kernels.
+// Sums like the CPU, but with random delays, like kernels of a device.
 void sum_on_double(Stream& stream, const Tensor& out, std::span<const Tensor> addends) {
   std::vector<const void*> pointers;
   for (const Tensor& a : addends) pointers.push_back(tensor::device_raw(a));

@@ -68,7 +68,7 @@ TEST_F(NcclRegistered, BufferIsRegisteredOnceWithEachCommunicatorThatUsesIt) {
         meet(w);
         EXPECT_EQ(cuda_double::nccl_registrations(), 0);
         meet(w);
-        const Tensor again = ones(w);  // perhaps the same addresses, but other memory
+        const Tensor again = ones(w);  // may have the same addresses, but is other memory
         sum(w, w.world, again);
         EXPECT_EQ(again.to_vector<float>(), std::vector<float>(n, 2.0f));
       },

@@ -133,8 +133,8 @@ TEST(Plan, CutsMessagesByRoundBytesOverPeers) {
   }
 }
 
-// Messages to another node share the receiving rank's one link. If all ranks of a node began with the same rank of the
-// other node, they would all use its link, and the other links would be idle at first.
+// Messages to another node share the only link of the receiving rank. If all ranks of a node began with the same rank
+// of the other node, they would all use the link of this rank, and the other links would be idle at first.
 TEST(Plan, MessagesToAnotherNodeReachDifferentRanksInEachStep) {
   DeviceContext context;
   constexpr int ranks = 8, of_a_node = 4;

@@ -118,7 +118,7 @@ TEST(ContextAttention, O1_DelayedRanksNeitherDeadlockNorChangeABit) {
         Lab lab;
         DelayingStream delays(world.rank());
         Stream& late_stream =
-            lab.context.on_host() ? static_cast<Stream&>(delays) : lab.stream();  // a device has delays of its own
+            lab.context.on_host() ? static_cast<Stream&>(delays) : lab.stream();  // a device has its own delays
         const Results prompt = context_results(lab, lab.stream(), c, whole, world);
         for (int layer = 0; layer < 3; ++layer) {  // consecutive layers, without a wait between them
           const Results late = context_results(lab, late_stream, c, whole, world);

@@ -44,8 +44,8 @@ __global__ void reverse(int* values, bool synchronised) {
   values[threadIdx.x] = all[blockDim.x - 1 - threadIdx.x];
 }
 
-/// Returns the number of runs that correctly reverse 256 values. Each run has another order of threads and other
-/// values, because shared memory keeps its contents, like a card's.
+/// Returns the number of runs that correctly reverse 256 values. Each run has another order of threads. It also has
+/// other values, because shared memory keeps the values of the previous run, as on a card.
 int runs_that_reverse(bool synchronised) {
   int right = 0;
   for (uint64_t order = 0; order < 4; ++order) {
@@ -163,7 +163,7 @@ TEST(CudaDoubleKernels, AtomicsLoseNoUpdate) {
   EXPECT_EQ(sum, 4u * 4950);
 }
 
-// A copy is complete after a wait for it, and not before.
+// A copy completes at the wait for it, and not earlier.
 TEST(CudaDoubleKernels, CopiesArriveAtTheWait) {
   const std::vector<float> from{1, 2, 3, 4};
   std::vector<float> early(2), late(2);

@@ -1,5 +1,5 @@
-// Peaks of a device's memory under NCCL. Memory is freed when it is last used in the order of issue, although the
-// device is far behind.
+// Peaks of a device's memory under NCCL. Memory is freed at its last use in the order of issue, although the device
+// reaches this use much later.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -90,8 +90,8 @@ std::vector<int64_t> peaks_of_pipeline(pp::PipelineKind kind, int ranks, int mic
   return peaks;
 }
 
-// If memory is freed before its tensor was received, its next user waits for the receiver. This may block all ranks
-// (parallel/pp/transfers.h).
+// If a sender frees memory before its tensor is received, the next user of the memory waits for the receiver. This may
+// block all ranks (parallel/pp/transfers.h).
 TEST(NcclMemory, PipelineMemoryDoesNotGrowWithMicroBatches) {
   for (const pp::PipelineKind kind : pp::all_kinds())
     for (const int ranks : {2, 3, 4}) {
@@ -138,8 +138,8 @@ TEST(NcclMemory, BoundedPassInEightChunksNeedsTwoEighthsOfTheMemory) {
   for (int rank : {0, 1}) EXPECT_LE(8 * cut[rank], 2 * whole[rank]) << "rank " << rank;
 }
 
-// No event owns the rows that a rank sends, and a tape overwrites a gradient of which it is the sole owner. Here rank 1
-// receives late: the memory of its gathered rows is still in use by a lane that waits for `gate`.
+// No event owns the rows that a rank sends, and a tape overwrites a gradient of which it is the sole owner. Rank 1
+// receives late, because a lane that waits for `gate` still uses the memory of its gathered rows.
 TEST(NcclMemory, RowsMayBeOverwrittenOnceTheyAreGathered) {
   constexpr int64_t rows = 8, width = 64;
   std::promise<void> gate;

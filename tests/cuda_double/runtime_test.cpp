@@ -155,7 +155,7 @@ TEST_F(CudaDouble, CallsOfThreadsWithoutADeviceFail) {
   EXPECT_EQ(take_calls_without_device(), 3);
 }
 
-// True if `call`, on a thread of device 0, waits for a stream that is busy.
+// True if `call` waits for a busy stream. Runs `call` on a thread of device 0.
 template <class F>
 bool waits_for_the_device(const F& call) {
   using namespace std::chrono_literals;

@@ -262,8 +262,7 @@ TEST(ShuffledDocuments, DocumentLongerThanTheContextContinues) {
   EXPECT_EQ(source.epoch(3), 1);
 }
 
-// Runs that continue from their checkpoints rely on these values: first tokens of the first sequences, and of some
-// distant ones.
+// Resumed runs rely on these values, which are the first tokens of the first sequences and of some distant sequences.
 TEST(DataOrder, NeverChanges) {
   const auto firsts = [](const Source& source) {
     Ids out;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr Digest tokenizer_digest{1, 2};
 
-// Writes three documents, the second of which is empty: tokens 0..9 and 10..14.
+// Writes three documents: tokens 0..9, no token, and tokens 10..14.
 std::string write_sample(const ScratchFolder& folder, int64_t vocab = 300, bool mask = false) {
   const std::string path = folder / "train.hxd";
   TokenDatasetWriter writer(path, vocab, tokenizer_digest, mask);

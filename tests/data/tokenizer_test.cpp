@@ -113,7 +113,7 @@ TEST(Bpe, EqualCountsGoToTheSmallestIds) {
 }
 
 TEST(Bpe, TrainingEqualsTheNaiveAlgorithm) {
-  // The definition: counts all pairs again after each merge.
+  // Computes the merges by their definition: counts all pairs again after each merge.
   std::map<std::vector<int32_t>, int64_t> words;
   const std::string text = story + story + " aaaa aaa aaaaa bananas banana";
   for (const std::string& piece : pieces(text)) {

@@ -86,8 +86,8 @@ TEST_F(EmulatedDeviceDeathTest, EndsAProcessWhoseHostReadsItsMemory) {
   free(block);
 }
 
-// The block is freed without a record that a lane still uses it. That lane reads NaN, even if the block is allocated
-// again only later.
+// A block is freed without a record that a lane still uses it. The lane reads NaN, even if the block is allocated again
+// only later.
 TEST_F(EmulatedDevice, MemoryFreedTooSoonReadsAsNan) {
   float* block = allocate();
   device.fill(device.compute(), block, 0, bytes);

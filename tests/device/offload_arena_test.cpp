@@ -113,7 +113,7 @@ TEST(OffloadArena, StopsGrowingAlthoughSizesChangeInEveryStep) {
   EXPECT_LE(file.back(), file[steps / 2] + rounding) << "the file grew in the second half of the steps";
 }
 
-// Some blocks outlive a step, like those of a pipeline's micro-batches in flight. They split the free memory.
+// Some blocks outlive a step, like blocks of a pipeline's micro-batches in flight. They fragment the free memory.
 TEST(OffloadArena, StaysNearItsPeakWhenBlocksAreFreedInAnyOrder) {
   OffloadArena arena(testing::TempDir());
   const base::Philox random(3, base::Purpose::route);

@@ -93,7 +93,7 @@ TEST(BucketPlan, GroupOfOneHasNothingToShare) {
   });
 }
 
-// On some ranks, experts are one row wider. This must not move the ends of dense buckets there.
+// Experts are one row wider on some ranks. This must not move the bounds of dense buckets on these ranks.
 TEST(BucketPlan, RanksWithUnevenExpertsAgreeOnDenseBuckets) {
   std::mutex mutex;
   std::set<std::vector<int64_t>> dense;

@@ -126,8 +126,8 @@ TEST(WeightBuckets, NextUnitIsGatheredAheadOnceTheOrderIsKnownAndOthersAreFreed)
   });
 }
 
-// Operations of one communicator keep the order of their calls. With a communicator for both, weights could not be sent
-// before gradients.
+// Operations of one communicator keep the order of their calls. If weights and gradients shared a communicator, weights
+// could not be sent before gradients.
 TEST(WeightBuckets, UnderZero3WeightsAreNotOrderedAgainstGradientsOfTheSameRanks) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model whole(world, Zero::nothing), m(world, Zero::weights);

@@ -322,8 +322,8 @@ TEST(RoutingPlan, DirectAndGatheringExchangesDeliverTheSameRows) {
   });
 }
 
-// An arrived row: its expert, the etp and ep rank of its source, its chunk, and its slot there. Grouped rows are in the
-// order of these numbers.
+// Arrived row: its expert, the etp and ep rank of its source, its chunk, and its slot on the source. Grouped rows are
+// sorted by these members, in this order.
 struct ArrivedRow {
   int64_t expert, etp, ep, chunk, slot;
   auto operator<=>(const ArrivedRow&) const = default;

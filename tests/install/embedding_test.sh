@@ -9,7 +9,7 @@ build/my-training recipe.yaml | tee alone
 [ "$(grep -c '^step ' alone)" -eq 8 ] || failed "expected eight steps: $(cat alone)"
 build/my-training recipe.yaml >again
 [ ! -s again ] || failed "the checkpoint was not found: $(cat again)"
-# `hexad` reads this checkpoint, because it has hexad's own format and the name in the recipe.
+# `hexad` reads this checkpoint, which has hexad's own format and the name in the recipe.
 hexad/bin/hexad inspect run/checkpoints/step-00000008 >inspected
 grep -q 'step *8' inspected || failed "$(cat inspected)"
 rm -rf run

@@ -23,7 +23,7 @@ build_page() {
   cmake --build build
 }
 
-# The plain program must first refuse the recipe with TEXT.
+# Expects the plain program to refuse the recipe with TEXT.
 expect_refused() {
   local code=0
   hexad/bin/hexad validate recipe.yaml 2>refused || code=$?

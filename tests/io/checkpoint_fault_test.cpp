@@ -185,7 +185,7 @@ TEST_F(CheckpointFaults, UnreadableManifestIsNotWritten) {
   EXPECT_NO_THROW(require_readable(text, "m", length));
   expect_error(ExitCode::resource, {cat("m: would have ", length, " bytes, expected at most ", length - 1)},
                [&] { require_readable(text, "m", length - 1); });
-  // The manifest contains these JSON texts, so they are nested more deeply in it.
+  // In the manifest, these JSON texts are nested more deeply than here.
   RunState state = state_of(200);
   state.layout = std::string(63, '[') + std::string(63, ']');
   CheckpointWriter writer(store, 200);

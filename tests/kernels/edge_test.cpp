@@ -423,7 +423,7 @@ TEST_P(Edge, SplitSoftmaxOfNanIsNanUnlessIgnored) {
 INSTANTIATE_TEST_SUITE_P(Kernels, Edge, ::testing::ValuesIn(backends_under_test()),
                          [](const auto& p) { return p.param.name; });
 
-// Checks that only the fast table of the CPU makes.
+// Errors that only the fast table of the CPU reports.
 class CpuErrors : public EdgeTest {};
 INSTANTIATE_TEST_SUITE_P(Kernels, CpuErrors, ::testing::Values(Backend{"cpu", &cpu_table, device::DeviceKind::cpu}),
                          [](const auto& p) { return p.param.name; });

@@ -53,7 +53,7 @@ void expect_product(const Tensor& got, const Expected& want, std::string_view wh
 struct Sizes {
   int64_t rows, outputs, inputs;
 };
-/// Small and odd sizes, and one beyond several blocks in rows, columns and depth.
+/// Small and odd sizes, and one size of several blocks in rows, columns and depth.
 constexpr Sizes sizes[] = {{1, 1, 1}, {5, 3, 70}, {257, 131, 613}, {600, 530, 1031}};
 
 class EigenOracle : public testing::TestWithParam<Dtype> {

@@ -1,4 +1,4 @@
-// Every entry of the table on the emulated device. For all delays, results must be bitwise those of the CPU.
+// Runs every entry of the table on the emulated device. For all delays, results must equal the CPU's bitwise.
 #include <gtest/gtest.h>
 
 #include "tests/kernels/cases.h"

@@ -65,8 +65,8 @@ void expect_rounded(const Numbers& before, const Tensor& m, const Tensor& v, con
   }
 }
 
-// Runs of the piece end inside vectors, and a slice may begin at an odd element. A card uses one block for 16384
-// elements.
+// Contiguous runs of the piece end inside vectors, and a slice may begin at an odd element. A card uses one block for
+// 16384 elements.
 TEST_P(Moments, AreRoundedByTheBitsOfTheirElementInTheWholeParameter) {
   const GlobalIndex whole{}, later{.begin = 5}, cut{.begin = 5, .first = 11, .run = 13, .stride = 40},
       far{.first = (int64_t{1} << 32) - 100};

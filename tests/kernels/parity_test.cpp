@@ -1,4 +1,4 @@
-// Every entry of the CPU table compared with the naive one, over dtypes and odd sizes.
+// Compares every entry of the CPU table with the naive implementation, over dtypes and odd sizes.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -25,7 +25,7 @@ TEST(KernelTable, HolesAreNamed) {
   EXPECT_EQ(holes_of(table), "swiglu.backward has no kernel\n");
 }
 
-// If a kernel returns nothing and writes nothing, its signature does not mark its output.
+// A kernel without a return value must mark an output in its signature.
 static_assert(has_effect<int64_t, int64_t> && has_effect<void, Stream&, Out<Tensor>, const Tensor&>);
 static_assert(!has_effect<void, Stream&, const Tensor&, const Tensor&>);
 

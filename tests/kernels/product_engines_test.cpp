@@ -119,8 +119,8 @@ TEST_P(PairUnits, MatchDoubleLoopsInEveryLayoutBeyondTheirBlocks) {
 }
 
 TEST_P(PairUnits, AreBitwiseIdenticalForAnyCutAndThreads) {
-  // One thread keeps bf16 sums of many rows; several threads keep fewer each. Rows of the left operand are read in
-  // place; those of a transposed operand are packed.
+  // One thread keeps bf16 sums of many rows. With several threads, each keeps sums of fewer rows. Rows of the left
+  // operand are read in place, and rows of a transposed operand are packed.
   const int64_t rows = 800, outputs = 700, inputs = 1100;
   const Tensor x = random(rows, inputs), across = random(inputs, rows), w = random(outputs, inputs);
   for (const Unit unit : pair_units())

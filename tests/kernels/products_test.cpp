@@ -229,7 +229,7 @@ TEST_P(Products, DeviceOffsetsAreCheckedWhenRead) {
   EXPECT_EQ(message({.groups = 2}), "[grouped matmul] neither host nor device has the offsets");
 }
 
-// The result is that of widened operands, but no widened copies are made.
+// The result equals that of widened operands, although no widened copies are made.
 TEST(ProductsOfMixedDtypes, EqualProductsOfWidenedOperandsBitwise) {
   device::DeviceContext context;
   Stream& stream = context.compute();

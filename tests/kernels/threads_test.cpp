@@ -1,4 +1,4 @@
-// Results are bitwise identical for any number of threads, and for any other rows in the same call.
+// Results of a row are bitwise identical for any number of threads, and for any other rows in the same call.
 #include <gtest/gtest.h>
 
 #include <thread>

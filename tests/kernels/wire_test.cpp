@@ -189,7 +189,7 @@ TEST_P(Wire, AcceptsZeroRows) {
 INSTANTIATE_TEST_SUITE_P(Kernels, Wire, ::testing::Values(&cpu_table, &reference_table),
                          [](const auto& p) { return p.param == &cpu_table ? "cpu" : "reference"; });
 
-// Checks that only the fast table of the CPU makes.
+// Errors that only the fast table of the CPU reports.
 class WireErrors : public Wire {
  protected:
   template <class F>

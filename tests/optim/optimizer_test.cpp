@@ -213,7 +213,7 @@ TEST(Bf16Moments, DependOnTheSeed) {
   EXPECT_NE(trained(config), one);
 }
 
-// A rank's part has the bits of the same elements of the whole parameter.
+// Elements of a rank's part are bitwise identical to the same elements of the whole parameter.
 TEST(Bf16Moments, AreBitwiseIdenticalInPartsOfAParameter) {
   const Trained whole = trained(with_bf16_moments());
   const auto expect_part = [&](const Trained& part, const Placement& placement, FlatRange range) {

@@ -1,4 +1,5 @@
-// Memory of NCCL's connections on the meta device: at the start, groups are connected for the operations of a step.
+// Memory of NCCL's connections on the meta device. At the start of a run, groups are connected for the operations of a
+// step.
 #include <gtest/gtest.h>
 
 #include "tests/training/training.h"
@@ -27,7 +28,7 @@ Recipe on_cards(std::vector<std::string> overrides) {
 
 class Connections : public testing::TestWithParam<Case> {};
 
-// An operation of a kind for which its group was not connected would add memory.
+// A step adds memory if one of its operations needs a connection that its group does not have.
 TEST_P(Connections, AreMadeBeforeTheFirstStep) {
   const auto& [name, ranks, overrides] = GetParam();
   const Recipe recipe = on_cards(overrides);

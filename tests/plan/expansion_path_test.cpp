@@ -1,4 +1,4 @@
-// Paths of lengths, planned by a fake search whose layouts need a known number of bytes.
+// Paths of context lengths, planned by a fake search whose layouts need a known number of bytes.
 #include "tools/plan/expansion_path.h"
 
 #include <gtest/gtest.h>
@@ -87,7 +87,7 @@ TEST(ExpansionPath, EndsWithAFirstLengthThatFitsNowhere) {
 
 TEST(NearestFit, HasTheFewestRanksThatWereTried) {
   Searches searches;
-  const Shortfall lack = shortfall(searches.plan_at(), 400'000, 16, 10);  // 500 bytes, 31.25 of each rank
+  const Shortfall lack = shortfall(searches.plan_at(), 400'000, 16, 10);  // 500 bytes in all, 31.25 on each rank
   EXPECT_DOUBLE_EQ(lack.missing(), 21.25);
   searches.asked.clear();
   const auto fit = with_more_ranks(searches.plan_at(), lack);

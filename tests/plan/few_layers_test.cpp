@@ -1,4 +1,4 @@
-// Steps of a few layers, priced with other numbers of tokens than the recorded ones.
+// Steps of a few recorded layers, priced with numbers of tokens that were not recorded.
 #include "tools/plan/few_layers.h"
 
 #include <gtest/gtest.h>

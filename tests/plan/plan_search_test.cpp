@@ -160,8 +160,8 @@ TEST(StepForecast, CountsBytesThatLeaveANode) {
   const StepForecast::Stage one = forecast(8).stages.front(), two = forecast(16).stages.front();
   EXPECT_EQ(one.network, 0);
   EXPECT_GT(one.sent[base::ordinal(comm::TrafficClass::tp)], 0);
-  // Groups of tp fill a node, and those of dp have a rank of each node. Gradients of weights that all ranks have, such
-  // as the router's, are summed over all ranks, so only a part of their bytes leaves a node.
+  // Groups of tp fill a node, and groups of dp have one rank on each node. Gradients of weights that all ranks have,
+  // such as the router's, are summed over all ranks, so only a part of their bytes leaves a node.
   const double between = two.sent[base::ordinal(comm::TrafficClass::dp)];
   EXPECT_LT(two.network, between);
   EXPECT_GT(two.network, 0.9 * between);

@@ -121,8 +121,8 @@ TEST(PricesOfH100, GroupedProductsRunNearTheirMeasuredRates) {
   }
 }
 
-// Whole layers also gather, weight and combine rows: the products alone must be slightly faster than the layer.
-// SonicMoE, arXiv 2512.14080, Fig. 14: TFLOP/s of forward and backward.
+// The products alone must be slightly faster than the whole layer, which also gathers, weights and combines rows. The
+// TFLOP/s of forward and backward are from SonicMoE, arXiv 2512.14080, Fig. 14.
 TEST(PricesOfH100, ProductsOfALayerAreABitFasterThanSonicMoe) {
   const Prices prices(shipped("h100-dgx"));
   struct Layer {

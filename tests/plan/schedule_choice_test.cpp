@@ -89,7 +89,8 @@ TEST(LegalSchedules, AreTheChunkingsIfNoTokenIsHeldTwice) {
             std::set<Duplicates>{Duplicates::pause_before_gate});
   std::set<std::string> texts = distinct(all, [](const MoeSchedule& s) { return to_string(s); });
   EXPECT_EQ(texts.size(), all.size());
-  // No chunks; tokens in 2, 4, 8 or 16 chunks; nodes in 2 (there are two ranks); experts in 2 (each rank has two).
+  // The schedules have no chunks; 2, 4, 8 or 16 chunks of tokens; 2 chunks of nodes, because there are two ranks; or 2
+  // chunks of experts, because each rank has two.
   EXPECT_EQ(all.size(), 1u + 4 + 1 + 1);
 }
 
@@ -193,7 +194,7 @@ TEST(ScheduleChoice, DependsOnLatencyAndBandwidth) {
   const double flops = 1e9;
   const auto balanced = predicted_on(machine(1e-9, 2e8, flops), recipe);
   EXPECT_TRUE(balanced.front().is_chunked()) << to_string(balanced.front());
-  // The time of a message is mainly its latency, which every further chunk adds again.
+  // Latency dominates the time of a message, and every further chunk adds it again.
   const auto slow_to_start = predicted_on(machine(1e-2, 1e12, flops), recipe);
   EXPECT_FALSE(slow_to_start.front().is_chunked()) << to_string(slow_to_start.front());
 }

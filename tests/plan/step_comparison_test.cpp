@@ -52,7 +52,7 @@ void write_run(const Scratch& folder, const Recipe& recipe) {
   write_text(folder / "metrics.jsonl", lines);
 }
 
-// Writes a trace of steps 2, 3 and 4. Step 4 has the median duration. There, rank 1 begins a second before rank 0.
+// Writes a trace of steps 2, 3 and 4. Step 4 has the median duration. In step 4, rank 1 begins a second before rank 0.
 void write_trace_of_run(const Scratch& folder) {
   const auto at = [](std::string name, int rank, double begin, double seconds) {
     return TraceEvent{

@@ -99,7 +99,8 @@ TEST(StepRecord, AddsResidualsAndSharedExpertsInTheLaunchesOfNormsAndCombines) {
   for (const char* shared : {"after", "beside"})
     EXPECT_EQ(additions_of({"model.moe.shared_experts=1", std::string("schedule.moe.shared=") + shared}), 0) << shared;
   EXPECT_EQ(additions_of({"model.moe.dense_residual=true", "model.mlp_hidden=20"}), 0);
-  // One addition in each block: after a dense MLP, and before a LayerNorm, which has no such kernel.
+  // Each block has one addition: after a dense MLP, and before a LayerNorm, which has no kernel that includes an
+  // addition.
   EXPECT_EQ(additions_of({"model.moe.experts=0", "model.mlp_hidden=96"}), 2);
   EXPECT_EQ(additions_of({"model.norm=layer_norm"}), 2);
 }
@@ -132,7 +133,7 @@ TEST(StepRecord, KnowsTheNodesOfRanks) {
   std::set<std::string> groups;
   for (const Issue& issue : record.issues)
     if (issue.name == "all_to_all") groups.insert(record.groups[std::get<CommunicationWork>(issue.work).group].name);
-  EXPECT_EQ(groups.size(), 2U) << testing::PrintToString(groups);  // inside nodes and across
+  EXPECT_EQ(groups.size(), 2U) << testing::PrintToString(groups);  // groups inside nodes and across nodes
 }
 
 // On a device, the copies and exchanges of a chunked pass run beside its kernels.

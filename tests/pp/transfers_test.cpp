@@ -112,8 +112,8 @@ TEST(Transfers, KeptTensorsAreBoundedByTheNumberOfRanks) {
   });
 }
 
-// Runs the actions of all ranks. An action waits until all tensors that were freed before it have left, as if it reused
-// the memory of all.
+// Runs the actions of all ranks. Each action waits until all tensors that were freed before it have been received, as
+// if it reused all of their memory.
 TEST(Transfers, EveryScheduleEndsAlthoughReuseWaitsForTheReceiver) {
   for_all_transfers([](const Schedule& s, const Transfers& transfers) {
     if (transfers.at_once) return;

@@ -1,4 +1,4 @@
-// Column- and row-parallel products compared with the plain ones, and bit for bit with their unfused compositions.
+// Column- and row-parallel products, compared with plain products, and bitwise with their unfused compositions.
 #include "parallel/tp/parallel_linear.h"
 
 #include "framework/autograd/recomputation.h"

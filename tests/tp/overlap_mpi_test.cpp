@@ -1,4 +1,4 @@
-// Run by mpirun: overlapped collectives equal plain ones bit for bit, even if messages are late.
+// Tests run by mpirun: overlapped collectives equal plain collectives bitwise, even if messages are late.
 #include "parallel/tp/overlap.h"
 
 #include "parallel/comm/world.h"

@@ -222,7 +222,7 @@ TEST(Extensions, AllIllegalSettingsAreReportedTogether) {
     EXPECT_NE(problems.find(key + " ("), std::string::npos) << problems;
 }
 
-// The declaration decides, whatever options the factory reads.
+// Only declared options are legal, even if the factory reads others.
 TEST(Extensions, FactoryThrowsForAnUndeclaredOption) {
   const auto message_when = [](const std::function<void(const moe::RouterSpec&)>& read) {
     Extensions e = extended();

@@ -90,7 +90,7 @@ TEST(Bf16Moments, CheckpointLoadsIntoARunWithTheOtherDtype) {
   }
 }
 
-// With one micro-batch per rank, levels 0 and 1 of ZeRO have the same bits.
+// With one micro-batch per rank, levels 0 and 1 of ZeRO are bitwise identical.
 TEST(Bf16Moments, RunContinuesBitwiseWithRepartitionedStates) {
   on_ranks(2, [](const comm::ProcessGroup& world) {
     const auto recipe = [](int zero, const char* offload) {

@@ -132,7 +132,7 @@ TEST(TrainStep, B1_BiasFollowsTheCountsOfTheWholeGlobalBatch) {
 }
 
 TEST(TrainStep, L1_LossIsTheMeanOverValidTokensOfAllRanks) {
-  // Two sequences with one target each and six without targets must equal the two alone.
+  // A batch of two sequences with one target each and six sequences without targets must equal a batch of the two.
   const Recipe recipe = small_recipe({"model.moe.aux_loss.coefficient=0", "batch.micro=1"});
   data::Batch batch = documents_of(recipe).batch(0, 8);
   std::fill(batch.targets.begin(), batch.targets.end(), data::ignored);

@@ -1,4 +1,4 @@
-// Under ZeRO-3, all ranks gather the weights of experts in the same way, whatever rows and chunks they have.
+// Under ZeRO-3, all ranks gather the weights of experts in the same way, for any rows and chunks of a rank.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -81,7 +81,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 class ExpertsWithoutRows : public testing::TestWithParam<Case> {};
 
 // Every parameter is a unit, so each has its own gather, which ranks could call in different orders. With larger units,
-// pieces of one size would form pairs.
+// wrongly paired gathers could have equal sizes.
 TEST_P(ExpertsWithoutRows, AreGatheredLikeTheirReplicas) {
   const Uneven uneven;
   const Words words = joined(uneven.words(GetParam().schedule), GetParam().model);

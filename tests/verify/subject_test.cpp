@@ -150,7 +150,7 @@ TEST_F(SubjectTest, TrainingLoopAgreesWithTheOracle) {
   }
 }
 
-// Rows in fp8 of a recipe are verified like those of the subject fp8.
+// A recipe with fp8 rows is verified like the subject fp8.
 TEST_F(SubjectTest, RecipeWithRowsInFp8IsVerified) {
   const Subject s = subject({"schedule.moe.wire=fp8", "model.moe.capacity_factor=1"});
   EXPECT_EQ(s.illegal(layout("ep=2,subject=fp8", 2)), "subject=fp8 does not differ from the recipe");

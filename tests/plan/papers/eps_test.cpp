@@ -22,7 +22,7 @@ TEST(Eps, ExpectedActivatedExpertsMatchKnownCases) {
 }
 
 TEST(Eps, ExpectedDevicesAreTheMeanOverEverySubset) {
-  // Counts for two devices with two experts each, and for four devices with two each.
+  // Enumerates the choices of experts on two and on four devices, with two experts per device.
   for (const int64_t D : {2, 4})
     for (const int64_t k : {1, 2, 3}) {
       const int64_t E = D * 2;
@@ -127,7 +127,7 @@ TEST(Eps, BetweenDivisorsTheBetterNeighbourWins) {
 }
 
 TEST(Eps, ChoosesOneGroupWhenMoreCostMoreThanTheyHide) {
-  // For small loads, no division helps.
+  // With small loads, dividing the experts into groups does not help.
   const auto tried = all_groups(1e-4, 2e-4, 20, {.k = 4e-5, .b = 2e-5});
   EXPECT_EQ(best_groups(tried).N, 1);
   EXPECT_EQ(best_groups(tried).gain, 0);

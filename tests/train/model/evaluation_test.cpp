@@ -22,7 +22,7 @@ namespace {
 const comm::SelfGroup self;
 constexpr double rounding = 1e-12;
 
-// Source with the same rows, but a finite number of them.
+// Source with a finite number of the rows of a FixedSource.
 class FiniteSource final : public data::Source {
  public:
   FiniteSource(const FixedSource& rows, int64_t size) : rows_(rows), size_(size) {}
