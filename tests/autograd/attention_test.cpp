@@ -53,7 +53,7 @@ TEST(Rotary, BackwardUndoesForward) {
   expect_close(k, replay.take_gradient(keys), tolerance(Dtype::f64, 4));
 }
 
-TEST(Rotary, KeysHaveAGradientWhereQueriesHaveNone) {
+TEST(Rotary, KeysHaveAGradientIfQueriesHaveNone) {
   Lab lab;
   const auto [cosine, sine] = angles(lab, 8, 6);
   const Tensor positions = lab.values<int32_t>({1, 2, 3, 4}), k = lab.randn({4, 2, 6});
@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"many_elements", 4, 2, {2, 11, 11, scale_of_4}}),
     [](const auto& test) { return test.param.name; });
 
-TEST(AttentionErrors, NameTheShapesThatDoNotFit) {
+TEST(AttentionErrors, NameMismatchedShapes) {
   Lab lab;
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy);

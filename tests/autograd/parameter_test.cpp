@@ -116,13 +116,13 @@ TEST(Parameter, InitialValuesOfALargeShardAreTheSliceOfTheWhole) {
   }
 }
 
-TEST(Parameter, TwoNamesHaveDifferentInitialValues) {
+TEST(Parameter, InitialValuesDependOnTheName) {
   Lab lab;
   const auto a = values_of(made(lab, "layers.0.w")->local()), b = values_of(made(lab, "layers.1.w")->local());
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NE(a[i], b[i]) << "element " << i;
 }
 
-TEST(Parameter, TwoSeedsHaveDifferentInitialValuesAndOneSeedTheSame) {
+TEST(Parameter, InitialValuesDependOnTheSeed) {
   Lab lab;
   const auto p = made(lab, "w"), q = made(lab, "w");
   expect_bitwise(p->local(), q->local());

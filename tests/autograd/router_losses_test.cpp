@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 double value(const Value& v) { return values_of(v.data)[0]; }
 
-TEST(LoadBalancingLoss, IsOneWhenBalancedAndTheNumberOfExpertsWhenCollapsed) {
+TEST(LoadBalancingLoss, IsOneIfBalancedAndTheNumberOfExpertsIfCollapsed) {
   Lab lab;
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy);

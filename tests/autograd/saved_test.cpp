@@ -140,7 +140,7 @@ TEST_F(SavedTest, SavedParameterStaysInItsMemoryCategory) {
   EXPECT_EQ(lab.used(Category::parameter), before);
 }
 
-TEST_F(SavedTest, OffloadedEqualsKeptBitForBit) {
+TEST_F(SavedTest, OffloadedTensorsEqualKeptTensorsBitwise) {
   const auto offload = offload_policy(0);
   for (auto weights : both) expect_equal(pass(*keep, false, weights, model), pass(*offload, false, weights, model));
 }
@@ -190,7 +190,7 @@ TEST_F(SavedTest, ReusedAddressIsOffloadedAgain) {
   EXPECT_EQ(offloaded(), 2 * rows * width * 8);
 }
 
-TEST_F(SavedTest, RecomputedNormsEqualKeptOnesBitForBit) {
+TEST_F(SavedTest, RecomputedNormsEqualKeptNormsBitwise) {
   for (auto weights : both) expect_equal(pass(*keep, false, weights, model), pass(*keep, true, weights, model));
 }
 
@@ -200,7 +200,7 @@ TEST_F(SavedTest, RecomputedNormsAreNotKept) {
   EXPECT_EQ(kept.activations - recomputed.activations, 4 * rows * width * 8);
 }
 
-TEST_F(SavedTest, RecomputedNormsWithOffloadingEqualKeptOnesBitForBit) {
+TEST_F(SavedTest, RecomputedNormsWithOffloadingEqualKeptNormsBitwise) {
   const auto offload = offload_policy(0);
   for (auto weights : both) {
     const Pass kept = pass(*keep, false, weights, model), moved = pass(*offload, true, weights, model);
@@ -210,7 +210,7 @@ TEST_F(SavedTest, RecomputedNormsWithOffloadingEqualKeptOnesBitForBit) {
   }
 }
 
-TEST_F(SavedTest, RecomputedNormReadInAnotherShapeEqualsAKeptOne) {
+TEST_F(SavedTest, RecomputedNormReadInAnotherShapeEqualsAKeptNorm) {
   const Model over_heads = [this](Tape& t, const Value& x) { return network.over_heads(t, x); };
   for (auto weights : both)
     expect_equal(pass(*keep, false, weights, over_heads), pass(*keep, true, weights, over_heads));

@@ -370,7 +370,7 @@ TEST_F(TapeTest, PullbackPassesAValueToTheWeightPullbackOfItsUse) {
   EXPECT_EQ(lab.context.allocator()->stats().total, before) << "values passed between pullbacks are freed";
 }
 
-TEST_F(TapeTest, TakingAValueThatThePullbackDidNotPassThrows) {
+TEST_F(TapeTest, TakingAMissingPullbackValueThrows) {
   Parameter& w = lab.parameter({4});
   const auto record = [&](Tape& t, Pullback pullback) {
     const Value x = t.leaf(lab.randn({3, 4}));

@@ -72,7 +72,7 @@ TEST_F(AtomicFileTest, WithoutCommitNothingChanges) {
   EXPECT_EQ(files(), 1);
 }
 
-TEST_F(AtomicFileTest, KeepsTheOldFileWhenTheNewOneDoesNotFit) {
+TEST_F(AtomicFileTest, KeepsTheOldFileIfTheNewFileDoesNotFit) {
   write_file(path(), "old");
   const auto write = [&] {
     const FileSizeLimit full(4);

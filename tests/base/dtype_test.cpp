@@ -69,7 +69,7 @@ TEST(Dtype, NamesMatchRecipesAndRoundTrip) {
   EXPECT_EQ(name_of(Dtype::bf16), "bf16");
 }
 
-TEST(Dtype, UnknownNameIsAUsageErrorThatListsTheLegalOnes) {
+TEST(Dtype, UnknownNameIsAUsageErrorWithTheLegalNames) {
   try {
     dtype_from_name("float32");
     FAIL() << "no error was thrown";

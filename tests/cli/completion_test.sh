@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Completion of command lines, with the arguments that the shell passes.
+# Completion of command lines. The tests call the program with the arguments that a shell passes.
 . "$(dirname "$0")/cli.sh"
 
 # `completes WORD... -- EXPECTED...`: Tab after the last word offers the expected words, in any order.

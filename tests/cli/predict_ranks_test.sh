@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `hexad bench predict`: predictions of every legal schedule, written before they are measured.
+# `hexad bench predict` writes predictions of every legal schedule before it measures the schedules.
 . "$(dirname "$0")/cli.sh"
 
 predict() { ranks 2 bench predict tiny.yaml parallel.ep=2 schedule.moe.chunk_by=auto "$@"; }

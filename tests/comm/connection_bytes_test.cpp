@@ -55,13 +55,13 @@ TEST(MessageBytes, HaveFewerChannelsIfThereAreManyRoutes) {
   EXPECT_EQ(message_bytes(all_routes(8), most, 3, std::vector<int>(8, 0)), 7 * 2 * 12 * mib);
 }
 
-TEST(MessageBytes, AcrossNodesAreThoseOfTheNetwork) {
+TEST(MessageBytes, EqualTheNetworksBytesAcrossNodes) {
   const std::vector<Route> both{{0, 1}, {1, 0}};
   EXPECT_EQ(message_config(true, 2).max_ctas, 4);
   EXPECT_EQ(message_bytes(both, 2, 0, {0, 1}), 2 * 4 * 2 * mib);
 }
 
-TEST(ConnectionBytes, AreCountedOnceForKindsThatShareConnections) {
+TEST(ConnectionBytes, AreCountedOnceForSharedConnections) {
   EXPECT_EQ(connection_bytes(on_a_node, {Use::sums, Use::gathers, Use::shares, Use::counts}),
             connection_bytes(on_a_node, Use::sums));
   EXPECT_EQ(connection_bytes(on_a_node, {Use::sums, Use::exchanges}),

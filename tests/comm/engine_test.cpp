@@ -45,7 +45,7 @@ TEST(CommEngine, GroupsWorkWithLateMessagesAndComparedCalls) {
 
 // Each rank makes the calls of a step in its own order and then waits for some calls of the previous step. Therefore, a
 // rank may wait for a class that is delayed on another rank. If a wait never ends, the watchdog ends the test.
-TEST(CommEngine, RanksThatCallInDifferentOrdersDoNotWaitForEachOther) {
+TEST(CommEngine, DifferentOrdersOfCallsCauseNoDeadlock) {
   CommEngine::Options options = small_rounds;
   options.limits = {.round_bytes = 1 << 15, .window_bytes = 1 << 18, .low_window_bytes = 1 << 16};
   options.guards.watchdog_seconds = 20;
@@ -129,7 +129,7 @@ TEST(CommEngine, GroupsReportWhetherTheyCrossNodes) {
   });
 }
 
-TEST(CommEngine, RanksThatDisagreeAreNamedWithTheirCallsOnRequest) {
+TEST(CommEngine, DisagreeingRanksAreNamedWithTheirCallsOnRequest) {
   const Guards checks{.watchdog_seconds = 10, .check_collectives = true};
   const auto disagreement = [&](const std::function<Event(const ProcessGroup&, Device, Stream&)>& call) {
     return failure_on_rank_0(2, checks, [&](const ProcessGroup& world) {
@@ -179,7 +179,7 @@ TEST(CommEngine, UnawaitedOperationsAreDoneAtTheEnd) {
   for (const Tensor& x : sums) EXPECT_EQ(x.data<float>()[99999], 2);
 }
 
-TEST(CommEngine, EndWaitsForOperationsThatWaitForTheirStream) {
+TEST(CommEngine, EndWaitsForStreamOrderedOperations) {
   DeviceContext context;
   std::vector<Tensor> sums;
   std::vector<std::unique_ptr<Stream>> lanes;

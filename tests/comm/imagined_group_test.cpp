@@ -70,7 +70,7 @@ TEST(ImaginedGroup, GivesOtherRanksTheValuesOfThisRank) {
   EXPECT_EQ(out.to_vector<int32_t>(), (std::vector<int32_t>{2, 3, 2, 3, 2, 3}));
 }
 
-TEST(ImaginedGroup, ForgetsValuesThatOtherRanksWrite) {
+TEST(ImaginedGroup, ForgetsValuesOfOtherRanks) {
   DeviceContext context(
       {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(device::DeviceKind::cpu)});
   const ImaginedGroup group(0, 2);

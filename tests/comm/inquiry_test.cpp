@@ -42,7 +42,7 @@ TEST(Inquiry, BlamesSilentRanksBeforeWorkingRanks) {
   EXPECT_EQ(finding.text.find("rank 1"), std::string::npos) << finding.text;
 }
 
-TEST(Inquiry, BlamesTheRankThatWaitsForNoOther) {
+TEST(Inquiry, BlamesTheRankAtTheEndOfTheChain) {
   const auto finding = find(0, {1}, {{0, waits_for({1})}, {1, waits_for({2})}, {2, works}});
   EXPECT_NE(finding.text.find("to blame: rank 2 waits for no other rank"), std::string::npos) << finding.text;
 }

@@ -65,7 +65,7 @@ TEST_F(Queue, ChannelMayStartOneRoundInAFullWindow) {
   EXPECT_EQ(starts(), "dp2.0");
 }
 
-TEST_F(Queue, ClassHasTheWholeWindowUntilAHigherOneIsUsed) {
+TEST_F(Queue, ClassHasTheWholeWindowUntilAHigherClassIsUsed) {
   post(TrafficClass::dp, 1, 9);
   EXPECT_EQ(starts(), "dp1.0 dp1.1 dp1.2");
   post(TrafficClass::ep, 2, 1);
@@ -74,7 +74,7 @@ TEST_F(Queue, ClassHasTheWholeWindowUntilAHigherOneIsUsed) {
   EXPECT_EQ(starts(), "dp1.3 dp1.4");  // a message of the higher class may now come at any time
 }
 
-TEST_F(Queue, LowerClassWaitsWhileAHigherOneMoves) {
+TEST_F(Queue, LowerClassWaitsWhileAHigherClassProgresses) {
   post(TrafficClass::ep, 1, 5);
   post(TrafficClass::dp, 2, 9);
   EXPECT_EQ(starts(), "ep1.0 dp2.0 ep1.1 ep1.2");  // the peer may not have posted its operation yet
@@ -157,7 +157,7 @@ TEST_F(Queue, SendsAndReceivesHaveSeparateWindows) {
 }
 
 // Without this rule, later smaller rounds would keep the window full forever.
-TEST_F(Queue, RoundWithoutRoomBlocksSmallerRoundsOfItsDirection) {
+TEST_F(Queue, RoundWithoutSpaceBlocksSmallerRoundsOfItsDirection) {
   queue.limit({.round_bytes = piece, .window_bytes = 3 * piece + piece / 2});
   post(TrafficClass::ep, 1, 9);
   EXPECT_EQ(starts(), "ep1.0 ep1.1 ep1.2");
@@ -210,7 +210,7 @@ TEST_F(Queue, UrgentCommunicatorsPrecedeTheRestOfTheirClass) {
   EXPECT_EQ(starts(), "dp1.0 urgent1.0 dp1.1");
 }
 
-TEST_F(Queue, RequestsThatGiveWayAreNotOverdue) {
+TEST_F(Queue, YieldingRequestsAreNotOverdue) {
   post(TrafficClass::ep, 1, 9);
   starts();
   finish_oldest();

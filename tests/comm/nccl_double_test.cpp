@@ -199,7 +199,7 @@ void cross(int ctas, bool hangs) {
 }
 
 TEST(NcclDouble, HangsIfCrossedOperationsDoNotFitOnADevice) { cross(100, true); }
-TEST(NcclDouble, RunsCrossedOperationsThatFitOnADevice) { cross(16, false); }
+TEST(NcclDouble, RunsCrossedOperationsIfTheyFitOnADevice) { cross(16, false); }
 
 // Launches `a` on a busy stream and `b` on another stream. Returns true if `b` ends within 50 ms.
 bool b_ends_before_a_begins(Rank& r) {
@@ -249,7 +249,7 @@ TEST(NcclDouble, ConnectsRanksWhenTheirDevicesAreIdle) {
   });
 }
 
-TEST(NcclDouble, RefusesADeviceThatTwoRanksShare) {
+TEST(NcclDouble, RefusesADeviceOfTwoRanks) {
   on_ranks(2, [](Rank& r) {
     ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
     ncclComm_t comm = nullptr;

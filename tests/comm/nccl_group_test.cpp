@@ -155,7 +155,7 @@ TEST(NcclGroup, BlocksStreamsAndNotTheHost) {
 
 // The stream of the memory's next owner waits until the operation has read the memory. The event does not keep the
 // memory. If it did, a pipeline would hold all tensors that it sends in a step.
-TEST(NcclGroup, ReadsMemoryThatWasFreedMeanwhile) {
+TEST(NcclGroup, ReadsMemoryFreedInFlight) {
   with_cards(2, [](const CardWorld& w) {
     const Tensor out = Tensor::empty({2 * n}, Dtype::f32, w.context);
     Stream& stream = w.context.compute();

@@ -119,7 +119,7 @@ TEST(NcclMemoryOfGroups, IsTakenByTheirFirstOperationsIfTheyWereNotConnected) {
   });
 }
 
-TEST(NcclMemoryOfGroups, NothingMoreIsTakenOnceTheyAreConnected) {
+TEST(NcclMemoryOfGroups, DoesNotGrowAfterConnecting) {
   with_cards(2, [](const CardWorld& w) {
     const auto group = group_of(w, TrafficClass::tp, "tp");
     group->connect({Use::sums, Use::messages}, w.context);

@@ -43,7 +43,7 @@ class NcclRegistered : public testing::Test {
   const int64_t faults_ = cuda_double::nccl_registration_faults();
 };
 
-TEST_F(NcclRegistered, BufferIsRegisteredOnceWithEachCommunicatorThatUsesIt) {
+TEST_F(NcclRegistered, BufferIsRegisteredOnceWithEachUsingCommunicator) {
   with_cards(
       2,
       [](const CardWorld& w) {
@@ -89,7 +89,7 @@ TEST_F(NcclRegistered, SmallAndShortLivedBuffersAreNotRegistered) {
       registering);
 }
 
-TEST_F(NcclRegistered, NothingIsRegisteredByDefault) {
+TEST_F(NcclRegistered, NoBufferIsRegisteredByDefault) {
   with_cards(2, [](const CardWorld& w) {
     const Tensor x = ones(w);
     sum(w, w.world, x);
@@ -116,7 +116,7 @@ TEST_F(NcclRegistered, CommunicatorDeregistersItsBuffersWhenItEnds) {
       registering);
 }
 
-TEST_F(NcclRegistered, AbortedCommunicatorsKeepNothing) {
+TEST_F(NcclRegistered, AbortedCommunicatorsKeepNoRegistration) {
   Failures failures;
   DeviceGroupOptions options = registering;
   options.watchdog_seconds = 1;
@@ -156,7 +156,7 @@ TEST_F(NcclRegistered, FailedRegistrationIsReportedWithARemedy) {
   cuda_double::let_nccl_register(true);
 }
 
-TEST_F(NcclRegistered, RanksThatShareACardReportThatNothingIsRegistered) {
+TEST_F(NcclRegistered, RanksOnOneCardReportMissingRegistration) {
   with_ranks(2, [](const ProcessGroup& threads) {
     device::DeviceContext context({.kind = device::DeviceKind::cuda});
     std::string said;

@@ -118,7 +118,7 @@ std::string without_places(std::string text) {
   return text;
 }
 
-TEST(ThreadGroup, RanksThatDisagreeAreNamedWithTheirCalls) {
+TEST(ThreadGroup, DisagreeingRanksAreNamedWithTheirCalls) {
   const std::string both = disagreement([](auto& world, auto d, auto& s) {
     const Tensor x = Tensor::zeros({4}, Dtype::f32, d);
     return world.rank() ? world.broadcast(x, 0, s) : world.all_reduce(x, Reduce::sum, s);
@@ -166,7 +166,7 @@ TEST(ThreadGroup, WatchdogNamesTheOperationAndTheMissingRank) {
   }
 }
 
-TEST(ThreadGroup, WatchdogFollowsTheChainToTheRankThatWaitsForNoOther) {
+TEST(ThreadGroup, WatchdogBlamesTheRankAtTheEndOfTheChain) {
   std::atomic<bool> over = false;
   const auto body = [&](const ProcessGroup& world) {
     const int r = world.rank();  // rank 0 waits for rank 1, rank 1 for rank 2, which never comes

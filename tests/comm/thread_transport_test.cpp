@@ -136,7 +136,7 @@ TEST(ThreadNetwork, AbortReachesAllRanks) {
   }
 }
 
-TEST(AdversaryNetwork, NothingMovesUntilEveryProgramIsBlocked) {
+TEST(AdversaryNetwork, MessagesMoveOnlyIfEveryProgramIsBlocked) {
   Network net({.node_of_rank = {0, 0, 0}, .adversary = 1});
   float sent = 1, got = 0;
   net[1].receive(0, 0, bytes(got), 4, 2);

@@ -55,7 +55,7 @@ TEST_P(ThroughHost, EnginesPassTheChecksOfEveryGroup) { with_engine_ranks(GetPar
 
 TEST(ThroughHost, GroupOfOneCopiesOnTheDevice) { check_all(SelfGroup()); }
 
-TEST(ThroughHost, CallerWaitsForNothing) {
+TEST(ThroughHost, CallerDoesNotWait) {
   with_ranks(2, [](const ProcessGroup& world) {
     DeviceContext context({.kind = emulated_kind});
     const Tensor x = ones(context);
@@ -69,7 +69,7 @@ TEST(ThroughHost, CallerWaitsForNothing) {
   });
 }
 
-TEST(ThroughHost, LaneThatWaitsSeesTheResult) {
+TEST(ThroughHost, WaitingLaneSeesTheResult) {
   DeviceContext context({.kind = emulated_kind});
   const Tensor x = ones(context);
   const auto host_part = Event::make_state();

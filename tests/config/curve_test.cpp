@@ -59,7 +59,7 @@ TEST(Curve, LimitsHoldForEveryValue) {
   EXPECT_EQ(refusal_of_link("delay: 1\n"), "r.yaml: efficiency is not set; it must be greater than 0");
 }
 
-TEST(Curve, RefusesAnythingButANumberOrPointsAndNamesThePlace) {
+TEST(Curve, RefusesOtherValuesAndNamesTheirPlace) {
   const auto start = std::string("delay: 1\n");
   EXPECT_EQ(refusal_of_link(start + "efficiency: high\n"), "r.yaml:2: efficiency (high) must be a number");
   EXPECT_EQ(refusal_of_link(start + "efficiency: {a: 1}\n"), "r.yaml:2: efficiency (a section) must be a number");

@@ -220,7 +220,7 @@ TEST_F(Fault33, DoublingIncludesAreRefused) {
       << message;
 }
 
-TEST_F(Include, LaterKeysReplaceDeeperOnesMapByMap) {
+TEST_F(Include, LaterKeysReplaceIncludedKeysMapByMap) {
   fs::create_directories("in/sub");
   put("in/sub/base.yaml", "name: base\nmodel: {hidden: 64, layers: 4, moe: {experts: 8}}\nsteps: [1, 2]\n");
   put("in/sub/deep.yaml", "include: base.yaml\nmodel: {layers: 6}\n");

@@ -18,7 +18,7 @@ std::string second_line(const std::string& line) { return refusal_of(minimal + l
 /// Returns the message for `line` inside a `model:` section that sets hidden.
 std::string in_model(const std::string& line) { return refusal_of("model:\n  hidden: 64\n  " + line + "\n"); }
 
-TEST(Fault30, UnknownKeysAreNamedWithTheLikelyOne) {
+TEST(Fault30, UnknownKeysAreNamedWithTheLikelyKey) {
   EXPECT_EQ(in_model("hiden: 64"),
             "r.yaml:3: model.hiden is not a key; did you mean hidden?; keys of model: hidden, layers, dropout, "
             "tied, moe");
@@ -33,7 +33,7 @@ TEST(Fault30, KeyInTheWrongSectionIsFound) {
             "layers, dropout, tied, moe");
 }
 
-TEST(Fault30, WrongTypesAreNamedWithTheExpectedOne) {
+TEST(Fault30, WrongTypesAreNamedWithTheExpectedType) {
   EXPECT_EQ(in_model("layers: many"), "r.yaml:3: model.layers (many) must be an integer");
   EXPECT_EQ(in_model("layers: [1]"), "r.yaml:3: model.layers (a list) must be an integer");
   EXPECT_EQ(in_model("layers: {a: 1}"), "r.yaml:3: model.layers (a section) must be an integer");
@@ -46,7 +46,7 @@ TEST(Fault30, WrongTypesAreNamedWithTheExpectedOne) {
   EXPECT_EQ(second_line("name:"), "r.yaml:2: name (nothing) must be a text; write \"\" for an empty one");
 }
 
-TEST(Fault30, IntegersInOtherSpellingsAreNamedWithTheLegalOne) {
+TEST(Fault30, MisspeltIntegersAreNamedWithTheLegalSpelling) {
   EXPECT_EQ(in_model("layers: 1e3"), "r.yaml:3: model.layers (1e3) must be an integer; write 1000");
   EXPECT_EQ(in_model("layers: 12.0"), "r.yaml:3: model.layers (12.0) must be an integer; write 12");
   EXPECT_EQ(in_model("layers: 12.5"), "r.yaml:3: model.layers (12.5) must be an integer");

@@ -78,7 +78,7 @@ TEST(Read, UnsetOptionalsHaveOneWordEach) {
             "r.yaml:2: etp (none) has no meaning for this key; write a value or auto");
 }
 
-TEST(Read, WrittenListReplacesTheInitialOne) {
+TEST(Read, WrittenListReplacesTheInitialList) {
   EXPECT_EQ(read_text(minimal + "betas: [0.5, 0.25]\n").betas, (std::vector<double>{0.5, 0.25}));
   EXPECT_EQ(read_text(minimal + "steps: []\n").steps, std::vector<int64_t>{});
 }
@@ -164,7 +164,7 @@ sources:
 )");
 }
 
-TEST(Write, RefusesValuesThatNoRecipeCanHold) {
+TEST(Write, RefusesUnrepresentableValues) {
   Recipe r;
   r.model.dropout = std::numeric_limits<double>::infinity();
   EXPECT_THROW(write(r), std::logic_error);

@@ -122,7 +122,7 @@ TEST_F(BlasLt, RefusesInconsistentDescriptors) {
   EXPECT_EQ(choose(), CUBLAS_STATUS_NOT_SUPPORTED);
 }
 
-TEST_F(BlasLt, RefusesAddressesThatAreLessAlignedThanPromised) {
+TEST_F(BlasLt, RefusesAddressesBelowThePromisedAlignment) {
   describe({});
   ASSERT_EQ(choose(), CUBLAS_STATUS_SUCCESS);
   EXPECT_EQ(multiply(0, a + 1, room), CUBLAS_STATUS_INVALID_VALUE);

@@ -51,7 +51,7 @@ TEST_F(CudaDouble, EventIsPassedWhenItsStreamReachesIt) {
   EXPECT_EQ(cudaEventQuery(event), cudaSuccess);
 }
 
-TEST_F(CudaDouble, StreamsWaitForEarlierRecordsNotForLaterOnes) {
+TEST_F(CudaDouble, StreamsWaitForEarlierRecordsOnly) {
   EXPECT_EQ(cudaStreamWaitEvent(second, event, 0), cudaSuccess);  // the event was not recorded
   EXPECT_EQ(cudaStreamSynchronize(second), cudaSuccess);
   block(first);
@@ -174,7 +174,7 @@ bool waits_for_the_device(const F& call) {
   return waited;
 }
 
-TEST_F(CudaDouble, CallsThatMakeOrFreeMemoryWaitForTheDevice) {
+TEST_F(CudaDouble, AllocationsAndFreesWaitForTheDevice) {
   void *there = nullptr, *pinned = nullptr;
   EXPECT_TRUE(waits_for_the_device([&] { return cudaMalloc(&there, 16); }));
   EXPECT_TRUE(waits_for_the_device([&] { return cudaHostAlloc(&pinned, 16, cudaHostAllocDefault); }));

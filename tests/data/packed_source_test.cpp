@@ -170,7 +170,7 @@ double share_of_neighbours_in_one_document(const Source& source, const std::vect
 
 // For ten equal documents in random order, the share is a tenth. In the order `documents`, each document is followed by
 // another whole document.
-TEST(ShuffledSequences, NeighboursAreFromOneLongDocumentOnlyByChance) {
+TEST(ShuffledSequences, NeighboursShareALongDocumentOnlyByChance) {
   const std::vector<int> lengths(10, 1600);
   const int64_t sequences = 2000;
   const double chance = 0.1, sigma = std::sqrt(chance * (1 - chance) / static_cast<double>(sequences));
@@ -180,7 +180,7 @@ TEST(ShuffledSequences, NeighboursAreFromOneLongDocumentOnlyByChance) {
 }
 
 // One document of ten tokens is cut into five pieces over two epochs. Three of the pieces begin in the first epoch.
-TEST(ShuffledSequences, PieceAcrossEpochsBelongsToTheEpochWhereItBegins) {
+TEST(ShuffledSequences, PieceAcrossEpochsBelongsToTheEpochOfItsBegin) {
   const auto source = source_of<ShuffledSequences>({10}, 4);
   const auto pieces = [&](int64_t begin, int64_t end) {
     std::set<std::pair<Ids, Ids>> found;

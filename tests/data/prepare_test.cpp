@@ -62,7 +62,7 @@ TEST(Documents, CutDoesNotSplitAUtf8Character) {
   }
 }
 
-TEST(Prepare, WritesFilesThatMatchItsSummary) {
+TEST(Prepare, WrittenFilesMatchTheSummary) {
   Corpus f;
   const PrepareSummary summary = prepare(f.options);
   EXPECT_EQ(summary.files, 2);
@@ -94,7 +94,7 @@ TEST(Prepare, SameInputGivesTheSameBytes) {
   }
 }
 
-TEST(Prepare, SecondRunSkipsUnlessSomethingChanged) {
+TEST(Prepare, SecondRunSkipsUnchangedInput) {
   Corpus f;
   const PrepareSummary first = prepare(f.options);
   const PrepareSummary second = prepare(f.options);
@@ -218,7 +218,7 @@ TEST(Prepare, SmallCorporaStillHaveBothParts) {
   }
 }
 
-TEST(Prepare, NothingHeldOutLeavesNoHeldOutFile) {
+TEST(Prepare, ShareOfZeroLeavesNoHeldOutFile) {
   Corpus f;
   prepare(f.options);
   f.options.heldout = 0;

@@ -52,7 +52,7 @@ TEST(SequentialSource, OutOfRangeSequencesAreABug) {
   EXPECT_THROW(source.batch(-1, 1), std::logic_error);
 }
 
-TEST(Batch, CountsDocumentsThatDivideItsSequences) {
+TEST(Batch, CountsDocumentsOfDividedSequences) {
   const Batch batch = SequentialSource(dataset_of({3, 0, 3}), 4, Packing::isolated).batch(0, 2);
   EXPECT_EQ(batch.document_count(), 4);
   const auto changed = [&](std::vector<int32_t> Batch::*bounds, size_t t, int32_t to) {
@@ -117,7 +117,7 @@ TEST(Mixture, BadWeightsAreUsageErrors) {
                   "no sequence would be drawn");
 }
 
-TEST(Concatenated, IsOnePartAfterTheOther) {
+TEST(Concatenated, HasItsPartsInOrder) {
   const auto a = std::make_shared<SequentialSource>(dataset_of({9}), 4, Packing::isolated);
   const auto b = std::make_shared<SequentialSource>(dataset_of({5}), 4, Packing::isolated);
   const ConcatenatedSource both({a, b});

@@ -187,7 +187,7 @@ TEST(TokenDatasetDamage, IdOutsideTheVocabularyIsRefused) {
   expect_contains(opening_resigned(large_id), "token 7 has id 519, expected 0 to 299");
 }
 
-TEST(TokenDatasetDamage, IdOutsideTheVocabularyIsFoundAtTheReadIfOpeningSkipsContents) {
+TEST(TokenDatasetDamage, UncheckedIdOutsideTheVocabularyIsFoundAtTheRead) {
   const ScratchFolder folder;
   const std::string path = write_sample(folder);
   std::string bytes = read_file(path);
@@ -220,7 +220,7 @@ TEST(TokenDatasetDamage, ShrinkingWhileOpenIsADataErrorNotABusError) {
   EXPECT_EQ(message, path + ": ends at byte 106, expected at least 126 (it had 158 bytes when it was opened)");
 }
 
-TEST(TokenDatasetWriter, WithoutFinishLeavesNothing) {
+TEST(TokenDatasetWriter, WithoutFinishLeavesNoFile) {
   const ScratchFolder folder;
   { TokenDatasetWriter writer(folder / "train.hxd", 300, {}); }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));

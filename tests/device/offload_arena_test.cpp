@@ -34,7 +34,7 @@ TEST(OffloadArena, KeepsWrittenBytesAndCountsThemOutsideTheTotal) {
   EXPECT_EQ(arena.stats().peak_in(Category::offload), 5100);
 }
 
-TEST(OffloadArena, BlocksReusedFromTheFileDoNotOverlapLiveOnes) {
+TEST(OffloadArena, ReusedBlocksDoNotOverlapLiveBlocks) {
   OffloadArena arena("/tmp");
   void* first = arena.allocate(4096, Category::offload);
   auto* second = static_cast<char*>(arena.allocate(4096, Category::offload));

@@ -18,7 +18,7 @@ std::vector<std::string> names_of(const std::vector<Recorded>& spans) {
   return names;
 }
 
-TEST(SpanLog, RecordsNothingBeforeStart) {
+TEST(SpanLog, RecordsNoSpanBeforeStart) {
   DeviceContext context;
   const Span before(context.spans(), "before");
   context.spans().sample();
@@ -53,7 +53,7 @@ TEST(SpanLog, SpansMayBeNestedAndEndInAnyOrder) {
   EXPECT_LE(spans[0].end, spans[1].end);
 }
 
-TEST(SpanLog, SpanOfAnEarlierRecordingDoesNotEndInALaterOne) {
+TEST(SpanLog, SpansDoNotCrossRecordings) {
   DeviceContext context;
   SpanLog& log = context.spans();
   log.start();

@@ -76,7 +76,7 @@ TEST(Event, KeepsOwnersUntilItIsDone) {
   EXPECT_TRUE(watch.expired());
 }
 
-TEST(Event, KeepsNothingOnceDone) {
+TEST(Event, KeepsNoOwnerOnceDone) {
   const auto state = Event::make_state();
   complete(state);
   auto owner = std::make_shared<int>(1);
@@ -86,7 +86,7 @@ TEST(Event, KeepsNothingOnceDone) {
 
 // Device allocators reuse memory in the order of issue. An event that kept memory would delay its reuse until the host
 // drops the event.
-TEST(Event, KeepsNothingOnADevice) {
+TEST(Event, KeepsNoOwnerOnADevice) {
   struct Unpassed final : DeviceMark {
     bool passed() const override { return false; }
     void wait() const override {}
@@ -209,7 +209,7 @@ TEST(WorkerStream, FailureSkipsTheRestAndReachesEveryLaterEvent) {
   EXPECT_FALSE(ran);
 }
 
-TEST(WorkerStream, FailedEventFailsTheStreamThatWaitsForIt) {
+TEST(WorkerStream, FailedEventFailsTheWaitingStream) {
   const auto first = make_worker_stream("first"), second = make_worker_stream("second");
   first->run([] { throw std::runtime_error("send failed"); });
   second->wait(first->record());

@@ -82,7 +82,7 @@ TEST(BucketPlan, BucketHasOneGroupAndOneDtype) {
   });
 }
 
-TEST(BucketPlan, GroupOfOneHasNothingToShare) {
+TEST(BucketPlan, GroupOfOneHasNoShares) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     device::DeviceContext context{tests::on_test_device()};
     const mesh::Mesh mesh(world, {.dp = 2, .ep = 2});

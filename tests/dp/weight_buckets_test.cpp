@@ -104,7 +104,7 @@ TEST(WeightBuckets, OnlyTheWeightsOfAShareStayInMemoryUnderZero3) {
   });
 }
 
-TEST(WeightBuckets, NextUnitIsGatheredAheadOnceTheOrderIsKnownAndOthersAreFreed) {
+TEST(WeightBuckets, NextUnitIsGatheredAheadInAKnownOrder) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model m(world, Zero::weights);
     for (int64_t l = 0; l < layers; ++l) {
@@ -128,7 +128,7 @@ TEST(WeightBuckets, NextUnitIsGatheredAheadOnceTheOrderIsKnownAndOthersAreFreed)
 
 // Operations of one communicator keep the order of their calls. If weights and gradients shared a communicator, weights
 // could not be sent before gradients.
-TEST(WeightBuckets, UnderZero3WeightsAreNotOrderedAgainstGradientsOfTheSameRanks) {
+TEST(WeightBuckets, WeightsAreNotOrderedAgainstGradientsUnderZero3) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model whole(world, Zero::nothing), m(world, Zero::weights);
     const comm::ProcessGroup& gradients = *m.plan->buckets().front().group;

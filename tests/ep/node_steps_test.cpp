@@ -155,7 +155,7 @@ TEST_P(TwoStepExchange, ReturnIsTheAdjointOfSending) {
 }
 
 // Each row is sent to all etp ranks that share its expert, by one exchange over all ranks.
-TEST_P(TwoStepExchange, DirectEspRowsArriveAsInOneStep) {
+TEST_P(TwoStepExchange, DirectEspRowsEqualThoseOfOneStep) {
   on_ranks([](const comm::ProcessGroup& world) {
     Lab lab;
     const auto ep_group = world.split(world.rank() % 2, 0, comm::TrafficClass::ep, "ep");

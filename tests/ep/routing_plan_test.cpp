@@ -92,7 +92,7 @@ TEST(RoutingPlan, R8_RefusesExpertsOutOfRange) {
   EXPECT_EQ(refused({0, -2}), "[ep] slot 1 names expert -2, expected at least -1 and less than 3");
 }
 
-TEST(RoutingPlan, RefusesExpertsThatRanksCannotDivide) {
+TEST(RoutingPlan, RefusesIndivisibleNumbersOfExperts) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     Lab lab;
     EXPECT_THROW(plan_over(world, ids_of(lab, {0}, 1), 3), std::logic_error);
@@ -267,7 +267,7 @@ TEST(SlotOrder, ForSeveralRanksEqualsTheOrderOfEachRank) {
     }
 }
 
-TEST(SlotOrder, NamesTheRankThatSentAnUnknownExpert) {
+TEST(SlotOrder, NamesTheSenderOfAnUnknownExpert) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     Lab lab;
     const Tensor ids = ids_of(lab, {0, 1, 2, 7}, 1);  // the last id is rank 1's second one
@@ -280,7 +280,7 @@ TEST(SlotOrder, NamesTheRankThatSentAnUnknownExpert) {
   });
 }
 
-TEST(SlotOrder, RefusesTokenRowsThatNameAnExpertTwice) {
+TEST(SlotOrder, RefusesTokenRowsWithARepeatedExpert) {
   Lab lab;
   EXPECT_THROW(ep::order_slots(ids_of(lab, {0, 0, 1}, 3), {4, 2, {}, RowOf::token}, 0, lab.stream()), std::logic_error);
 }

@@ -16,7 +16,7 @@ using namespace testing;
 
 struct CheckpointFaults : CheckpointTest {};
 
-TEST_F(CheckpointFaults, Fault7FullDiskNamesTheFileAndLeavesTheLastGoodOne) {
+TEST_F(CheckpointFaults, Fault7FullDiskNamesTheFileAndLeavesTheLastGoodCheckpoint) {
   const std::string disk = folder / "disk";
   fs::create_directory(disk);
   if (::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=1m") != 0)
@@ -198,7 +198,7 @@ TEST_F(CheckpointFaults, UnreadableManifestIsNotWritten) {
   EXPECT_EQ(store.find(automatic, Check::full)->step(), 100);
 }
 
-TEST_F(CheckpointFaults, ScanNamesEveryBadCheckpointAndTheOneToContinueFrom) {
+TEST_F(CheckpointFaults, ScanNamesBadCheckpointsAndTheNewestGoodCheckpoint) {
   for (int64_t step : {100, 200, 300}) save(store, step, 2, device);
   const TensorInfo info = SafetensorsFile::open(shard(300)).info("experts.up[0:2,0:6,0:8]");
   flip_bit(shard(300), info.begin);
@@ -396,7 +396,7 @@ TEST_F(CheckpointFaults, Fault14RetentionSparesCheckpointsInUse) {
   EXPECT_TRUE(warnings.empty());
 }
 
-TEST_F(CheckpointFaults, Fault14RetentionNeverDeletesTheNewestValidOne) {
+TEST_F(CheckpointFaults, Fault14RetentionKeepsTheNewestValidCheckpoint) {
   options.keep = 1;
   const CheckpointStore all(folder / "one", {.keep = 0, .warn = options.warn, .fault = {}});
   const CheckpointStore one(folder / "one", options);
@@ -431,7 +431,7 @@ TEST_F(CheckpointFaults, CleaningRemovesOnlyLeftoversOfSaves) {
   EXPECT_EQ(store.steps(), std::vector<int64_t>{100});
 }
 
-TEST_F(CheckpointFaults, Fault35ShardNamesThatLeaveTheFolderAreRefused) {
+TEST_F(CheckpointFaults, Fault35ShardNamesOutsideTheFolderAreRefused) {
   save(store, 100, 1, device);
   Manifest manifest = manifest_from_json(read_bytes(store.path(100) + "/manifest.json"), "m");
   for (const std::string& name : {std::string("/etc/passwd"), std::string("../step-00000200/a"), std::string("a/b"),
@@ -467,7 +467,7 @@ TEST_F(CheckpointFaults, InconsistentManifestIsRefusedDespiteAValidDigest) {
   refused("a digest of 32 hexadecimal digits", [](Manifest& m) { m.shards[0].digest = "0"; });
 }
 
-TEST_F(CheckpointFaults, ShardsThatRankZeroCannotSeeStopTheCommit) {
+TEST_F(CheckpointFaults, ShardsInvisibleToRankZeroStopTheCommit) {
   CheckpointWriter writer(store, 100);
   writer.create();
   const std::string part = writer.write_shard(0, 1, items_of(model_of(100, device), 0, 1));

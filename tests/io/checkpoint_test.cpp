@@ -43,7 +43,7 @@ TEST_F(Checkpoints, K1AnyLayoutLoadsCheckpointsOfAnyOther) {
   }
 }
 
-TEST_F(Checkpoints, RegionsThatCrossPiecesInTwoDimensionsAreAssembled) {
+TEST_F(Checkpoints, RegionsAcrossPiecesInTwoDimensionsAreAssembled) {
   const Tensor t = random_bits({6, 10}, Dtype::f32, device, 1);
   CheckpointWriter writer(store, 5);
   writer.create();
@@ -88,7 +88,7 @@ std::map<std::string, Tensor> merged_shards(const std::string& folder, Device de
   return all;
 }
 
-TEST_F(Checkpoints, NoTwoShardsHaveATensorOfOneName) {
+TEST_F(Checkpoints, TensorNamesAreUniqueAcrossShards) {
   for (int ranks : {1, 2, 4}) {
     save(store, ranks, ranks, device);
     const auto all = merged_shards(store.path(ranks), device);
@@ -108,7 +108,7 @@ TEST_F(Checkpoints, NoTwoShardsHaveATensorOfOneName) {
   EXPECT_TRUE(all.contains("unused"));
 }
 
-TEST_F(Checkpoints, OlderShardsWithTensorsOfOneNameAreRead) {
+TEST_F(Checkpoints, OlderShardsWithRepeatedNamesAreRead) {
   const Tensor t = random_bits({4, 2}, Dtype::f32, device, 3);
   const std::string path = store.path(5);
   std::filesystem::create_directories(path);
@@ -151,7 +151,7 @@ TEST_F(Checkpoints, ShardsAreOrdinarySafetensorsFiles) {
   EXPECT_TRUE(file.contains("moment1:experts.up"));
 }
 
-TEST_F(Checkpoints, RetentionKeepsTheLastOnes) {
+TEST_F(Checkpoints, RetentionKeepsTheLastCheckpoints) {
   for (int64_t step = 10; step <= 60; step += 10) save(store, step, 1, device);
   EXPECT_EQ(store.steps(), (std::vector<int64_t>{40, 50, 60}));
   EXPECT_EQ(read_bytes(folder / "checkpoints/latest"), "step-00000060\n");

@@ -129,7 +129,7 @@ constexpr LockTiming quick{.beat = std::chrono::milliseconds(20), .patience = st
 // Patience longer than any test, so that only a change of the file can end the wait.
 constexpr LockTiming patient{.beat = std::chrono::milliseconds(20), .patience = std::chrono::hours(1)};
 
-TEST(RunLock, IsTakenOverFromAnotherHostThatDoesNotRenewIt) {
+TEST(RunLock, IsTakenOverFromAHostWithoutRenewals) {
   const TempFolder folder;
   for (const std::string left : {"elsewhere 4711\n", "elsewhere 4711 another-boot token 00000000000000000009\n"}) {
     write_bytes(folder / "lock", left);

@@ -66,7 +66,7 @@ TEST(FlatRegions, RangeOutsideTheRegionIsABug) {
 }
 
 // Compares every range of every region of some shapes with the definition.
-TEST(FlatRegions, CoverTheRangeInOrderAndAreAtMostTwiceTheRankLessOne) {
+TEST(FlatRegions, CoverTheRangeInOrderWithFewRectangles) {
   const std::pair<Shape, Region> cases[] = {{{7}, {{2}, {5}}},
                                             {{5, 6}, {{1, 2}, {3, 4}}},
                                             {{3, 4, 3}, {{1, 0, 1}, {2, 4, 2}}},

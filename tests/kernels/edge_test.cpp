@@ -446,7 +446,7 @@ TEST_P(CpuErrors, NameTheIndexOutOfRange) {
   }
 }
 
-TEST_P(CpuErrors, NameTheRowThatIsWrittenTwice) {
+TEST_P(CpuErrors, NameARowWrittenTwice) {
   try {
     k.permute.scatter(stream, empty({3, 1}), empty({4, 1}), tensor<int64_t>({-1, 2, -1, 2}, {4}));
     FAIL();

@@ -1,4 +1,4 @@
-// Products of the CPU's kernels compared with Eigen's in f64, which is independent code.
+// Compares products of the CPU's kernels with f64 products of Eigen, which is independent code.
 #include <gtest/gtest.h>
 
 #include <Eigen/Core>

@@ -101,7 +101,7 @@ TEST(MetaKernels, RefuseToSortUnknownIds) {
                std::logic_error);
 }
 
-TEST(MetaKernels, ForgetValuesThatTheyOverwrite) {
+TEST(MetaKernels, ForgetOverwrittenValues) {
   Meta m;
   const Tensor x = Tensor::from<int64_t>(std::vector<int64_t>{1, 2}, {2}, m.context);
   EXPECT_EQ(x.to_vector<int64_t>(), (std::vector<int64_t>{1, 2}));

@@ -131,7 +131,7 @@ TEST_P(Moments, SmallChangesAddUp) {
   EXPECT_NEAR(mean(rising_v), 1 - 0.25 * left, allowed);
 }
 
-TEST_P(Moments, SkippedStepDoesNotRoundThem) {
+TEST_P(Moments, AreNotRoundedInASkippedStep) {
   const Tensor main = filled({3}, 1), m = bf16s({1, 2, 3}), v = bf16s({4, 5, 6});
   const AdamwSlice slice{main, m, v, main, filled({3}, nan), 0.1, {}, key};
   k.optimizer.adamw(stream, {&slice, 1}, {.lr = 1, .beta1 = 0.9, .beta2 = 0.9, .eps = 1e-8, .step = 1}, doubles({-1}));

@@ -212,7 +212,7 @@ TEST_P(WireErrors, NameBytesOfAnotherFormat) {
                  [&] { k.wire.unpack(stream, x, {}, bytes, {}, WireFormat::model); });
 }
 
-TEST_P(WireErrors, NameARowThatIsWrittenTwice) {
+TEST_P(WireErrors, NameARowWrittenTwice) {
   const Tensor x = filled({2, 3}, 1), index = tensor<int64_t>({4, 4}, {2}), out = filled({5, 3}, 0);
   const auto bytes = packed(x, WireFormat::fp8);
   expect_refused("[unpack] index[1] is 4 for the second time; expected distinct rows",

@@ -70,7 +70,7 @@ TEST(Registry, OptionsComeFromTheRecipe) {
 }
 
 // Checks read only the recipe and make no layer.
-TEST(Registry, RefusesAnOptionThatTheLayerDoesNotDeclare) {
+TEST(Registry, RefusesUndeclaredOptions) {
   const auto refusal = [](const std::string& layer, const std::string& options) {
     return message_of(ExitCode::usage, [&] { scaled_recipe({"model.mlp=" + layer, "model.mlp_options=" + options}); });
   };

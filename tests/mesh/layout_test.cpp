@@ -276,7 +276,7 @@ TEST(Layout, TheTwoViewsCoverTheSameStage) {
     });
 }
 
-TEST(Layout, GradientsAreSummedOverRanksThatDifferInDataOnly) {
+TEST(Layout, GradientsAreSummedOverDataRanks) {
   const Layout m({.pp = 2, .dp = 2, .cp = 2, .tp = 2, .ep = 4, .etp = 1}, 16);
   EXPECT_EQ(m.reducers(dense, 0).size(), 4u);  // dp 2 x cp 2
   EXPECT_EQ(m.reducers(expert, 0).size(), 2u);
@@ -293,7 +293,7 @@ TEST(Layout, PartialGradientsAreSummedOverTheTensorAxisToo) {
   EXPECT_EQ(m.holders(dense, 0), m.reducers({.view = MeshView::dense, .partial = {Axis::tp}}, 0));
 }
 
-TEST(Layout, PiecesHeldBySeveralTensorRanksAreSummedOverThem) {
+TEST(Layout, GradientsOfSharedPiecesAreSummedOverTensorRanks) {
   const Layout m({.dp = 2, .tp = 4}, 8);
   const auto heads = [](int t) {
     return Placement{.view = MeshView::dense, .shards = {{Axis::tp, 0, 2, t / 2}}, .partial = {Axis::tp}};

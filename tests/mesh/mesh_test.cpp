@@ -69,7 +69,7 @@ TEST(Mesh, TrafficClassesFollowTheAxes) {
   EXPECT_EQ(mesh.reducers({.view = MeshView::dense}).traffic(), comm::TrafficClass::dp);
 }
 
-TEST(Mesh, OneRankHasGroupsOfOneEverywhere) {
+TEST(Mesh, OneRankHasOnlyGroupsOfOne) {
   const comm::SelfGroup self;
   const Mesh mesh(self, {});
   for (int a = 0; a < axis_count; ++a) {

@@ -96,7 +96,7 @@ TEST(Capacity, R8_NanIsDroppedFirst) {
   EXPECT_EQ(count, 3);
 }
 
-TEST(Capacity, AcceptsRowsThatAreNotInTokenOrder) {
+TEST(Capacity, AcceptsRowsInAnyOrder) {
   Lab lab;
   // Tokens 0 .. 3 are rows 2, 3, 0, 1. The first two tokens stay.
   const Tensor ids = lab.values(std::vector<int32_t>{0, 0, 0, 0}, {4, 1});

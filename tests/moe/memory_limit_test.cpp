@@ -126,7 +126,7 @@ TEST(MemoryLimitCheck, NeedsMemoryReuse) {
 }
 
 // The recipe allows a limit only with memory_reuse, and memory_reuse only without duplicates.
-TEST(MemoryLimitCheck, RefusesTokensThatSeveralRanksHold) {
+TEST(MemoryLimitCheck, RefusesReplicatedTokens) {
   Lab lab;
   const comm::SelfGroup self;
   moe::PassSettings settings = pass_settings({&self, &self, &self}, 4);

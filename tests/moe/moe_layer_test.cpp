@@ -280,7 +280,7 @@ TEST(MoeLayer, A4_OnlyTheFirstPassCounts) {
   }
 }
 
-TEST(MoeLayer, A4_EvaluationCountsNothingAndHasNoAuxiliaryLosses) {
+TEST(MoeLayer, A4_EvaluationHasNoCountsAndNoAuxiliaryLosses) {
   MoeLab lab;
   const MicroBatch batch = lab.batch(3, 4);
   const auto policy = keep_policy();

@@ -65,7 +65,7 @@ TEST(ContextExpansion, HorizontalSwitchesTheProductOfEpAndCp) {
   expect_expansion(Layout({.cp = 4, .tp = 8, .ep = 8}, 256), Kind::horizontal, 32, 256, 8);
 }
 
-TEST(ContextExpansion, VerticalSwitchesTheLargerOfEpAndCpAndHasOneMicroBatch) {
+TEST(ContextExpansion, VerticalSwitchesTheLargerOfEpAndCp) {
   expect_expansion(Layout({.cp = 8, .tp = 8, .ep = 8}, 128), Kind::vertical, 8, 64, 1);
   expect_expansion(Layout({.cp = 32, .tp = 8, .ep = 8}, 256), Kind::vertical, 32, 256, 1);
   expect_expansion(Layout({.pp = 2, .cp = 8, .tp = 8, .ep = 8}, 256), Kind::vertical, 8, 128, 1);
@@ -93,7 +93,7 @@ TEST(ContextExpansion, SmallestStepIsTheLeastLegalNumberOfRanks) {
   }
 }
 
-TEST(ContextExpansion, NamesTheAxesThatChange) {
+TEST(ContextExpansion, NamesTheChangedAxes) {
   const std::vector<ChangedAxis> changed =
       changed_axes(Layout({.tp = 4, .ep = 4}, 32), Layout({.cp = 2, .tp = 4, .ep = 4}, 32));
   ASSERT_EQ(changed.size(), 2U);
@@ -104,7 +104,7 @@ TEST(ContextExpansion, NamesTheAxesThatChange) {
   EXPECT_EQ(changed[1].to, 4);
 }
 
-TEST(ContextLengths, AreOneOrDoubleFromFirstToLast) {
+TEST(ContextLengths, DoubleFromFirstToLast) {
   EXPECT_EQ(context_lengths("4096"), (std::vector<int64_t>{4096}));
   EXPECT_EQ(context_lengths("4K"), (std::vector<int64_t>{4096}));
   EXPECT_EQ(context_lengths("3K..12288"), (std::vector<int64_t>{3072, 6144, 12288}));

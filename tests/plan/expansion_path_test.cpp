@@ -30,7 +30,7 @@ std::vector<PathPoint> path_of(Searches& searches, const std::vector<int64_t>& l
   return expansion_path(searches.plan_at(), {.lengths = lengths, .ranks = ranks, .most_ranks = most});
 }
 
-TEST(ExpansionPath, DoublesRanksWhereALengthDoesNotFit) {
+TEST(ExpansionPath, DoublesRanksIfALengthDoesNotFit) {
   Searches searches;
   const std::vector<PathPoint> path = path_of(searches, {50'000, 100'000, 200'000, 400'000}, 16, 64);
   ASSERT_EQ(path.size(), 4U);
@@ -42,7 +42,7 @@ TEST(ExpansionPath, DoublesRanksWhereALengthDoesNotFit) {
   }
 }
 
-TEST(ExpansionPath, TakesAllRanksOfAClusterThatIsNoPowerOfTwo) {
+TEST(ExpansionPath, TakesAllRanksOfAClusterOfAnySize) {
   Searches searches;
   EXPECT_EQ(path_of(searches, {100'000}, 16, 24).front().ranks, 24);
 }
@@ -77,7 +77,7 @@ TEST(ExpansionPath, TakesLayoutsOfTheUnlimitedSearch) {
   }
 }
 
-TEST(ExpansionPath, EndsWithAFirstLengthThatFitsNowhere) {
+TEST(ExpansionPath, EndsIfTheFirstLengthFitsNowhere) {
   Searches searches;
   const std::vector<PathPoint> path = path_of(searches, {100'000, 200'000}, 16, 16);
   ASSERT_EQ(path.size(), 1U);
@@ -85,7 +85,7 @@ TEST(ExpansionPath, EndsWithAFirstLengthThatFitsNowhere) {
   EXPECT_TRUE(path[0].lack);
 }
 
-TEST(NearestFit, HasTheFewestRanksThatWereTried) {
+TEST(NearestFit, HasTheFewestTriedRanks) {
   Searches searches;
   const Shortfall lack = shortfall(searches.plan_at(), 400'000, 16, 10);  // 500 bytes in all, 31.25 on each rank
   EXPECT_DOUBLE_EQ(lack.missing(), 21.25);
@@ -114,7 +114,7 @@ TEST(NearestFit, HasNoContextIfTheShortestDoesNotFit) {
   EXPECT_EQ(searches.asked.front().context, 1024);
 }
 
-TEST(NearestFit, IsNothingWithoutALegalLayout) {
+TEST(NearestFit, IsEmptyWithoutALegalLayout) {
   const PlanAt none = [](const PlanQuestion&) { return Plan{}; };
   const Shortfall lack = shortfall(none, 4096, 8, 10);
   EXPECT_FALSE(lack.least);

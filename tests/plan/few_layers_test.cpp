@@ -65,7 +65,7 @@ TEST(FewLayers, HaveTheSimulatedStepOfARecordedLength) {
   }
 }
 
-TEST(FewLayers, AreExtrapolatedToLengthsFarFromTheRecordedOnes) {
+TEST(FewLayers, AreExtrapolatedToDistantLengths) {
   size_t i = 0;
   for (const Recipe& r : recipes("cuda")) {
     SCOPED_TRACE(i++);
@@ -79,7 +79,7 @@ TEST(FewLayers, AreExtrapolatedToLengthsFarFromTheRecordedOnes) {
   }
 }
 
-TEST(FewLayers, HaveShorterAttentionInSeveralSequencesOfTheSameTokens) {
+TEST(FewLayers, HaveShorterAttentionInShorterSequences) {
   const FewLayers layers = few_layers(recipes("cuda").front(), {896, 1024});
   const FewLayersStep one = layers.step(1, 8192), eight = layers.step(8, 1024);
   EXPECT_LT(eight.micro_batch, one.micro_batch);
@@ -87,7 +87,7 @@ TEST(FewLayers, HaveShorterAttentionInSeveralSequencesOfTheSameTokens) {
 }
 
 // On a CPU, the loss is computed in chunks of 256 rows: one for the shorter sequence, four for the longer one.
-TEST(FewLayers, AreInProportionToTokensIfTheOperationsDifferWithTheLength) {
+TEST(FewLayers, AreProportionalToTokensIfOperationsDiffer) {
   const FewLayers layers = few_layers(recipes("cpu").back(), {256, 1024});
   const FewLayersStep recorded = layers.step(1, 1024), longer = layers.step(3, 1024);
   EXPECT_DOUBLE_EQ(longer.micro_batch, 3 * recorded.micro_batch);

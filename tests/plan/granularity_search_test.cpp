@@ -80,7 +80,7 @@ TEST(GranularitySearch, WidensTheRangeOfTheFoundN) {
       EXPECT_EQ(range.smallest <= batch && batch <= range.largest, best_of_all(batch, 8) == n) << n << ", " << batch;
 }
 
-TEST(GranularitySearch, MeasuresNothingBeyondTheBounds) {
+TEST(GranularitySearch, StaysWithinItsBounds) {
   GranularitySearch search(1, 8);
   const auto measure = [](int64_t b, int64_t n) { return model_seconds(b, n); };
   ASSERT_EQ(search.best(1000000, measure), 8);

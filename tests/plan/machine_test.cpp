@@ -161,7 +161,7 @@ TEST(CompleteMachine, NamesEachAssumptionOnce) {
   EXPECT_EQ(names("network.efficiency"), 1);
 }
 
-TEST(CompleteMachine, LeavesNothingToAssume) {
+TEST(CompleteMachine, LeavesNoAssumption) {
   Machine machine = *load_text(text).machine;
   machine.domain.reset();
   const Machine whole = complete(machine).machine;

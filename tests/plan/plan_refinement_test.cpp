@@ -119,7 +119,7 @@ TEST(PlanRefinement, FindsTheOverlapOfMicroBatches) {
   r.expect_trains();
 }
 
-TEST(PlanRefinement, FindsTheOrderThatKeepsDataParallelRanksOnANode) {
+TEST(PlanRefinement, FindsAnOrderWithDataParallelRanksOnANode) {
   // In the usual order, stages are neighbours and gradients are summed over both nodes.
   const Refined r(dense, {"parallel.pp=2"}, slow_network(), {.world = ranks});
   EXPECT_LT(r.after.step.seconds, r.before.step.seconds);

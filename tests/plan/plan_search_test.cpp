@@ -33,7 +33,7 @@ PlanCandidates candidates() {
                          {.world = ranks, .ranks_per_domain = 8});
 }
 
-TEST(PlanCandidates, AreRecipesThatTrain) {
+TEST(PlanCandidates, AreTrainableRecipes) {
   const PlanCandidates all = candidates();
   ASSERT_GT(all.legal.size(), 100U);
   std::set<std::string> texts;
@@ -107,7 +107,7 @@ NearestRanks nearest(int64_t world, int64_t most) {
                              {.world = world, .ranks_per_domain = 8}, most);
 }
 
-TEST(NearestRanks, AreTheNextLegalOnesBelowAndAbove) {
+TEST(NearestRanks, AreTheNextLegalNumbersBelowAndAbove) {
   const NearestRanks of_24 = nearest(24, 1024);  // 64 sequences have no divisor 3
   EXPECT_EQ(of_24.below, 16);
   EXPECT_EQ(of_24.above, 32);
@@ -167,7 +167,7 @@ TEST(StepForecast, CountsBytesThatLeaveANode) {
   EXPECT_GT(two.network, 0.9 * between);
 }
 
-TEST(LayerCosts, ComposeStepsNearTheSimulatedOnes) {
+TEST(LayerCosts, ComposeStepsNearSimulatedSteps) {
   const PlanCandidates all = candidates();
   const Cluster cluster = two_nodes();
   const train::Extensions extensions;
@@ -189,7 +189,7 @@ TEST(LayerCosts, ComposeStepsNearTheSimulatedOnes) {
   EXPECT_NEAR(ratios[ratios.size() / 2], 1, 0.1);
 }
 
-TEST(LayerCosts, ComposeStepsOnNodesWhoseRanksAreNoPowerOfTwo) {
+TEST(LayerCosts, ComposeStepsOnNodesOfAnySize) {
   Cluster cluster = two_nodes();
   cluster.machine->ranks_per_node = 6;
   const train::Extensions extensions;
@@ -197,7 +197,7 @@ TEST(LayerCosts, ComposeStepsOnNodesWhoseRanksAreNoPowerOfTwo) {
   EXPECT_GT(costs.step({recipe_of(yaml, {"parallel.pp=8"}, 8)}).seconds, 0);
 }
 
-TEST(LayerCosts, ComposeStepsOfSequencesThatTpDividesOnlyTogether) {
+TEST(LayerCosts, ComposeStepsOfSequencesIndivisibleByTp) {
   const Recipe r = recipe_of(yaml, {"model.context=100", "batch.micro=2", "parallel.tp=8", "parallel.sp=true"}, ranks);
   const train::Extensions extensions;
   const Cluster cluster = two_nodes();
@@ -282,7 +282,7 @@ TEST(Plan, HasTheGainsAndTheTrafficOfItsFirstLayout) {
   EXPECT_NEAR(sent, expected, 1e-9 * expected);
 }
 
-TEST(Plan, HasNothingIfNoLayoutFits) {
+TEST(Plan, HasNoLayoutIfNoneFits) {
   Cluster small = two_nodes();
   small.machine->memory = config::ByteSize(1 << 20);
   const Plan plan =

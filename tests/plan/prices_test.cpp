@@ -84,7 +84,7 @@ TEST(Prices, RiseWithSizeOnEveryDescribedCluster) {
   }
 }
 
-TEST(Prices, AreZeroForNothing) {
+TEST(Prices, AreZeroForNoWork) {
   const Prices prices(shipped("h100-dgx"));
   EXPECT_EQ(prices.product({.rows = 0, .inputs = 8, .outputs = 8}), 0);
   EXPECT_EQ(prices.attention({.flops = 0}), 0);

@@ -378,7 +378,7 @@ TEST(ScheduleChoice, SearchesOnlyMicroBatchesOutsideTheKnownRange) {
   });
 }
 
-TEST(ScheduleChoice, ResumesOnlySchedulesThatTheRecipeAllows) {
+TEST(ScheduleChoice, ResumesOnlyAllowedSchedules) {
   const Recipe recipe = cut_recipe();
   on_ranks(2, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe, world);

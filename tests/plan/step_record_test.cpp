@@ -94,7 +94,7 @@ int64_t additions_of(std::vector<std::string> overrides) {
   });
 }
 
-TEST(StepRecord, AddsResidualsAndSharedExpertsInTheLaunchesOfNormsAndCombines) {
+TEST(StepRecord, IncludesAdditionsInNormsAndCombines) {
   EXPECT_EQ(additions_of({}), 0);
   for (const char* shared : {"after", "beside"})
     EXPECT_EQ(additions_of({"model.moe.shared_experts=1", std::string("schedule.moe.shared=") + shared}), 0) << shared;

@@ -75,7 +75,7 @@ TEST(StepSimulation, RunsCommunicationBesideKernels) {
   EXPECT_DOUBLE_EQ(step.ranks[0].times[3].begin, 7);
 }
 
-TEST(StepSimulation, DividesTheTimeOfOperationsThatAreSimulatedTogether) {
+TEST(StepSimulation, DividesTheTimeOfConcurrentOperations) {
   Step s(0);
   const int ep = s.group("ep", TrafficClass::ep, {0, 1});
   s.collective(ep, 4);

@@ -116,7 +116,7 @@ TEST_P(RunnerOfPairs, DelaysChangeNothing) {
     expect_one_ranks_gradients(make_schedule(pairs_of(GetParam()), 4, 9), seed, Pairs::as_fibers);
 }
 
-TEST(InterleavedRunner, ManyChunksARankGiveOneRanksGradients) {
+TEST(InterleavedRunner, ManyChunksPerRankGiveOneRanksGradients) {
   for (const int64_t chunks : {1, 3, 4, 6})
     expect_one_ranks_gradients(make_schedule(config_of(PipelineKind::interleaved, chunks), 2, 5));
 }
@@ -240,7 +240,7 @@ TEST(RunnerErrors, WrongScheduleIsRefusedBeforeItRuns) {
   EXPECT_EQ(refusal(forwards_of(right)), "it ran");
 }
 
-TEST(RunnerErrors, FailureOfOneRankEndsAll) {
+TEST(RunnerErrors, FailureOfOneRankEndsAllRanks) {
   class Failing final : public Fake {
    public:
     Failing(Device device, int rank) : Fake(device), rank_(rank) {}

@@ -205,7 +205,7 @@ TEST(LateTask, WaitingForTheTaskNotifiesItsAsynchronousPart) {
   }
 }
 
-TEST_P(Executor, NothingIsInFlightWhenAnErrorReachesTheCaller) {
+TEST_P(Executor, NoTaskIsInFlightWhenAnErrorReachesTheCaller) {
   auto state = Event::make_state();
   std::thread peer;
   TaskGraph g;

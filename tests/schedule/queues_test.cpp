@@ -47,7 +47,7 @@ TEST(Queues, QueuesOfASetSlowEachOtherWhileBothWork) {
   EXPECT_EQ(run_jobs(waits, {.sets = 2, .beside = 2, .speed = halved}).jobs[1].end, 7);
 }
 
-TEST(Queues, JobsThatNeverEndAreReported) {
+TEST(Queues, EndlessJobsAreReported) {
   const std::vector<Job> jobs{{0, 1, {2}}, {0, 1}, {1, 1, {1}}, {2, 1}};
   const JobTimes t = run_jobs(jobs, {.sets = 3});
   EXPECT_EQ(t.stuck, (std::vector{0, 2}));

@@ -77,7 +77,7 @@ TEST(SimulatedRanks, RankWithoutTokensStillTakesPart) {
   expect_span(ranks[1], 2, 7, 11);
 }
 
-TEST(SimulatedRanks, WaitingForOthersSlowsNothing) {
+TEST(SimulatedRanks, WaitingRanksSlowNoOther) {
   std::vector<TaskGraph> graphs(2);
   for (int rank : {0, 1}) {
     TaskGraph& g = graphs[rank];
@@ -125,7 +125,7 @@ std::string error_of(const std::vector<TaskGraph>& graphs, const RankGroups& gro
   return "no error";
 }
 
-TEST(SimulatedRanks, ErrorsNameTheRanksThatDisagree) {
+TEST(SimulatedRanks, ErrorsNameDisagreeingRanks) {
   TaskGraph once, twice, gathers;
   sends(once, Lane::inter, "D0", 1);
   sends(twice, Lane::inter, "D0", 1);

@@ -270,7 +270,7 @@ TEST(JsonlSink, ResumingCutsRecordsOfRepeatedSteps) {
   EXPECT_EQ(steps_after_resuming(path, 0), std::vector<int64_t>{}) << "a new run starts an empty file";
 }
 
-TEST(JsonlSink, NewEvaluationOfTheLastStepReplacesEarlierOnes) {
+TEST(JsonlSink, NewEvaluationOfTheLastStepReplacesEarlierEvaluations) {
   const TemporaryFolder folder;
   const auto path = folder / "metrics.jsonl";
   const auto step = to_json_line(full_step(1)) + "\n" + to_json_line(full_step(2)) + "\n";
@@ -361,7 +361,7 @@ struct Recorder : MetricsSink {
   std::string name;
 };
 
-TEST(MetricsHub, PassesEverythingToEachSinkInOrder) {
+TEST(MetricsHub, PassesAllRecordsToEachSinkInOrder) {
   std::string calls;
   MetricsHub hub;
   hub.add(std::make_unique<Recorder>(calls, "a:"));

@@ -84,7 +84,7 @@ TEST(Report, ShowsTheRecordedSchedule) {
     EXPECT_NE(html.find(part), std::string::npos) << part;
 }
 
-TEST(Report, ShowsAPredictedStepBesideTheMeasuredOne) {
+TEST(Report, ShowsAPredictedStepBesideTheMeasuredStep) {
   const TemporaryFolder folder;
   ReportInputs inputs = small_run(folder);
   EXPECT_EQ(report_of(inputs).find("<h2>Predicted and measured step</h2>"), std::string::npos);
@@ -101,7 +101,7 @@ TEST(Report, ShowsAPredictedStepBesideTheMeasuredOne) {
     EXPECT_NE(html.find(part), std::string::npos) << part;
 }
 
-TEST(Report, DrawsOnlyWhatIsVisible) {
+TEST(Report, KeepsPointsAndCellsVisible) {
   const TemporaryFolder folder;
   const std::string page = report_of(small_run(folder));
   // Points of another held-out text are hollow and in front, so that they do not hide the dot of the same step.
@@ -110,7 +110,7 @@ TEST(Report, DrawsOnlyWhatIsVisible) {
       << "the text of cells must be readable on any colour";
 }
 
-TEST(Report, FetchesNothing) {
+TEST(Report, FetchesNoOtherFile) {
   const TemporaryFolder folder;
   const std::string html = report_of(small_run(folder));
   EXPECT_NE(html.find("default-src 'none'"), std::string::npos);
@@ -413,7 +413,7 @@ TEST(Comparison, HasTheFiguresOfTheCsv) {
     EXPECT_NE(contents(output).find(base::cat("<th>", name, "</th>")), std::string::npos) << name;
 }
 
-TEST(Comparison, MarksRunsThatAreNotFinished) {
+TEST(Comparison, MarksUnfinishedRuns) {
   const TemporaryFolder folder;
   const auto output = folder / "comparison.html";
   Sweep sweep = small_sweep(folder);

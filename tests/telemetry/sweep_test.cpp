@@ -63,7 +63,7 @@ Sweep sweep_of(const std::vector<std::string>& rates) {
   return sweep;
 }
 
-TEST(Sweep, IsTitledAfterTheSettingsThatDiffer) {
+TEST(Sweep, IsTitledAfterTheDifferentSettings) {
   EXPECT_EQ(title_of(sweep_of({"0.01"})), "run0");
   EXPECT_EQ(title_of(sweep_of({"0.01", "0.03", "0.01"})), "optim.lr: 0.01, 0.03");
   EXPECT_EQ(title_of(sweep_of({"1", "2", "3", "4", "5", "6", "7"})), "optim.lr: 7 values, 1 ... 7");

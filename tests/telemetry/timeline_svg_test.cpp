@@ -87,7 +87,7 @@ TEST(TimelineSvg, EmptyTimelineIsMarked) {
   }
 }
 
-TEST(TimelineSvg, TasksThatTakeNoTimeAreDrawn) {
+TEST(TimelineSvg, TasksWithoutDurationAreDrawn) {
   Timeline t;
   t.spans = {{{Lane::inter, "D", {}, TaskKind::all_to_all}, 0, 0}};
   const std::string svg = timeline_svg("instant", {&t, &t});
@@ -96,7 +96,7 @@ TEST(TimelineSvg, TasksThatTakeNoTimeAreDrawn) {
   EXPECT_EQ(count(svg, "nan") + count(svg, "inf"), 0);
 }
 
-TEST(TimelineSvg, AxisHasRoundTicksInAUnitThatFits) {
+TEST(TimelineSvg, AxisHasRoundTicksInASuitableUnit) {
   const auto axis = [](double seconds) {
     Timeline t;
     t.spans = {{{Lane::compute, "E", {}, TaskKind::compute}, 0, seconds}};

@@ -92,7 +92,7 @@ TEST_F(TensorTest, SliceOfOneColumnIsContiguousIfItsStridesDoNotMatter) {
 }
 
 // A rank without tokens slices a tensor without rows, which has no memory block.
-TEST_F(TensorTest, SlicesOfNothingAreEmptyAndContiguous) {
+TEST_F(TensorTest, SlicesWithoutRowsAreEmptyAndContiguous) {
   const Tensor nothing = Tensor::empty({0, 6}, Dtype::f32, context);
   EXPECT_EQ(nothing.bytes(), 0);
   const Tensor some = counting({3, 4});
@@ -152,7 +152,7 @@ TEST_F(TensorTest, AccessErrorsNameDtypesAndRanks) {
             "[tensor] 5 values for [2, 3]; expected 6");
 }
 
-TEST_F(TensorTest, SizesThatOverflowAreRefusedBeforeAllocation) {
+TEST_F(TensorTest, OverflowingSizesAreRefusedBeforeAllocation) {
   constexpr int64_t half = int64_t{1} << 32;
   EXPECT_EQ(message_of([&] {
               Tensor::empty({half, half}, Dtype::u8, context);

@@ -77,7 +77,7 @@ TEST(Gaps, AreCutByTheWindow) {
   EXPECT_EQ(gaps[1].after->name, "c");
 }
 
-TEST(Gaps, AreTheWholeWindowWhenNothingRan) {
+TEST(Gaps, AreTheWholeWindowWithoutActivities) {
   const auto gaps = find_gaps({}, {5, 8});
   ASSERT_EQ(gaps.size(), 1u);
   EXPECT_EQ(gaps[0].time.length(), 3);

@@ -248,7 +248,7 @@ TEST_P(SplitLinear, SecondMicroBatchAddsToTheGradients) {
   });
 }
 
-TEST_P(SplitLinear, InEvaluationComputesTheSameAndRecordsNothing) {
+TEST_P(SplitLinear, ComputesTheSameInEvaluationAndRecordsNoOp) {
   on_ranks([](TpLab& lab, const TensorParallel& tp) {
     const Mlp pieces = pieces_of(lab, make(lab, odd, Bias::yes));
     const Tensor x = held(lab, lab.randn({odd.rows, odd.inputs}));

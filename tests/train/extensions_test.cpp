@@ -134,7 +134,7 @@ TEST(Extensions, RegisteredRouterAndOptimizerGiveTheSameRunUnderEveryLayout) {
     });
 }
 
-TEST(Extensions, StatesOfARegisteredOptimizerAreSavedByNameAndLoadedInAnotherLayout) {
+TEST(Extensions, StatesOfARegisteredOptimizerLoadIntoAnotherLayout) {
   const Scratch scratch;
   const std::string dir = "run.dir=" + scratch.path();
   const FixedSource source = documents_of(recipe_with());
@@ -186,7 +186,7 @@ void expect_refused(const std::vector<std::string>& overrides, const std::string
   EXPECT_NE(problem.find(expected), std::string::npos) << problem;
 }
 
-TEST(Extensions, UnknownNamesAndOptionsAreRefusedWithTheKnownOnes) {
+TEST(Extensions, UnknownNamesAndOptionsAreRefusedWithAlternatives) {
   expect_refused({"model.moe.router=by_tokens"},
                  "model.moe.router (by_tokens) is not a registered router; registered: by_token, ");
   expect_refused({"optim.name=adam"}, "optim.name (adam) is not a registered optimizer; registered: adamw, ");

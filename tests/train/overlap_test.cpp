@@ -62,7 +62,7 @@ TEST_P(MicroBatchesInTurns, HaveTheBitsOfSequentialMicroBatches) {
   expect_bitwise(run_under(GetParam()), run_under(GetParam(), {in_turns}));
 }
 
-// Arrival times have no effect. Groups of threads compare the operations that ranks call.
+// Arrival times have no effect. Groups of threads also check that all ranks call the same operations.
 TEST_P(MicroBatchesInTurns, HaveTheSameBitsWhenCommunicationIsLate) {
   const Trajectory expected = run_under(GetParam(), {in_turns});
   for (const uint64_t seed : {1, 2})

@@ -29,7 +29,7 @@ void ruin(TrainingRun& run) {
   change<double>(head.local(), [](std::span<double> values) { values[3] = std::nan(""); });
 }
 
-TEST(Fault19, SaveRefusesNanWeightsAndLeavesNothing) {
+TEST(Fault19, SaveRefusesNanWeightsAndLeavesNoFile) {
   const Scratch scratch;
   TrainingRun run(recipe_in(scratch), self);
   ruin(run);

@@ -188,7 +188,7 @@ TEST(ZeroLevels, MemoryFallsAsPredicted) {
   EXPECT_NEAR(share(3, Category::parameter), 0.25, rounding);
 }
 
-TEST(GradientDtype, Bf16GradientsOfOneMicroBatchAreTheRoundedF32Ones) {
+TEST(GradientDtype, Bf16GradientsOfOneMicroBatchEqualRoundedF32Gradients) {
   const Case c{"", 1, {"train.precision=bf16", "batch.global=2"}};
   const Trajectory exact = run_under(c, 0), rounded = run_under(c, 0, {"optim.grad_dtype=bf16"});
   const TensorMap& gradients = exact.steps[0].gradients;

@@ -203,7 +203,7 @@ TEST(OnTheEmulatedDeviceDeathTest, HostReadOfDeviceMemoryIsFound) {
   EXPECT_DEATH(static_cast<void>(*reinterpret_cast<const volatile float*>(x.address())), "");
 }
 
-TEST(OnTheEmulatedDevice, PageableCopyMistakenForAnAsynchronousOneIsFound) {
+TEST(OnTheEmulatedDevice, PageableCopyMistakenForAnAsynchronousCopyIsFound) {
   DeviceContext context({.kind = DeviceKind::emulated});
   const Tensor x = filled(1, context);
   synchronize(context);

@@ -176,7 +176,7 @@ TEST_F(SubjectTest, IdleRanksHaveBusyReplicas) {
   EXPECT_EQ(of_half[1], (std::set{4, 5}));
 }
 
-TEST_F(SubjectTest, MemoryLimitIsTheLeastLegalOneOfTheLayout) {
+TEST_F(SubjectTest, MemoryLimitIsTheLeastLegalLimitOfTheLayout) {
   const Subject s = subject();
   const Recipe r = s.recipe_for(layout("dp=2,ep=2,memory_reuse=s1_limited", 2));
   ASSERT_TRUE(r.schedule.moe.memory_limit);
@@ -349,7 +349,7 @@ TEST(Shrink, KeepsTheStructureOfTheModel) {
   EXPECT_TRUE(all.text.starts_with("146 meshes of 8 ranks: 146 legal\n")) << all.text;
 }
 
-TEST(Shrink, RaisesNothing) {
+TEST(Shrink, RaisesNoSize) {
   const Recipe small = completed(small_recipe());
   const Recipe again = shrink(small, 8, registry).recipe;
   EXPECT_EQ(again.model.hidden, small.model.hidden);

@@ -46,7 +46,7 @@ double counted_all_to_all(int64_t D, int64_t tokens, int64_t copies) {
   return sent;
 }
 
-TEST(Eps, VolumesOfSection42EqualCountedOnes) {
+TEST(Eps, VolumesOfSection42EqualCountedBytes) {
   for (const int64_t D : {2, 4, 8})
     for (int64_t g = 1; g <= D; ++g) {
       const int64_t tokens = 8 * D;
@@ -126,7 +126,7 @@ TEST(Eps, BetweenDivisorsTheBetterNeighbourWins) {
   EXPECT_EQ(best_groups(all_groups(1, 9, 8, overhead)).N, gain(1, 9, 2, overhead) > gain(1, 9, 4, overhead) ? 2 : 4);
 }
 
-TEST(Eps, ChoosesOneGroupWhenMoreCostMoreThanTheyHide) {
+TEST(Eps, ChoosesOneGroupIfOverheadExceedsTheOverlap) {
   // With small loads, dividing the experts into groups does not help.
   const auto tried = all_groups(1e-4, 2e-4, 20, {.k = 4e-5, .b = 2e-5});
   EXPECT_EQ(best_groups(tried).N, 1);

@@ -105,7 +105,7 @@ TEST(Inputs, MpmoesExampleGivesTheSavings) {
   }
 }
 
-TEST(Inputs, MpmoeWithoutSpeedsIsMemoryOnly) {
+TEST(Inputs, MpmoeWithoutSpeedsGivesOnlyMemory) {
   const Json out = Json::parse(paper_of("mpmoe").evaluate(config::parse("{M: 8, H: 32, B: 64, E: 4}", "x.yaml")));
   EXPECT_TRUE(out.contains("memory"));
   EXPECT_FALSE(out.contains("configurations"));
@@ -177,7 +177,7 @@ TEST(Inputs, EveryProblemIsNamedWithItsLine) {
 
 const std::string monta = "{t: 8, e: 2, B1: 1, r1: 1, B2: 1, r2: 1, B3: 1, r3: 1, ";
 
-TEST(Inputs, MontaRefusesKeysThatWouldDoNothing) {
+TEST(Inputs, MontaRefusesKeysWithoutEffect) {
   EXPECT_EQ(refusal("monta", monta + "N: 4, I: 5, h: 3, BPE: 4}"),
             "x.yaml:1: h (3) has no use if I is given and memory is not\nx.yaml:1: BPE (4) has no use if I is given");
   EXPECT_EQ(refusal("monta", monta + "N: 4, I: 5, I_minimal: 1}"),

@@ -170,7 +170,7 @@ TEST(Monta, Equation3NeedsTopK) {
   EXPECT_EQ(all_to_all_volume(1, 8192, 8192, 2, 2), 256.0 * (1 << 20));
 }
 
-TEST(Monta, EffectiveBandwidthIsThatOfTheBaseline) {
+TEST(Monta, EffectiveBandwidthMatchesTheBaseline) {
   // The baseline's effective bandwidth is B1 times its efficiency.
   EXPECT_NEAR(effective_bandwidth(256e6, 16, 8, baseline(256e6, table_8()).seconds), 25e9 * 0.741, 25e9 * rounding);
 }

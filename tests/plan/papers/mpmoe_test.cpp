@@ -41,7 +41,7 @@ TEST(Mpmoe, SavingsApproachTheirBoundWithLargeBatches) {
   EXPECT_LT(saving_ratio(gpt_xl(256), 8), saving_ratio(gpt_xl(16384), 8));
 }
 
-TEST(Mpmoe, TwoBuffersOfTdiAndTdoAndOneOfTmAreLeft) {
+TEST(Mpmoe, TwoBuffersOfTdiAndTdoAndOneOfTmRemain) {
   for (const double k : {1.0, 2.0})
     for (const int64_t n : {2, 4, 8}) {
       Layer l = gpt_xl(4096);
@@ -108,7 +108,7 @@ TEST(Mpmoe, PhasesAreExactIfOneStreamIsTheBottleneck) {
       }
 }
 
-TEST(Mpmoe, PhasesNeverPromiseMoreThanTheStreamsCanDo) {
+TEST(Mpmoe, PhasesAreNeverFasterThanTheStreams) {
   for (const Paradigm paradigm : {Paradigm::no_copies, Paradigm::copies_after, Paradigm::copies_before})
     for (const double C : {0.5, 1.5, 3.0, 6.0})
       for (const double M : {0.5, 2.0, 8.0})

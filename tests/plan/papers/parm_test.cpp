@@ -69,7 +69,7 @@ TEST(Parm, Algorithm1TakesS2ForFewTokensAnExpertAndS1ForMany) {
   }
 }
 
-TEST(Parm, AllToAllAndAllGatherInPhasesHideTheShorterExceptForOneSlice) {
+TEST(Parm, PhasesHideAllButOneSliceOfTheShorterCollective) {
   EXPECT_DOUBLE_EQ(saa_seconds(8, 4, 4), 9);
   EXPECT_DOUBLE_EQ(saa_seconds(4, 8, 4), 9);
   EXPECT_DOUBLE_EQ(saa_seconds(8, 4, 1), 12);  // one phase hides nothing

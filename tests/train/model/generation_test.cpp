@@ -60,7 +60,7 @@ TEST(Sample, TopKKeepsTheMostProbable) {
   EXPECT_EQ(sample(logits, options(1, 100), 0.999), 0);
 }
 
-TEST(Sample, TopPKeepsTheSmallestSetThatReachesIt) {
+TEST(Sample, TopPKeepsTheSmallestSufficientSet) {
   EXPECT_EQ(sample(logits, options(1, 0, 0.39), 0.999), 1);
   EXPECT_EQ(sample(logits, options(1, 0, 0.41), 0.999), 3);
   EXPECT_EQ(sample(logits, options(1, 0, 0.89), 0.999), 2);
@@ -178,7 +178,7 @@ TEST(Generate, TooLongPromptIsCutAtItsBeginning) {
   EXPECT_EQ(out.size(), 2u);
 }
 
-TEST(Generate, WarnsOfAPromptThatIsCut) {
+TEST(Generate, WarnsOfACutPrompt) {
   const auto bytes = data::make_byte_tokenizer();
   const auto warned = [&](const std::string& text, int64_t context) {
     return warn_of_cut(*bytes, prompt_of(*bytes, text), context);

@@ -51,7 +51,7 @@ TEST(ReplicaCheck, EqualReplicasPassAndPiecesOfAParameterAreNotCompared) {
   EXPECT_EQ(check([](int, ParameterSet&) {}), "");
 }
 
-TEST(ReplicaCheck, NamesTheParameterAndTheRankThatDiffers) {
+TEST(ReplicaCheck, NamesTheParameterAndTheDifferentRank) {
   EXPECT_EQ(check([](int rank, ParameterSet& p) {
               if (rank == 5) change(p, "stage0.whole.weight");
             }),
@@ -67,7 +67,7 @@ TEST(ReplicaCheck, PieceIsComparedOnlyWithTheSamePiece) {
             "(distributed.replica_check_every)");
 }
 
-TEST(ReplicaCheck, CountsFurtherParametersAndNamesThoseThatRankZeroLacks) {
+TEST(ReplicaCheck, CountsFurtherAndNamesMissingParameters) {
   EXPECT_EQ(check([](int rank, ParameterSet& p) {
               if (rank == 2) change(p, "only.late.weight"), change(p, "stage1.whole.weight");
             }),

@@ -44,7 +44,7 @@ TEST(TrafficBesideProducts, HasSumsOfTensorParallelismOrMessagesUnderSp) {
   EXPECT_EQ(beside({"parallel.tp=4", "parallel.sp=true"}, 4), messages(6));
 }
 
-TEST(TrafficBesideProducts, HasAllToAllsThatOverlap) {
+TEST(TrafficBesideProducts, HasOverlappedAllToAlls) {
   const std::vector all_to_all{TrafficBeside{.traffic = TrafficClass::ep}};
   const auto with_experts = [](std::vector<std::string> overrides) {
     overrides.emplace_back("parallel.ep=2");

@@ -76,7 +76,7 @@ TEST(RunTrace, HasTheWholeStepOfEveryRank) {
   }
 }
 
-TEST(RunTrace, NamesThePartsThatBackwardRecomputes) {
+TEST(RunTrace, NamesRecomputedPartsOfBackward) {
   const Scratch folder;
   auto rows = rows_of(trace_of(folder, {"profile.steps=2", "recompute=block"}));
   const auto& host = rows[0]["host"];
@@ -168,7 +168,7 @@ struct TracedLayout {
 
 class TracedLayouts : public testing::TestWithParam<TracedLayout> {};
 
-TEST_P(TracedLayouts, HaveEveryClassOfCommunicationAndAllButThreePercentOfAStep) {
+TEST_P(TracedLayouts, HaveAllClassesAnd97PercentOfAStep) {
   const Scratch folder;
   std::vector<std::string> overrides = GetParam().overrides;
   overrides.insert(overrides.end(), {"profile.steps=2..8", "model.hidden=32", "model.moe.expert_hidden=64",
