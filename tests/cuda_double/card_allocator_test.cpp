@@ -164,7 +164,7 @@ class RoutedStep {
   std::map<void*, Category> categories_;
 };
 
-// 2,000 steps with varying sizes need as much memory as the largest of them.
+// 2,000 steps with varying sizes need little more memory than the largest of these steps.
 TEST(CardAllocator, TwoThousandRoutedStepsFragmentLessThanThreePercent) {
   constexpr uint64_t seed = 20261123;
   std::cout << "seed " << seed << '\n';

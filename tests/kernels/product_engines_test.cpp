@@ -89,8 +89,8 @@ class PairUnits : public ProductTest {
 INSTANTIATE_TEST_SUITE_P(Dtypes, PairUnits, testing::Values(Dtype::bf16), [](const auto&) { return "bf16"; });
 
 TEST_P(PairUnits, MatchDoubleLoopsInEveryLayoutBeyondTheirBlocks) {
-  // A unit processes 1024 terms, 128 or 256 columns (twice as many if a is packed, too), and 64 or 128 packed rows
-  // together. Strips of 1 to 32 rows are included, because units compute 3, 6, 10 or 11 of them together.
+  // A unit processes 1024 terms, 64 or 128 packed rows, and 128 or 256 columns together, or twice as many columns if a
+  // is packed, too. Strips of 1 to 32 rows are included, because units compute 3, 6, 10 or 11 rows together.
   std::vector<Sizes> all(std::begin(sizes), std::end(sizes));
   for (const Sizes& s :
        {Sizes{270, 67, 1030}, {33, 300, 1024}, {1056, 40, 1100}, {35, 33, 2048}, {3, 1, 64}, {43, 31, 65}, {22, 5, 96}})

@@ -18,7 +18,7 @@ namespace hexad::tests {
 using namespace base;
 namespace {
 
-// Runs passes and records their memory in addition to the memory held before.
+// Runs passes and records the memory that they add to the memory held before.
 class PassMeter final : public schedule::GraphRunner {
  public:
   void run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {

@@ -114,7 +114,7 @@ TEST_P(Executor, ErrorOfAnAsynchronousPartReachesTheCaller) {
   EXPECT_THROW(execute(g, context), base::Error);
 }
 
-// Returns a late task: its lane issues it.
+// Returns a task that its lane issues late.
 TaskSpec late(Lane lane, std::string name) { return {.lane = lane, .name = std::move(name), .issued_late = true}; }
 
 TEST_P(Executor, LateTaskIsIssuedByItsLaneAfterItsPredecessors) {

@@ -87,7 +87,7 @@ TEST(SimulatedRanks, WaitingRanksSlowNoOther) {
   Rates rates = unit_rates();
   rates.slowdowns = {{Lane::inter, {Lane::compute}, 0.5}, {Lane::compute, {Lane::inter}, 0.5}};
   const auto ranks = simulate_all(graphs, pair, rates);
-  // Both tasks run at half speed until the byte is sent at 2. Then E runs at full speed for 3 more.
+  // Both tasks run at half speed until the byte is sent at 2 s. Then E runs at full speed for 3 s.
   expect_span(ranks[0], 1, 0, 5);
   expect_span(ranks[0], 0, 0, 10);
 }
