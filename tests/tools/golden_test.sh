@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Generator of reference trajectories. Without options it reproduces the stored files, up to rounding. Options set other
-# sizes and seeds.
+# Tests the generator of reference trajectories. Without options, the generator reproduces the stored files up to rounding.
+# Options set other sizes and seeds.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 python=${PYTHON:-/usr/bin/python3}

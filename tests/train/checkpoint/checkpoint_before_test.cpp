@@ -96,7 +96,7 @@ TEST(CheckpointsOfBefore, SeparateGatesAndUpsContinueTheirRun) {
   }
 }
 
-// Writes the checkpoint in `folder` to `to`, with stacked tensors as separate ones.
+// Writes the checkpoint in `folder` to `to`. Stores stacked tensors as separate tensors.
 io::Checkpoint unstacked(const std::string& folder, const ParameterSet& parameters, const std::string& to) {
   auto checkpoint = io::Checkpoint::open(folder, io::Check::full);
   device::DeviceContext context;

@@ -195,7 +195,7 @@ TEST(Generate, WarnsOfACutPrompt) {
   EXPECT_NE(warned("12", 1), "");
 }
 
-// Source of sequences of `context` tokens of these texts, each with its end of document.
+// Source of the given texts in sequences of `context` tokens. Each text is followed by an end of document.
 class TextSource final : public data::Source {
  public:
   TextSource(const data::Tokenizer& tokenizer, int64_t context, const std::vector<std::string>& texts)
