@@ -41,7 +41,7 @@ test_flipped_bit_is_named_and_an_older_checkpoint_is_used() {
   falls_back_naming $newest/$shard
 }
 
-test_inspect_checks_all_checkpoints_and_names_the_one_to_continue_from() {
+test_inspect_checks_all_checkpoints_and_names_the_newest_good_one() {
   trained_to_4
   expect 0 "$HEXAD" inspect run --verify
   expect_text out "good  $newest" "good  run/checkpoints/step-00000002" "the run would continue from $newest"
@@ -108,7 +108,7 @@ test_manifest_of_a_newer_version_is_named() {
   falls_back_naming $newest/manifest.json version 99
 }
 
-test_when_all_checkpoints_are_bad_the_run_does_not_start_over() {
+test_run_does_not_start_over_if_all_checkpoints_are_bad() {
   trained_to_4
   truncate -s -1 run/checkpoints/step-*/$shard
   expect 3 go_on
@@ -143,7 +143,7 @@ test_checkpoints_after_the_resumed_step_are_put_aside() {
   expect_no_text err "resumed from"
 }
 
-test_resuming_an_earlier_step_puts_nothing_aside_until_a_step_is_trained() {
+test_resume_moves_no_checkpoint_before_the_first_step() {
   trained_to_4
   expect 0 go_on checkpoint.resume=2 train.steps=2
   expect_file $newest/manifest.json

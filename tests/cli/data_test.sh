@@ -273,7 +273,7 @@ test_documents_may_exceed_the_context() {
   expect_text out "step 6/6"
 }
 
-test_less_text_than_one_sequence() {
+test_text_below_one_sequence_trains_or_is_refused() {
   mkdir texts
   echo hi >texts/short.txt
   expect 0 prepare 0 bytes

@@ -20,7 +20,7 @@ expect_rank_2_is_blamed() { # LINES OVERRIDE...
   for rank in 0 1 3; do expect_text "run/log/rank-000$rank.log" "to blame: rank 2 (host $(hostname), pid $pid)"; done
 }
 
-test_ranks_that_wait_for_other_ranks_blame_the_stopped_rank() {
+test_waiting_ranks_blame_the_stopped_rank() {
   expect_rank_2_is_blamed 5 parallel.ep=2
   expect_rank_2_is_blamed 13 parallel.ep=4 parallel.zero=3
   expect_rank_2_is_blamed 28 parallel.tp=2 parallel.ep=2

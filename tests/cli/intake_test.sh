@@ -115,7 +115,7 @@ test_bytes_far_into_a_file_are_checked() {
   done
 }
 
-test_json_lines_under_other_names() {
+test_json_lines_have_several_names() {
   local name
   mkdir texts
   for name in a.ndjson a.JSONL a.json; do

@@ -10,19 +10,19 @@ same_losses() { # RANKS EP OVERRIDES...
   expect_same_losses one "ranks-$n-$ep"
 }
 
-test_two_and_four_ranks_with_every_ep() {
+test_every_ep_on_two_and_four_ranks_agrees() {
   local layout
   for layout in "2 1" "2 2" "4 1" "4 2" "4 4"; do same_losses $layout; done
 }
 
-test_balancing_bias_capacity_and_shared_experts() {
+test_bias_capacity_and_shared_experts_agree() {
   same_losses 4 2 model.moe.score=sigmoid model.moe.bias_rate=0.01 model.moe.shared_experts=1 \
     model.moe.capacity_factor=1.25 model.moe.aux_loss.scope=global_batch
 }
 
-test_all_tokens_on_one_rank() { same_losses 4 4 model.moe.routing=zipf model.moe.zipf_exponent=1000 model.moe.top_k=1; }
+test_all_tokens_on_one_rank_agree() { same_losses 4 4 model.moe.routing=zipf model.moe.zipf_exponent=1000 model.moe.top_k=1; }
 
-test_zero_levels_and_states_in_a_file() {
+test_zero_levels_and_offloaded_states_agree() {
   local zero
   expect 0 "$HEXAD" train tiny.yaml run.dir=one
   for zero in 1 2 3; do

@@ -118,7 +118,7 @@ test_step_without_targets_has_no_loss_and_moves_no_weight() {
   run_without_targets pp 2 parallel.pp=2 optim.name=sgd
 }
 
-test_heldout_points_use_the_same_texts_and_the_whole_set_is_separate() {
+test_held_out_samples_use_the_same_texts() {
   local sample whole
   text_prepared
   expect 0 "$HEXAD" train tiny.yaml "${data[@]}" train.eval_every=2 train.eval_sequences=5

@@ -31,7 +31,7 @@ test_tokens_beyond_capacity_are_counted_as_dropped() {
   expect_text run/metrics.jsonl '"router_max_load":4.0' '"dropped_fraction":0.75'
 }
 
-test_routing_from_a_trace() {
+test_routing_follows_a_trace() {
   printf '0 1\n2 3\n' >trace
   expect 0 train model.moe.routing=trace model.moe.trace=trace
   expect_text run/metrics.jsonl '"router_max_load":1.0'

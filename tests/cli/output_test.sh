@@ -2,7 +2,7 @@
 # Output to readers that end early, and to readers that are not terminals.
 . "$(dirname "$0")/cli.sh"
 
-test_reader_that_leaves_does_not_end_the_run() {
+test_leaving_reader_does_not_end_the_run() {
   "$HEXAD" train tiny.yaml train.steps=50 2>err | head -1 >out
   code=${PIPESTATUS[0]}
   expect_equal "$code" 0
@@ -10,7 +10,7 @@ test_reader_that_leaves_does_not_end_the_run() {
   expect_text out "step 50,"
 }
 
-test_reader_that_leaves_does_not_fail_a_command_that_prints() {
+test_leaving_reader_does_not_fail_a_printing_command() {
   "$HEXAD" reference 2>err | head -1 >out
   code=${PIPESTATUS[0]}
   expect_equal "$code" 0

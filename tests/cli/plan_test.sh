@@ -119,7 +119,7 @@ test_more_ranks_than_the_cluster_has_are_refused() {
   expect_text err "32 of the layout" "at most 16"
 }
 
-test_model_that_fits_no_layout_is_refused_with_the_nearest_that_fits() {
+test_too_large_model_is_refused_with_the_nearest_fit() {
   write_model
   expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/monta-a800.yaml" model.hidden=131072 model.layers=8
   expect_text err "with a context of 512 does not fit 16 ranks" "the least memory found is " " a rank, as dp " \

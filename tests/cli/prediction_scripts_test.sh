@@ -25,7 +25,7 @@ test_predictions_are_hashed_and_kept() {
   cmp first.tsv steps/predictions.tsv || failed "the same seed gave other predictions"
 }
 
-test_errors_of_predicted_steps() {
+test_errors_of_predicted_steps_are_summarised() {
   mkdir steps
   printf '# predictions\n1.01\t1\t0.2\t0.1\t0.3\t1000\ta=1\n1.02\t1\t0.2\t0.1\t0.3\t1020\tmodel.moe.routing=model\n' >steps/predictions.tsv
   printf '1.01\t1000\t0.1 0.4 0.16 \n1.02\t1000\t0.4 0.4 0.4 \n' >steps/measured.tsv

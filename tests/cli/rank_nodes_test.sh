@@ -73,11 +73,11 @@ ends_after() {
     ! kill -0 "$rank" 2>/dev/null || [ "$(sed 's/.*) //; s/ .*//' "/proc/$rank/stat")" == Z ] || failed "process $rank still runs"
   done
 }
-test_nothing_is_left_after_sigint() { ends_after INT && expect_equal $code 130; }
-test_nothing_is_left_after_sigterm() { ends_after TERM && expect_equal $code 143; }
-test_nothing_is_left_after_sigkill() { ends_after KILL && expect_equal $code 137; }
+test_no_process_remains_after_sigint() { ends_after INT && expect_equal $code 130; }
+test_no_process_remains_after_sigterm() { ends_after TERM && expect_equal $code 143; }
+test_no_process_remains_after_sigkill() { ends_after KILL && expect_equal $code 137; }
 
-test_nothing_is_left_when_mpirun_is_killed() {
+test_no_process_remains_after_a_kill_of_mpirun() {
   "$nodes" --nodes 2 --ranks 1 bash -c 'echo "$$" >>"$1"; exec sleep 100' rank "$PWD/ranks" 2>err &
   local emulation=$!
   wait_until has_lines ranks 2

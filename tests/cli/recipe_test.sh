@@ -171,7 +171,7 @@ test_warmup_longer_than_the_run_is_refused() {
 }
 
 # Short trials are common, so a long warm-up causes a warning and no error. The trial can be evaluated.
-test_short_trial_of_a_recipe_with_a_long_warmup_is_warned_about() {
+test_short_trial_with_a_long_warmup_causes_a_warning() {
   local text="optim.warmup (6) is above train.steps (3): the learning rate only rises, to 0.5 of optim.lr at the last step"
   sed 's/lr: 0.01/lr: 0.01\n  warmup: 6/' tiny.yaml >slow.yaml
   expect 0 "$HEXAD" validate slow.yaml train.steps=3
@@ -217,7 +217,7 @@ test_missing_dataset_is_reported_with_the_searched_places() {
   expect_text err "found recipes/texts beside the recipe"
 }
 
-test_one_process_for_a_layout_of_several_prints_the_start_command() {
+test_single_process_of_a_parallel_layout_prints_the_start_command() {
   expect 2 "$HEXAD" train tiny.yaml parallel.tp=2
   expect_text err "which must divide the number of ranks (1)" "the layout needs 2 ranks or more: mpirun -np 2" \
     "--mca odls_base_sigkill_timeout 5" \

@@ -43,7 +43,7 @@ test_kill_during_a_removal_loses_no_checkpoint() {
   done
 }
 
-test_full_disk_ends_the_run_with_4_and_leaves_the_last_good_one() {
+test_full_disk_ends_the_run_with_4_and_leaves_the_last_checkpoint() {
   local point
   for point in "${before_commit[@]}"; do
     rm -rf run

@@ -19,7 +19,7 @@ test_one_step_is_recorded_for_all_ranks() {
   expect_count 1 run/log/rank-0000.log "there is no schedule.profile; unmeasured links: all_to_all of ep, 2 ranks"
 }
 
-test_nothing_is_recorded_by_default() {
+test_no_pass_is_recorded_by_default() {
   expect 0 trained
   expect_nothing_at run/trace.json.gz
   expect_no_text run/metrics.jsonl '"schedule"'

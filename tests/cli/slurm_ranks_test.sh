@@ -123,7 +123,7 @@ test_rank_that_ends_before_mpi_has_started_ends_the_job() {
   expect_text err "task 2: Exited with exit code 3"
 }
 
-test_ranks_that_wait_for_a_rank_that_never_starts_answer_sigterm() {
+test_ranks_that_wait_for_a_missing_rank_answer_sigterm() {
   local pid
   srun --mpi=pmix -N 2 -n 4 bash -c '[ $SLURM_PROCID -ne 2 ] || exec sleep 100; exec "$0" train tiny.yaml' "$HEXAD" \
     >out 2>err &

@@ -23,7 +23,7 @@ test_training_across_nodes_is_the_same_run() {
 
 test_exit_code_is_that_of_the_command() { expect 3 "$nodes" --ranks 1 bash -c 'exit 3'; }
 
-test_signal_ends_everything_and_nothing_is_left() {
+test_signal_ends_all_processes_and_removes_the_nodes() {
   "$nodes" --ranks 1 bash -c 'echo "$$" >>"$1"; exec sleep 100' rank "$PWD/ranks" &
   local emulation=$!
   wait_until has_lines ranks 2

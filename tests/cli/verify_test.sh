@@ -8,7 +8,7 @@ test_every_layout_of_two_ranks_agrees() {
   expect_nothing_at run
 }
 
-test_listed_layouts() {
+test_listed_layouts_are_verified() {
   expect 0 "$HEXAD" verify tiny.yaml --world 4 --layouts "ep=2,etp=1;tp=2,sp=true" --steps 1
   expect_text out "2 layouts of 4 ranks" "dp=4,ep=2" "sp=true" "2 layouts in "
   expect 0 "$HEXAD" verify tiny.yaml --world 4 --layouts 3 --seed 5 --steps 1 --jitter 1
@@ -49,7 +49,7 @@ test_planted_gradient_scale_is_found_and_shown_in_the_smallest_layout() {
     "repeat with: hexad verify tiny.yaml --world 2 --layouts dp=2,ep=2 --steps 1"
 }
 
-test_fault_that_changes_nothing_is_an_error() {
+test_ineffective_fault_is_an_error() {
   local moe=$CLI_TESTS/../../recipes/verify-moe.yaml tensor=moe.experts.down.weight
   HEXAD_FAULT=gradient@0,1,layers.0.$tensor expect 2 "$HEXAD" verify "$moe" --world 4 --layouts dp=4,ep=2
   expect_text err "HEXAD_FAULT: no tensor's name contains 'layers.0.$tensor'; near: layers.1.$tensor"

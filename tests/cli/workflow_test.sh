@@ -91,7 +91,7 @@ test_invalid_utf8_is_printed_as_the_replacement_character() {
   expect_text run/history.json $'\xef\xbf\xbd'
 }
 
-test_report_and_json_are_utf8_for_a_folder_whose_name_is_not() {
+test_report_and_json_are_utf8_for_a_non_utf8_folder() {
   local dir=$'r\xffn'
   expect 0 "$HEXAD" train tiny.yaml train.steps=1
   mv run "$dir"
