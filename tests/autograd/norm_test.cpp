@@ -98,7 +98,7 @@ TEST_F(AddRmsNorm, EqualsAdditionAndNormBitwise) {
     }
 }
 
-TEST_F(AddRmsNorm, PassesTheGradientOfTheSumAloneOn) {
+TEST_F(AddRmsNorm, PassesOnTheGradientOfTheSumAlone) {
   Parameter& gain = lab.parameter({4});
   const Tensor dsum = lab.randn({3, 4});
   for (const auto weights : {Replay::Weights::at_once, Replay::Weights::delayed}) {

@@ -315,7 +315,7 @@ TEST(Parameter, WeightsAreHeldUntilTheLastHolderIsGone) {
 }
 
 // Held weights may still be in flight, so only the stream that reads them waits.
-TEST(Parameter, HoldingWeightsDoesNotWaitForThem) {
+TEST(Parameter, HoldingWeightsDoesNotWait) {
   Lab lab;
   const auto p = made(lab, "w");
   const auto arrived = device::Event::make_state();

@@ -37,7 +37,7 @@ TEST(LeastSquares, FindsTheCoefficientsOfASum) {
   for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(fit.residuals[i], 0, y.back() * rounding);
 }
 
-// Normal equations fail here: their matrix has the square of the condition number, here 1e16.
+// Normal equations fail here, because their matrix has the squared condition number, 1e16.
 TEST(LeastSquares, DistinguishesNearlyEqualTerms) {
   const double step = 1e-8;
   const FitTerm terms[] = {{"a", {1, 1, 1}}, {"b", {1, 1 + step, 1 + 2 * step}}};

@@ -47,7 +47,7 @@ TEST(MinimalFailure, TriesNothingTwice) {
     tried.push_back(v.text());
     return v.mesh[Axis::pp] > 1 && v.mesh[Axis::tp] > 1;
   });
-  tried.erase(tried.begin());  // the first call checks the start
+  tried.erase(tried.begin());  // the first call checks the initial layout
   EXPECT_EQ(std::set<std::string>(tried.begin(), tried.end()).size(), tried.size());
 }
 

@@ -127,7 +127,7 @@ TEST(Inputs, ParmsExampleGivesTheLayer) {
   EXPECT_GT(out["baseline"]["speedup"].get<double>(), 4);
 }
 
-TEST(Inputs, EpsFindsFiveGroupsAndTable7) {
+TEST(Inputs, EpsGivesFiveGroupsAndTable7) {
   const Json out = example("eps", "eps-deepseek-v2.yaml");
   EXPECT_EQ(out["pipeline"]["N"], 5);
   EXPECT_NEAR(out["pipeline"]["N_unrestricted"].get<double>(), 6.5, 0.1);
