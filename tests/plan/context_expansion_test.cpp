@@ -28,8 +28,8 @@ void expect_groups(const Layout& layout, Axis axis, const Nodes& nodes) {
   EXPECT_EQ(ranks, 64);
 }
 
-// MoNTA, Fig. 12 as its text describes it: [TP/SP, EP, CP, PP, DP], tp 8 inside nodes of 8 GPUs, experts split over the
-// node; EP groups are the GPUs of one tensor position.
+// MoNTA, Fig. 12, as its text describes it. The order is [TP/SP, EP, CP, PP, DP], and tp 8 is inside nodes of 8 GPUs.
+// Experts are split over the node. EP groups are the GPUs of one tensor position.
 TEST(ContextExpansion, HorizontalGroupsOf64RanksMatchMontaFig12a) {
   const Layout layout({.cp = 2, .tp = 8, .ep = 4}, 64);
   expect_groups(layout, Axis::ep, {{0, 1, 2, 3}, {4, 5, 6, 7}});
