@@ -223,9 +223,9 @@ TEST(ReportData, HeldOutLossesOfDifferentTextsAreDifferentCurves) {
   };
   MetricsHistory history;
   history.steps = steps_with_losses(std::vector<double>(40, 3));
-  // Four evaluations:
+  // Evaluations on four held-out texts:
   // - one of an older program, which did not record its sequences
-  // - one of 4 of 9 sequences
+  // - two of 4 of 9 sequences
   // - one of the whole set
   // - a later one with more held-out data
   history.evals = {eval(5, 0, 0, 2'000), eval(10, 4, 9, 60), eval(20, 4, 9, 60), eval(20, 9, 9, 130),
