@@ -18,7 +18,7 @@ struct Angles {
   Tensor cosine, sine;
 };
 
-// Returns the angles of `context` positions for heads of `size`.
+// Returns the rotary angles of `context` positions for heads of `size` elements.
 Angles angles(Lab& lab, int64_t context, int64_t size) {
   std::vector<double> cosine, sine;
   for (int64_t p = 0; p < context; ++p)
@@ -53,7 +53,7 @@ TEST(Rotary, BackwardUndoesForward) {
   expect_close(k, replay.take_gradient(keys), tolerance(Dtype::f64, 4));
 }
 
-TEST(Rotary, KeysHaveAGradientWhereQueriesHaveNone) {
+TEST(Rotary, KeysHaveAGradientIfQueriesHaveNone) {
   Lab lab;
   const auto [cosine, sine] = angles(lab, 8, 6);
   const Tensor positions = lab.values<int32_t>({1, 2, 3, 4}), k = lab.randn({4, 2, 6});
@@ -69,7 +69,7 @@ TEST(Rotary, KeysHaveAGradientWhereQueriesHaveNone) {
 
 struct Case {
   std::string name;
-  int64_t heads, groups;  // numbers of query heads, and of key and value heads
+  int64_t heads, groups;  // number of query heads; number of key and value heads
   AttentionShape shape;
   std::vector<int32_t> first = {}, last = {};
   Zeros zeros = Zeros::mistrusted;
@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"many_elements", 4, 2, {2, 11, 11, scale_of_4}}),
     [](const auto& test) { return test.param.name; });
 
-TEST(AttentionErrors, NameTheShapesThatDoNotFit) {
+TEST(AttentionErrors, NameMismatchedShapes) {
   Lab lab;
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy);

@@ -1,4 +1,4 @@
-// Recomputed segments.
+// Checkpointed segments, which backward recomputes.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -189,7 +189,7 @@ TEST_F(Checkpoint, PassesEachOfSeveralValuesItsGradient) {
   });
 }
 
-TEST_F(Checkpoint, AnOutputOfOnlyConstantsHasNoGradient) {
+TEST_F(Checkpoint, OutputOfOnlyConstantsHasNoGradient) {
   Tape tape(lab.stream(), *keep);
   const Value inputs[] = {tape.leaf(copy_of(input)), {lab.randn({rows, width}), -1}};
   const auto outs = checkpoint(tape, "pair", inputs, [](Tape& t, std::span<const Value> in) {

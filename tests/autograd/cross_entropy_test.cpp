@@ -1,4 +1,4 @@
-// The embedding, and the head with its loss.
+// Embedding, and the model's head with its cross-entropy loss.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -93,7 +93,7 @@ TEST(CrossEntropyLoss, ChunksDoNotChangeTheResult) {
   }
 }
 
-TEST(CrossEntropyLoss, TheShippedChunksDoNotChangeTheResult) {
+TEST(CrossEntropyLoss, ShippedChunksDoNotChangeTheResult) {
   Lab lab;
   const int64_t rows = 2 * BlockSizes{}.logit_rows + 3;
   Parameter& w = lab.parameter({6, 3});
@@ -130,7 +130,7 @@ TEST(CrossEntropyLoss, IsTheSumOfItsRowsAndMatchesTheFormula) {
   EXPECT_NEAR(values_of(got.loss)[0], sum, tolerance(Dtype::f64, 18) * 10);
 }
 
-// Computes the same loss in three dtypes. bf16 uses a rounded copy of the logits' gradient.
+// Computes the same loss in three dtypes. The bf16 run uses a rounded copy of the logits' gradient.
 TEST(CrossEntropyLoss, InSingleAndHalfPrecisionAgreesWithDouble) {
   Lab lab;
   const Tensor x = lab.randn({7, 4}, Dtype::bf16), w = lab.randn({9, 4}, Dtype::bf16);
@@ -165,7 +165,7 @@ TEST(CrossEntropyLoss, InSingleAndHalfPrecisionAgreesWithDouble) {
   }
 }
 
-// A trainer passes the scale 0 if it counts no valid token.
+// The trainer passes the scale 0 if it counts no valid token.
 TEST(CrossEntropyLoss, WithAllTargetsIgnoredIsZeroWithZeroGradientsForEveryScale) {
   Lab lab;
   Parameter& w = lab.parameter({6, 3});
@@ -206,7 +206,7 @@ TEST(CrossEntropyLoss, IgnoredRowsMayBeNaN) {
   expect_zeros(got.dx.slice(0, 1, 2));
 }
 
-TEST(CrossEntropyLoss, BackwardThrowsIfTheGradientIsNotTheAnnouncedOne) {
+TEST(CrossEntropyLoss, BackwardThrowsForAnUnannouncedGradient) {
   Lab lab;
   if (!lab.context.on_host()) GTEST_SKIP() << "devices skip this check, because it would wait for the gradient";
   Parameter& w = lab.parameter({6, 3});

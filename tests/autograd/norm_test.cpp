@@ -29,7 +29,7 @@ TEST(RmsNorm, GradientsOfManyElementsMatchAlongRandomDirections) {
   gradcheck(lab, {lab.randn({9, 65})}, [&](Tape& t, Inputs x) { return rms_norm(t, x[0], gain, eps); });
 }
 
-// Uses a large eps, so that its effect on the gradient shows.
+// A large eps has a visible effect on the gradient.
 TEST(RmsNorm, EpsilonAffectsTheGradient) {
   Lab lab;
   Parameter& gain = lab.parameter({5});
@@ -61,8 +61,8 @@ TEST_F(AddRmsNorm, GradientsOfTheNormAloneMatchFiniteDifferences) {
   check({3, 7}, [](const SumAndNorm& out) { return out.normed; });
 }
 
-// Both forms round the sum before they normalise it.
-TEST_F(AddRmsNorm, HasTheBitsOfAnAdditionAndANorm) {
+// The fused op and the two separate ops both round the sum before they normalise it.
+TEST_F(AddRmsNorm, EqualsAdditionAndNormBitwise) {
   for (const Dtype dtype : {Dtype::f64, Dtype::f32, Dtype::bf16})
     for (const Shape& shape : {Shape{1, 1}, Shape{3, 7}, Shape{5, 64}}) {
       SCOPED_TRACE(testing::Message() << dtype << " " << shape);
@@ -81,7 +81,7 @@ TEST_F(AddRmsNorm, HasTheBitsOfAnAdditionAndANorm) {
           out.sum = add(t, x, addend);
           out.normed = rms_norm(t, out.sum, gain, eps);
         }
-        // gelu saves its input, the norm.
+        // gelu saves its input, which is the output of the norm.
         const Value squashed = gelu(t, out.normed, kernels::GeluKind::exact);
         const std::vector<Replay::Root> roots{{out.sum, dsum}, {squashed, dnormed}};
         Replay replay(t, roots);
@@ -98,7 +98,7 @@ TEST_F(AddRmsNorm, HasTheBitsOfAnAdditionAndANorm) {
     }
 }
 
-TEST_F(AddRmsNorm, PassesTheGradientOfTheSumAloneOn) {
+TEST_F(AddRmsNorm, PassesOnTheGradientOfTheSumAlone) {
   Parameter& gain = lab.parameter({4});
   const Tensor dsum = lab.randn({3, 4});
   for (const auto weights : {Replay::Weights::at_once, Replay::Weights::delayed}) {

@@ -47,7 +47,7 @@ TEST(Parameter, InitialValuesOfAShardAreTheSliceOfTheWhole) {
   }
 }
 
-// A run must not depend on whether gates and ups are two parameters or one.
+// Initial values must be the same whether gate and up projections are two parameters or one.
 TEST(Parameter, InitialValuesOfAStackMatchItsNamedTensors) {
   Lab lab;
   constexpr int64_t experts = 3, width = 50, hidden = 100;  // large enough to be drawn in several pieces
@@ -72,7 +72,7 @@ TEST(Parameter, InitialValuesOfAStackMatchItsNamedTensors) {
                      piece({{Axis::ep, 0, 3, e}, {Axis::etp, 2, 2, t}}));
 }
 
-TEST(Parameter, AStackHasAsManyEntriesAsNames) {
+TEST(Parameter, StackHasAsManyEntriesAsNames) {
   Lab lab;
   Parameter::Spec s = spec("w", {4, 3, 8});
   s.stack = {1, {"gate", "up"}};
@@ -96,7 +96,7 @@ TEST(Parameter, InitialValuesOfADimensionCutTwiceAreTheSliceOfTheWhole) {
   expect_bitwise(whole->local().slice(2, 4, 6), part->local());
 }
 
-// The weights are drawn in several pieces, whose bounds differ from those of the shard.
+// Draws the weights in several pieces. The pieces do not begin where the shard begins.
 TEST(Parameter, InitialValuesOfALargeShardAreTheSliceOfTheWhole) {
   Lab lab;
   const Shape shape{3, 150, 100};
@@ -116,13 +116,13 @@ TEST(Parameter, InitialValuesOfALargeShardAreTheSliceOfTheWhole) {
   }
 }
 
-TEST(Parameter, TwoNamesHaveDifferentInitialValues) {
+TEST(Parameter, InitialValuesDependOnTheName) {
   Lab lab;
   const auto a = values_of(made(lab, "layers.0.w")->local()), b = values_of(made(lab, "layers.1.w")->local());
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NE(a[i], b[i]) << "element " << i;
 }
 
-TEST(Parameter, TwoSeedsHaveDifferentInitialValuesAndOneSeedTheSame) {
+TEST(Parameter, InitialValuesDependOnTheSeed) {
   Lab lab;
   const auto p = made(lab, "w"), q = made(lab, "w");
   expect_bitwise(p->local(), q->local());
@@ -160,7 +160,7 @@ TEST(Parameter, InitialValuesHaveTheRequestedStandardDeviation) {
   EXPECT_NEAR(std::sqrt(squares / 10000), 0.5, 0.02);
 }
 
-TEST(Parameter, AConstantFillsEveryElement) {
+TEST(Parameter, ConstantFillsEveryElement) {
   Lab lab;
   Parameter::Spec s = spec("gain", {3});
   s.init = {Init::Kind::constant, 1};
@@ -178,7 +178,7 @@ TEST(Parameter, IsAccountedByCategory) {
   EXPECT_EQ(lab.used(Category::gradient), p->local().bytes());
 }
 
-TEST(Parameter, TheMainGradientOfBf16IsF32) {
+TEST(Parameter, MainGradientOfBf16IsF32) {
   Lab lab;
   EXPECT_EQ(made(lab, "w", Dtype::bf16)->gradient().dtype(), Dtype::f32);
   EXPECT_EQ(made(lab, "w", Dtype::f64)->gradient().dtype(), Dtype::f64);
@@ -195,7 +195,7 @@ TEST(Parameter, WritesReplaceOnceAndAddAfterwardsUntilCleared) {
   EXPECT_EQ(p->next_write(), Write::replace);
 }
 
-TEST(Parameter, AGradientToAddToStartsFromZero) {
+TEST(Parameter, GradientToAddToStartsFromZero) {
   Lab lab;
   const auto p = made(lab, "w");
   fill_bytes(p->gradient(), 0xff);
@@ -204,7 +204,7 @@ TEST(Parameter, AGradientToAddToStartsFromZero) {
   EXPECT_EQ(p->gradient_to_add(lab.stream()).to_vector<float>()[0], 3) << "the gradient is zeroed only once";
 }
 
-TEST(Parameter, ABoundGradientUsesTheGivenMemory) {
+TEST(Parameter, BoundGradientUsesTheGivenMemory) {
   Lab lab;
   const auto p = made(lab, "w");
   const Tensor bucket = Tensor::zeros({1000}, Dtype::f32, lab.context);
@@ -315,7 +315,7 @@ TEST(Parameter, WeightsAreHeldUntilTheLastHolderIsGone) {
 }
 
 // Held weights may still be in flight, so only the stream that reads them waits.
-TEST(Parameter, HoldingWeightsDoesNotWaitForThem) {
+TEST(Parameter, HoldingWeightsDoesNotWait) {
   Lab lab;
   const auto p = made(lab, "w");
   const auto arrived = device::Event::make_state();
@@ -350,7 +350,7 @@ class SharedGradients final : public ParameterStorage {
   Tensor memory_, single_;
 };
 
-TEST(Parameter, AStorageBindsGradientsAtFirstUse) {
+TEST(Parameter, StorageBindsGradientsAtFirstUse) {
   Lab lab;
   const auto a = made(lab, "a"), b = made(lab, "b");
   const Tensor memory = Tensor::zeros({2, 192}, Dtype::f32, lab.context),

@@ -1,4 +1,4 @@
-// Activations and elementwise ops.
+// Activation functions and elementwise ops.
 #include <gtest/gtest.h>
 
 #include "framework/autograd/ops/ops.h"
@@ -17,7 +17,7 @@ TEST(SwiGlu, GradientsMatchFiniteDifferences) {
   gradcheck(lab, {lab.randn({3, 10})}, [](Tape& t, Inputs x) { return swiglu(t, x[0]); });
 }
 
-TEST(SwiGlu, TheFirstHalfOfARowIsTheGate) {
+TEST(SwiGlu, FirstHalfOfARowIsTheGate) {
   Lab lab;
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy);

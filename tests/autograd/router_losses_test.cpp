@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 double value(const Value& v) { return values_of(v.data)[0]; }
 
-TEST(LoadBalancingLoss, IsOneWhenBalancedAndTheNumberOfExpertsWhenCollapsed) {
+TEST(LoadBalancingLoss, IsOneIfBalancedAndTheNumberOfExpertsIfCollapsed) {
   Lab lab;
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy);
@@ -178,7 +178,7 @@ TEST(LoadBalancingLoss, ChangesTheGradientOfTheLogits) {
   for (size_t i = 0; i < with.size(); ++i) EXPECT_NE(with[i], without[i]) << "logit " << i;
 }
 
-TEST(LoadBalancingLoss, ANaNScoreGivesANaNLoss) {
+TEST(LoadBalancingLoss, NaNScoreGivesANaNLoss) {
   Lab lab;
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy);

@@ -55,7 +55,7 @@ class SavedTest : public testing::Test {
     const int64_t before = lab.context.allocator()->stats().total - gradient_bytes();
     {
       Tape tape(lab.stream(), policy, Tape::Mode::record, recompute_norms);
-      // The copy is new memory, so that the input counts as an activation.
+      // The copy has new memory, so the input counts as an activation.
       Value x = tape.leaf(copy_of(input)), y = forward(tape, x);
       x.data = {};
       r.tensors.push_back(copy_of(y.data));
@@ -132,7 +132,7 @@ TEST_F(SavedTest, SavedRowsFromOtherRanksCountAsActivations) {
   EXPECT_EQ(offloaded(), one);
 }
 
-TEST_F(SavedTest, ASavedParameterStaysInItsMemoryCategory) {
+TEST_F(SavedTest, SavedParameterStaysInItsMemoryCategory) {
   Tape tape(lab.stream(), *keep);
   const int64_t before = lab.used(Category::parameter);
   gelu(tape, tape.leaf(network.beside.local()), GeluKind::exact);
@@ -140,7 +140,7 @@ TEST_F(SavedTest, ASavedParameterStaysInItsMemoryCategory) {
   EXPECT_EQ(lab.used(Category::parameter), before);
 }
 
-TEST_F(SavedTest, OffloadedEqualsKeptBitForBit) {
+TEST_F(SavedTest, OffloadedTensorsEqualKeptTensorsBitwise) {
   const auto offload = offload_policy(0);
   for (auto weights : both) expect_equal(pass(*keep, false, weights, model), pass(*offload, false, weights, model));
 }
@@ -177,7 +177,7 @@ TEST_F(SavedTest, OneTensorSavedByTwoOpsIsOffloadedOnce) {
   EXPECT_EQ(offloaded(), rows * width * 8);
 }
 
-TEST_F(SavedTest, AReusedAddressIsOffloadedAgain) {
+TEST_F(SavedTest, ReusedAddressIsOffloadedAgain) {
   const auto offload = offload_policy(0);
   Tape tape(lab.stream(), *offload);
   Value first = tape.leaf(copy_of(input));
@@ -190,7 +190,7 @@ TEST_F(SavedTest, AReusedAddressIsOffloadedAgain) {
   EXPECT_EQ(offloaded(), 2 * rows * width * 8);
 }
 
-TEST_F(SavedTest, RecomputedNormsEqualKeptOnesBitForBit) {
+TEST_F(SavedTest, RecomputedNormsEqualKeptNormsBitwise) {
   for (auto weights : both) expect_equal(pass(*keep, false, weights, model), pass(*keep, true, weights, model));
 }
 
@@ -200,7 +200,7 @@ TEST_F(SavedTest, RecomputedNormsAreNotKept) {
   EXPECT_EQ(kept.activations - recomputed.activations, 4 * rows * width * 8);
 }
 
-TEST_F(SavedTest, RecomputedNormsWithOffloadingEqualKeptOnesBitForBit) {
+TEST_F(SavedTest, RecomputedNormsWithOffloadingEqualKeptNormsBitwise) {
   const auto offload = offload_policy(0);
   for (auto weights : both) {
     const Pass kept = pass(*keep, false, weights, model), moved = pass(*offload, true, weights, model);
@@ -210,13 +210,13 @@ TEST_F(SavedTest, RecomputedNormsWithOffloadingEqualKeptOnesBitForBit) {
   }
 }
 
-TEST_F(SavedTest, ARecomputedNormReadInAnotherShapeEqualsAKeptOne) {
+TEST_F(SavedTest, RecomputedNormReadInAnotherShapeEqualsAKeptNorm) {
   const Model over_heads = [this](Tape& t, const Value& x) { return network.over_heads(t, x); };
   for (auto weights : both)
     expect_equal(pass(*keep, false, weights, over_heads), pass(*keep, true, weights, over_heads));
 }
 
-TEST_F(SavedTest, ARecomputedNormIsComputedOnceForAllItsReaders) {
+TEST_F(SavedTest, RecomputedNormIsComputedOnceForAllItsReaders) {
   int computed = 0;
   RecomputedTensor t([&](Stream&) { return ++computed, input; });
   expect_bitwise(input, t.get(lab.stream()));

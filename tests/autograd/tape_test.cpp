@@ -32,7 +32,7 @@ class TapeTest : public testing::Test {
   Tape tape{lab.stream(), *policy};
 };
 
-TEST_F(TapeTest, AValueUsedSeveralTimesGetsTheSumOfItsGradients) {
+TEST_F(TapeTest, ValueUsedSeveralTimesGetsTheSumOfItsGradients) {
   gradcheck(lab, {lab.randn({3, 4})}, [](Tape& t, Inputs x) {
     const Value twice = scale(t, x[0], 2);
     return add(t, add(t, twice, x[0]), gelu(t, twice, GeluKind::exact));
@@ -40,7 +40,7 @@ TEST_F(TapeTest, AValueUsedSeveralTimesGetsTheSumOfItsGradients) {
 }
 
 // `add` passes the same dout to both of its inputs. An accumulation into one gradient must not change the other.
-TEST_F(TapeTest, AGradientSharedByTwoValuesIsNotChangedInPlace) {
+TEST_F(TapeTest, GradientSharedByTwoValuesIsNotChangedInPlace) {
   const Value a = tape.leaf(lab.randn({5})), b = tape.leaf(lab.randn({5}));
   const Value more = scale(tape, a, 3), sum = add(tape, a, b);
   const Tensor given = lab.integers({5}, 1, 9), before = copy_of(given);
@@ -61,13 +61,13 @@ TEST_F(TapeTest, GradientsOfTwoRootsOfOneValueAdd) {
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(values_of(dx)[i], 2 * (values_of(one)[i] + values_of(two)[i]));
 }
 
-TEST_F(TapeTest, AnOpWithoutAPullbackThrowsWhenReached) {
+TEST_F(TapeTest, OpWithoutAPullbackThrowsWhenReached) {
   const Value x = tape.leaf(lab.randn({4}));
   const Value y = tape.record("rounding", copy_of(x.data), {x}, {}, {});
   EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }), "[tape] rounding has no pullback");
 }
 
-TEST_F(TapeTest, AnOpWithoutAPullbackMayBeOffThePath) {
+TEST_F(TapeTest, OpWithoutAPullbackMayBeOffThePath) {
   const Value x = tape.leaf(lab.randn({4}));
   const Value y = scale(tape, x, 2);
   tape.record("rounding", copy_of(x.data), {x}, {}, {});
@@ -126,7 +126,7 @@ TEST_F(TapeTest, TakingTheGradientOfAConstantThrows) {
             "[tape] take_gradient() was called for a value that needs no gradient");
 }
 
-TEST_F(TapeTest, AConstantInputGetsNoGradient) {
+TEST_F(TapeTest, ConstantInputGetsNoGradient) {
   Parameter& w = lab.parameter({3, 3});
   const Value constant{lab.randn({2, 3}), -1}, wanted = tape.leaf(lab.randn({2, 3}));
   const Value y = add(tape, linear(tape, constant, w), wanted);
@@ -136,7 +136,7 @@ TEST_F(TapeTest, AConstantInputGetsNoGradient) {
   EXPECT_TRUE(replay.take_gradient(wanted).defined());
 }
 
-TEST_F(TapeTest, AnUnusedLeafHasNoGradient) {
+TEST_F(TapeTest, UnusedLeafHasNoGradient) {
   const Value x = tape.leaf(lab.randn({4})), unused = tape.leaf(lab.randn({4}));
   const Value y = scale(tape, x, 2);
   Replay replay(tape, Roots{{y, lab.randn({4})}});
@@ -160,7 +160,7 @@ TEST_F(TapeTest, ParametersOfUnusedOutputsContributeZeroAndAreStillReady) {
   expect_zeros(unused.gradient_to_add(lab.stream()));
 }
 
-TEST_F(TapeTest, ATiedParameterIsReadyOnceAfterItsLastContribution) {
+TEST_F(TapeTest, TiedParameterIsReadyOnceAfterItsLastContribution) {
   Parameter &table = lab.parameter({6, 3}), &w = lab.parameter({3, 3});
   const Tensor ids = lab.values<int32_t>({4, 0, 4}), targets = lab.values<int32_t>({1, 2, 5});
   for (auto weights : {Replay::Weights::at_once, Replay::Weights::delayed}) {
@@ -211,7 +211,7 @@ std::vector<Tensor> gradients_of(const Network& n) {
   return out;
 }
 
-TEST_F(TapeTest, ANetworkMatchesFiniteDifferences) {
+TEST_F(TapeTest, NetworkMatchesFiniteDifferences) {
   const Network n(lab);
   gradcheck(lab, {lab.randn({3, 4})}, [&](Tape& t, Inputs x) { return n(t, n(t, x[0])); });
 }
@@ -259,8 +259,8 @@ TEST_F(TapeTest, ReplayStepByStepEqualsRun) {
   }
 }
 
-// The pullback of an op runs the pullbacks of earlier ops. Everything runs once, and sums are bitwise identical.
-TEST_F(TapeTest, AnOpMayReplayEarlierOps) {
+// An op's pullback replays earlier ops. Each op is replayed once, and the sums of gradients are bitwise identical.
+TEST_F(TapeTest, OpMayReplayEarlierOps) {
   Parameter &w = lab.parameter({4, 4}), &v = lab.parameter({4, 4});
   const Tensor data = lab.randn({3, 4}), dout = lab.randn({3, 4});
   for (const auto weights : {Replay::Weights::at_once, Replay::Weights::delayed}) {
@@ -292,7 +292,7 @@ TEST_F(TapeTest, AnOpMayReplayEarlierOps) {
   }
 }
 
-TEST_F(TapeTest, AnOpMayReplayTheOpsWhoseResultItTakes) {
+TEST_F(TapeTest, OpMayReplayTheOpsWhoseResultItTakes) {
   Parameter& w = lab.parameter({4, 4});
   const Tensor data = lab.randn({3, 4}), dout = lab.randn({3, 4});
   const auto gradients = [&](bool inside) {
@@ -314,7 +314,7 @@ TEST_F(TapeTest, AnOpMayReplayTheOpsWhoseResultItTakes) {
   for (size_t i = 0; i < after.size(); ++i) expect_bitwise(after[i], during[i]);
 }
 
-TEST_F(TapeTest, AGradientForAnOpThatHasBeenReplayedThrows) {
+TEST_F(TapeTest, GradientForAReplayedOpThrows) {
   for (const bool whole : {true, false}) {
     Tape t(lab.stream(), *policy);
     const Value x = t.leaf(lab.randn({3, 4}));
@@ -332,9 +332,9 @@ TEST_F(TapeTest, AGradientForAnOpThatHasBeenReplayedThrows) {
   }
 }
 
-// The op is used twice, with one pullback and one weight pullback. The pullback hands column sums of dout to the weight
-// pullback, as RMSNorm hands on partial sums of its gain's gradient.
-TEST_F(TapeTest, APullbackHandsAValueToTheWeightPullbackOfItsOwnUse) {
+// Uses an op twice. Its pullback passes column sums of dout to the weight pullback of the same use, as RMSNorm passes
+// partial sums of its gain's gradient.
+TEST_F(TapeTest, PullbackPassesAValueToTheWeightPullbackOfItsUse) {
   Parameter& w = lab.parameter({4});
   const auto& k = kernels::kernels(lab.context);
   const Pullback pullback = [&k](Backward& b, const Tensor& dout, const Saved&) {
@@ -370,7 +370,7 @@ TEST_F(TapeTest, APullbackHandsAValueToTheWeightPullbackOfItsOwnUse) {
   EXPECT_EQ(lab.context.allocator()->stats().total, before) << "values passed between pullbacks are freed";
 }
 
-TEST_F(TapeTest, TakingAValueThatThePullbackDidNotHandOnThrows) {
+TEST_F(TapeTest, TakingAMissingPullbackValueThrows) {
   Parameter& w = lab.parameter({4});
   const auto record = [&](Tape& t, Pullback pullback) {
     const Value x = t.leaf(lab.randn({3, 4}));
@@ -402,7 +402,7 @@ TEST_F(TapeTest, DelayedWeightsTouchNoGradientBeforeTheirTask) {
   EXPECT_EQ(ready, 1);
 }
 
-TEST_F(TapeTest, TheFirstContributionReplacesStaleMemoryAndTheNextAdds) {
+TEST_F(TapeTest, FirstContributionReplacesStaleMemoryAndTheNextAdds) {
   Parameter& w = lab.parameter({3, 3});
   const Tensor x = lab.integers({2, 3}, 1, 5), dout = lab.integers({2, 3}, 1, 5);
   fill_bytes(w.gradient(), 0xff);
@@ -439,14 +439,14 @@ TEST_F(TapeTest, ForgetModeRecordsNothingAndFreesItsTensors) {
   EXPECT_EQ(forget.used_parameters().size(), 8u);
 }
 
-TEST_F(TapeTest, ForgetComputesTheSameBits) {
+TEST_F(TapeTest, ForgetModeComputesIdenticalBits) {
   const Network n(lab);
   const Tensor x = lab.randn({3, 4});
   Tape forget(lab.stream(), *policy, Tape::Mode::forget);
   expect_bitwise(n(tape, tape.leaf(x)).data, n(forget, forget.leaf(x)).data);
 }
 
-TEST_F(TapeTest, AnExceptionInAPullbackReachesTheCaller) {
+TEST_F(TapeTest, ExceptionInAPullbackReachesTheCaller) {
   const Value x = tape.leaf(lab.randn({4}));
   const Value y = tape.record("broken", copy_of(x.data), {x}, {},
                               [](Backward&, const Tensor&, const Saved&) { throw std::runtime_error("device lost"); });

@@ -33,7 +33,8 @@ class AtomicFileTest : public testing::Test {
   fs::path folder_ = fs::path(testing::TempDir()) / ("hexad-atomic-file-" + std::to_string(::getpid()));
 };
 
-/// Limits files of this process to `bytes` during its lifetime. Longer writes fail as on a full disk.
+/// While an object of this class exists, files of this process are limited to `bytes`. Longer writes fail as on a full
+/// disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {
@@ -71,7 +72,7 @@ TEST_F(AtomicFileTest, WithoutCommitNothingChanges) {
   EXPECT_EQ(files(), 1);
 }
 
-TEST_F(AtomicFileTest, KeepsTheOldFileWhenTheNewOneDoesNotFit) {
+TEST_F(AtomicFileTest, KeepsTheOldFileIfTheNewFileDoesNotFit) {
   write_file(path(), "old");
   const auto write = [&] {
     const FileSizeLimit full(4);

@@ -6,7 +6,7 @@
 namespace hexad::base {
 namespace {
 
-TEST(BlockSizes, AreTheShippedOnesByDefault) {
+TEST(BlockSizes, HaveTheShippedValuesByDefault) {
   const BlockSizes shipped, small{.expert_rows = 3, .total_elements = 5};
   EXPECT_EQ(block_sizes(), shipped);
   {
@@ -21,7 +21,7 @@ TEST(BlockSizes, AreTheShippedOnesByDefault) {
   EXPECT_EQ(block_sizes(), shipped);
 }
 
-// Results of runs depend on these sizes: with another block size, a sum rounds differently.
+// Results of runs depend on these sizes, because another block size rounds sums differently.
 TEST(BlockSizes, KeepTheirReleasedValuesForSums) {
   EXPECT_EQ(block_sizes().total_elements, 65536);
   EXPECT_EQ(block_sizes().expert_rows, 256);

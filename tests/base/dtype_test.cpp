@@ -64,12 +64,12 @@ TEST(Bf16, KeepsSubnormals) {
   EXPECT_EQ(bf16(from_bits(0x00018000)).bits, 0x0002);
 }
 
-TEST(Dtype, NamesAreThoseOfRecipesAndCanBeReadBack) {
+TEST(Dtype, NamesMatchRecipesAndRoundTrip) {
   for (Dtype d : all) EXPECT_EQ(dtype_from_name(name_of(d)), d);
   EXPECT_EQ(name_of(Dtype::bf16), "bf16");
 }
 
-TEST(Dtype, AnUnknownNameIsAUsageErrorThatListsTheLegalOnes) {
+TEST(Dtype, UnknownNameIsAUsageErrorWithTheLegalNames) {
   try {
     dtype_from_name("float32");
     FAIL() << "no error was thrown";

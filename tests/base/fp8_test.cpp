@@ -86,7 +86,7 @@ TEST(E4m3, KeepsNaNForAnyPayload) {
   }
 }
 
-TEST(E4m3, KeepsTheSignOfZeroAndOfValuesThatRoundToIt) {
+TEST(E4m3, KeepsTheSignOfZeroAndOfTinyValues) {
   for (float v : {0.0f, std::numeric_limits<float>::denorm_min(), 0x1p-10f}) {
     EXPECT_EQ(e4m3(v).bits, 0x00) << v;
     EXPECT_EQ(e4m3(-v).bits, 0x80) << -v;

@@ -45,7 +45,7 @@ void expect_map(const Shape& global, const Placement::Region& region) {
   }
 }
 
-TEST(GlobalIndex, IsThatOfEveryElementOfAPiece) {
+TEST(GlobalIndex, MatchesEveryElementOfAPiece) {
   expect_map({5, 7}, cut({5, 7}, {}));
   expect_map({7}, cut({7}, {{Axis::tp, 0, 2, 1}}));
   for (const int index : {0, 1, 2}) {
@@ -57,7 +57,7 @@ TEST(GlobalIndex, IsThatOfEveryElementOfAPiece) {
   }
 }
 
-TEST(GlobalIndex, RunsThatAreNotEvenlySpacedAreRefused) {
+TEST(GlobalIndex, UnevenlySpacedRunsAreRefused) {
   const Shape global{2, 4, 6};
   EXPECT_THROW(global_index(global, cut(global, {{Axis::ep, 1, 2, 0}, {Axis::etp, 2, 2, 0}}), 0), std::logic_error);
 }

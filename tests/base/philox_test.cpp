@@ -71,7 +71,7 @@ TEST(Philox, NormalNumbersHaveTheMomentsOfANormal) {
   EXPECT_NEAR(fourths / count, 3, 4 * std::sqrt(96.0 / count));
 }
 
-TEST(Philox, FilledNormalNumbersEqualSingleOnesFromAnyStart) {
+TEST(Philox, FilledNormalNumbersEqualSingleNumbersFromAnyStart) {
   const Philox random(3, Purpose::init, "w");
   for (uint64_t first : {uint64_t{0}, uint64_t{1}, uint64_t{7}, uint64_t{63}, (uint64_t{1} << 34) - 5}) {
     for (size_t count : {size_t{1}, size_t{3}, size_t{64}, size_t{200}}) {

@@ -20,13 +20,13 @@ float rounded(float v, uint32_t random) {
 }
 
 // A resumed run continues bit for bit only if these bits never change.
-TEST(RandomBits, AreTheKnownOnes) {
+TEST(RandomBits, MatchKnownValues) {
   EXPECT_EQ(random_bits(0, 1), 0x688990c0u);
   EXPECT_EQ(random_bits(0, 2), 0xd1132181u);
   EXPECT_EQ(random_bits(key, 12345), 0x6f6344e1u);
 }
 
-// The step between bf16 numbers from 1 on is 2^-7. Each half of the bits rounds one value.
+// bf16 numbers in [1, 2) are 2^-7 apart. Each half of the random bits rounds one value.
 TEST(RandomRounding, GivesTheNeighboursWithTheExactMean) {
   constexpr double step = 0x1p-7;
   for (const double share : {0.001, 0.25, 0.5, 0.8}) {

@@ -57,7 +57,7 @@ TEST(Shape, ErrorsNameTheDimensionAndTheShape) {
   EXPECT_EQ(message_of([] { Shape s7{1, 2, 3, 4, 5, 6, 7}; }), "[shape] rank 7 exceeds 6");
 }
 
-TEST(Shape, MoreElementsThanAnInt64CountsIsAnError) {
+TEST(Shape, OverflowOfTheElementCountIsAnError) {
   constexpr int64_t half = int64_t{1} << 32;
   const std::string expected = "[shape] more than 2^63 elements in [4294967296, 4294967296]";
   EXPECT_EQ(message_of([&] { (void)(Shape{half, half}).numel(); }), expected);

@@ -76,7 +76,7 @@ TEST(Units, PercentHasThreeDigitsAndIntegersAreGrouped) {
   EXPECT_EQ(grouped(46702792704), "46,702,792,704");
 }
 
-TEST(Units, NumbersThatAreNotFiniteHaveOneSpelling) {
+TEST(Units, NonFiniteNumbersHaveOneSpelling) {
   for (const double nan : {std::nan(""), -std::nan("")}) {
     EXPECT_EQ(with_decimals(nan, 4), "NaN");
     EXPECT_EQ(with_digits(nan, 3), "NaN");
@@ -89,7 +89,7 @@ TEST(Units, NumbersThatAreNotFiniteHaveOneSpelling) {
   EXPECT_EQ(with_digits(1234.5, 3), "1.23e+03");
 }
 
-TEST(Units, ALossWithoutTargetsIsInWords) {
+TEST(Units, LossWithoutTargetsIsInWords) {
   EXPECT_EQ(human_loss(std::nullopt), "no targets");
   EXPECT_EQ(human_loss(0.0), "0.0000");
 }

@@ -44,7 +44,7 @@ TEST(Utf8, LengthCountsTheFirstCharacter) {
     EXPECT_EQ(utf8_length(bad), 0u) << bad;
 }
 
-TEST(Utf8Pieces, ACharacterIsPrintedOnceItIsComplete) {
+TEST(Utf8Pieces, CharacterIsPrintedOnceItIsComplete) {
   Utf8Pieces pieces;
   EXPECT_EQ(pieces.add("a\xf0\x9f"), "a");
   EXPECT_EQ(pieces.add("\x98"), "");

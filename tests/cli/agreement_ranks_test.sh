@@ -11,7 +11,7 @@ test_another_recipe_on_one_rank_is_refused_with_the_difference() {
   expect_nothing_at run
 }
 
-test_an_error_of_one_rank_is_reported_with_its_rank() {
+test_error_of_one_rank_is_reported_with_its_rank() {
   expect 2 pair "train tiny.yaml" "train elsewhere.yaml"
   expect_text err "only some ranks have this problem, for example rank 1: elsewhere.yaml: no such file"
   expect 2 pair "train tiny.yaml model.hiden=3" "train tiny.yaml"
@@ -26,9 +26,9 @@ test_another_program_is_refused() {
   expect_text err "rank 1 runs another program than rank 0: hexad " ", digest "
 }
 
-test_the_number_of_threads_may_differ() { expect 0 pair "train tiny.yaml" "train tiny.yaml train.threads=2"; }
+test_number_of_threads_may_differ() { expect 0 pair "train tiny.yaml" "train tiny.yaml train.threads=2"; }
 
-test_a_bit_that_flips_in_one_replica_is_found_and_named() {
+test_bit_that_flips_in_one_replica_is_found_and_named() {
   HEXAD_FAULT=flip@1,3 expect 5 ranks 2 train tiny.yaml distributed.replica_check_every=1
   expect_text err "weights differ between replicas: 'head.weight' on rank 1 and on rank 0"
   expect_text out "step 2/6"
@@ -40,8 +40,8 @@ test_replicas_stay_the_same() {
   expect_text out "step 6/6"
 }
 
-# If one rank left, the other ranks would wait in MPI forever.
-test_a_wrong_variable_on_one_rank_ends_the_job() {
+# If only the failing rank ended, the other ranks would wait in MPI forever.
+test_wrong_variable_on_one_rank_ends_the_job() {
   local variable
   for variable in OMPI_COMM_WORLD_SIZE=5 HEXAD_LOCAL_RANK=x HEXAD_NODE=a; do
     expect 2 timeout 30 "${launch[@]}" -np 3 \

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Commands for one process refuse to run as several ranks, because each would print or write the same.
+# Commands for one process refuse to run on several ranks, because every rank would print or write the same output.
 . "$(dirname "$0")/cli.sh"
 
 refused_by_ranks() { # COMMAND...

@@ -14,7 +14,7 @@ flip_a_bit() { # FILE OFFSET
   printf "\\x$(printf %x $((byte ^ 16)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
 }
 
-test_a_missing_dangling_or_garbage_latest_is_only_a_hint() {
+test_missing_dangling_or_garbage_latest_is_only_a_hint() {
   local damage
   for damage in 'rm latest' 'echo step-00000099 >latest' 'head -c 100 /dev/urandom >latest' ': >latest' \
     'rm latest; ln -s nowhere latest' 'rm latest; mkdir latest'; do
@@ -32,16 +32,16 @@ falls_back_naming() { # TEXT...
   expect_text out "step 6/6"
 }
 
-test_a_flipped_bit_is_named_and_an_older_checkpoint_is_used() {
+test_flipped_bit_is_named_and_an_older_checkpoint_is_used() {
   trained_to_4
-  # The middle of the file belongs to a tensor.
+  # Flips a bit in the middle of the file, which is inside a tensor.
   flip_a_bit $newest/$shard $(($(stat -c %s $newest/$shard) / 2))
   expect 3 "$HEXAD" inspect $newest --verify
   expect_text err $shard
   falls_back_naming $newest/$shard
 }
 
-test_inspect_checks_all_checkpoints_and_names_the_one_to_continue_from() {
+test_inspect_checks_all_checkpoints_and_names_the_newest_good_one() {
   trained_to_4
   expect 0 "$HEXAD" inspect run --verify
   expect_text out "good  $newest" "good  run/checkpoints/step-00000002" "the run would continue from $newest"
@@ -64,31 +64,31 @@ test_inspect_reports_a_bad_checkpoint_that_it_skips() {
   expect_text err "bad checkpoint: $newest/$shard" "using run/checkpoints/step-00000002"
 }
 
-test_an_older_checkpoint_replaces_a_truncated_shard() {
+test_older_checkpoint_replaces_a_truncated_shard() {
   trained_to_4
   truncate -s -1 $newest/$shard
   falls_back_naming $newest/$shard
 }
 
-test_an_older_checkpoint_replaces_an_empty_shard() {
+test_older_checkpoint_replaces_an_empty_shard() {
   trained_to_4
   : >$newest/$shard
   falls_back_naming $newest/$shard
 }
 
-test_an_older_checkpoint_replaces_a_missing_shard() {
+test_older_checkpoint_replaces_a_missing_shard() {
   trained_to_4
   rm $newest/$shard
   falls_back_naming $newest/$shard
 }
 
-test_an_older_checkpoint_replaces_a_shard_of_another_checkpoint() {
+test_older_checkpoint_replaces_a_shard_of_another_checkpoint() {
   trained_to_4
   cp run/checkpoints/step-00000002/$shard $newest/$shard
   falls_back_naming $newest/$shard
 }
 
-test_a_folder_without_a_manifest_is_not_a_checkpoint() {
+test_folder_without_a_manifest_is_not_a_checkpoint() {
   trained_to_4
   rm $newest/manifest.json
   expect 3 "$HEXAD" inspect $newest
@@ -96,19 +96,19 @@ test_a_folder_without_a_manifest_is_not_a_checkpoint() {
   falls_back_naming $newest/manifest.json
 }
 
-test_a_corrupt_manifest_is_named() {
+test_corrupt_manifest_is_named() {
   trained_to_4
   truncate -s 100 $newest/manifest.json
   falls_back_naming $newest/manifest.json
 }
 
-test_a_manifest_of_a_newer_version_is_named() {
+test_manifest_of_a_newer_version_is_named() {
   trained_to_4
   sed -i -E 's/("version": ?)[0-9]+/\199/' $newest/manifest.json
   falls_back_naming $newest/manifest.json version 99
 }
 
-test_when_all_checkpoints_are_bad_the_run_does_not_start_over() {
+test_run_does_not_start_over_if_all_checkpoints_are_bad() {
   trained_to_4
   truncate -s -1 run/checkpoints/step-*/$shard
   expect 3 go_on
@@ -117,7 +117,7 @@ test_when_all_checkpoints_are_bad_the_run_does_not_start_over() {
   expect_no_text err "resumed from"
 }
 
-test_a_requested_step_must_exist() {
+test_requested_step_must_exist() {
   trained_to_4
   expect 3 go_on checkpoint.resume=3
   expect_text err "no checkpoint of step 3; there are: 2, 4"
@@ -143,19 +143,19 @@ test_checkpoints_after_the_resumed_step_are_put_aside() {
   expect_no_text err "resumed from"
 }
 
-test_resuming_an_earlier_step_puts_nothing_aside_until_a_step_is_trained() {
+test_resume_moves_no_checkpoint_before_the_first_step() {
   trained_to_4
   expect 0 go_on checkpoint.resume=2 train.steps=2
   expect_file $newest/manifest.json
 }
 
-test_a_changed_model_is_refused_with_the_difference() {
+test_changed_model_is_refused_with_the_difference() {
   trained_to_4
   expect 2 go_on model.hidden=32 model.moe.experts=8
   expect_text err "model.hidden: 16 -> 32" "model.moe.experts: 4 -> 8" "another run.dir"
 }
 
-test_a_changed_optimizer_is_refused() {
+test_changed_optimizer_is_refused() {
   trained_to_4
   expect 2 go_on optim.name=sgd
   expect_text err "optim.name"
@@ -168,7 +168,7 @@ test_weights_that_are_not_finite_are_not_saved() {
   expect_text err "resumed from $newest"
 }
 
-test_a_new_run_starts_from_the_weights_of_a_checkpoint() {
+test_new_run_starts_from_the_weights_of_a_checkpoint() {
   trained_to_4
   expect 0 "$HEXAD" train tiny.yaml run.dir=second train.init_from=$newest optim.lr=0
   expect_text err "weights from $newest"

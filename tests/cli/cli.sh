@@ -1,5 +1,5 @@
-# Sourced by the tests in this folder. A test is a function test_*. `run_tests` runs all tests, or those named on the
-# command line, each in a new folder with tiny.yaml. The program is $HEXAD, the launcher $MPIEXEC.
+# This file is sourced by the tests in this folder. Each function test_* is a test. `run_tests` runs all tests, or those
+# named on the command line, each in a new folder with tiny.yaml. $HEXAD is the program and $MPIEXEC is the launcher.
 #
 #   HEXAD=build/release/bin/hexad MPIEXEC=mpirun tests/cli/resume_test.sh test_saves_on_sigusr1
 set -uo pipefail
@@ -8,7 +8,7 @@ set -uo pipefail
 HEXAD=$(realpath "$HEXAD")
 CLI_TESTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
-unset HEXAD_FAULT OMPI_MCA_odls_base_sigkill_timeout SLURM_JOB_ID  # tests that need these set them
+unset HEXAD_FAULT OMPI_MCA_odls_base_sigkill_timeout SLURM_JOB_ID  # tests that need these variables set them
 
 # Runs the program on N ranks under mpirun: `ranks 2 train tiny.yaml`.
 launch=("$MPIEXEC" --oversubscribe --bind-to none)
@@ -49,12 +49,13 @@ expect_no_text() {
 expect_count() { # COUNT FILE TEXT
   local found
   found=$(grep -cF -- "$3" "$2")
-  [ "$found" -eq "$1" ] || failed "'$3' is in $found lines of $2, expected $1"
+  [ "$found" -eq "$1" ] || failed "'$3' is in $found lines of $2, expected $1 lines"
 }
 expect_equal() { [ "$1" == "$2" ] || failed "'$1' is not '$2'"; }
 expect_file() { [ -f "$1" ] || failed "there is no file $1"; }
 expect_nothing_at() { [ ! -e "$1" ] || failed "$1 exists"; }
-# Expects no escape sequence, carriage return or other control code, as in a log file or a pipe.
+# Expects the file to contain no control code, such as an escape sequence or a carriage return. Log files and pipes must not
+# contain any.
 expect_plain() { ! LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' "$1" || failed "control codes in $1: $(cat -v "$1")"; }
 
 losses() { sed -nE 's/.*"step":([0-9]+),.*"loss":([^,]+),.*/\1 \2/p' "$1/metrics.jsonl"; }
@@ -63,7 +64,7 @@ expect_same_losses() {
   paste -d' ' <(losses "$1") <(losses "$2") | awk '
     NF != 4 || $1 != $3 { print "steps differ: " $0; exit 1 }
     { d = $2 > $4 ? $2 - $4 : $4 - $2; if (!(d <= 1e-9 * $4)) { print "step " $1 ": " $2 " and " $4; exit 1 } }
-    END { if (NR == 0) { print "no steps"; exit 1 } }' >difference || failed "losses of $1 and $2: $(cat difference)"
+    END { if (NR == 0) { print "no steps"; exit 1 } }' >difference || failed "losses of $1 and $2 differ: $(cat difference)"
 }
 # Expects the same bytes in both runs' checkpoints of a step.
 expect_same_weights() { # RUN RUN STEP
@@ -83,7 +84,7 @@ wait_until() {
   done
   failed "waited 30 s for: $*"
 }
-# Prints the process of a rank that the launcher $launcher has started.
+# Prints the id of the process that the launcher $launcher has started for a rank.
 process_of() { # RANK
   local pid
   for pid in $(pgrep -P "$launcher"); do

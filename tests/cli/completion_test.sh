@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Completion of command lines, with the arguments that the shell passes.
+# Completion of command lines. The tests call the program with the arguments that a shell passes.
 . "$(dirname "$0")/cli.sh"
 
 # `completes WORD... -- EXPECTED...`: Tab after the last word offers the expected words, in any order.
@@ -40,7 +40,7 @@ test_commands_options_and_keys_are_completed() {
   completes help ge -- generate
   completes help bench "" -- gemm predict
   completes help train t --
-  # Other files are left to the shell.
+  # The program offers no words here. The shell then completes file names.
   completes generate run --prompt t --
   completes train tiny.yaml train.steps = 3 --
   completes simulate --paper monta input.yaml t --
@@ -90,7 +90,7 @@ test_every_listed_value_is_legal() {
   expect 0 "$HEXAD" reference --values
   cp out values
   while read -r key words; do
-    grep -qxF "$key" keys || failed "$key is not a key"
+    grep -qxF "$key" keys || failed "values are listed for an unknown key, $key"
     for word in $words; do
       run "$HEXAD" validate tiny.yaml "$key=$word"
       # A rule between keys may refuse the value, but the key's own type and names must accept it.
@@ -138,7 +138,7 @@ test_fish_uses_the_completion_of_bash() {
   fish_offers train "" -- tiny.yaml runs/ train/
   fish_offers train tiny.yaml train.st -- train.steps=
   fish_offers train tiny.yaml train.precision=b -- train.precision=bf16
-  fish_offers generate run --prompt t -- "" # left to fish: other files
+  fish_offers generate run --prompt t -- "" # no words: fish completes file names
   command -v fish >/dev/null || return 0
   export PATH=$(dirname "$HEXAD"):$PATH
   expect_equal "$(fish --no-config -c 'source script.fish; complete -C "hexad validate tiny.yaml --w"')" --world

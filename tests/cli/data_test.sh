@@ -12,22 +12,22 @@ texts() {
     seq -f "line %g of text $i: the quick brown fox jumps over the lazy dog" $((i * 2)) >texts/$i.txt
   done
 }
-# `prepare SHARE TOKENIZER...`: prepares the texts, with this share of them held out.
+# `prepare SHARE TOKENIZER...`: prepares the texts and holds out SHARE of them.
 prepare() { "$HEXAD" prepare --input texts --output data --heldout "$1" --tokenizer "${@:2}"; }
 prepared() {
   texts
   expect 0 prepare 0.1 bytes
 }
 
-# `damaged NAME TEXT...`: training on the dataset ends with 3 before the first step. The message names file
-# and damage.
+# `damaged NAME TEXT...`: training on the dataset ends with exit code 3 before the first step. The message names the file and
+# the damage.
 damaged() {
   expect 3 train
   expect_text err "$@"
   expect_no_text out "step 1/"
 }
 
-test_a_truncated_dataset() {
+test_truncated_dataset_is_refused() {
   local size cut
   prepared
   cp data/train.hxd whole
@@ -38,7 +38,7 @@ test_a_truncated_dataset() {
   done
 }
 
-test_a_flipped_bit_anywhere() {
+test_flipped_bit_is_found_anywhere() {
   local size at byte
   prepared
   cp data/train.hxd whole
@@ -51,7 +51,7 @@ test_a_flipped_bit_anywhere() {
   done
 }
 
-test_a_file_that_is_not_a_dataset() {
+test_other_file_is_refused_as_a_dataset() {
   prepared
   cp texts/1.txt data/train.hxd
   damaged data/train.hxd
@@ -61,26 +61,26 @@ test_a_file_that_is_not_a_dataset() {
   damaged data/train.hxd
 }
 
-test_a_damaged_tokenizer() {
+test_damaged_tokenizer_is_refused() {
   prepared
   truncate -s 30 data/tokenizer.json
   damaged data/tokenizer.json
 }
 
-test_a_tokenizer_of_another_dataset() {
+test_tokenizer_of_another_dataset_is_refused() {
   prepared
   expect 0 "$HEXAD" prepare --input texts --output other --tokenizer bpe --vocab 300
   cp other/tokenizer.json data
   damaged data/train.hxd "was made with tokenizer"
 }
 
-test_a_vocabulary_smaller_than_the_tokenizers() {
+test_vocabulary_below_the_tokenizers_is_refused() {
   prepared
   expect 2 "$HEXAD" train tiny.yaml "${text_recipe[@]}" model.vocab=100
   expect_text err "model.vocab (100) must be at least the vocabulary of data's tokenizer: 258"
 }
 
-test_data_that_changed_since_the_checkpoint() {
+test_changed_data_are_refused_after_a_checkpoint() {
   prepared
   expect 0 train train.steps=2
   echo "one more line" >>texts/1.txt
@@ -89,7 +89,7 @@ test_data_that_changed_since_the_checkpoint() {
   expect_text err data "changed since" run/checkpoints/step-00000002
 }
 
-# Without this refusal, a forgotten --output would take the data from every run on the existing dataset.
+# Otherwise, a forgotten --output would replace the existing dataset, on which other runs may depend.
 test_another_dataset_is_not_replaced_without_force() {
   prepared
   expect 0 train train.steps=2
@@ -109,7 +109,7 @@ test_another_dataset_is_not_replaced_without_force() {
 }
 
 # A run keeps its order of data to the end; `auto` accepts any order.
-test_a_run_keeps_the_order_of_its_data() {
+test_run_keeps_the_order_of_its_data() {
   prepared
   expect 0 train run.dir=whole optim.schedule=constant data.shuffle=documents
   expect 0 train run.dir=run optim.schedule=constant data.shuffle=documents train.steps=4
@@ -122,7 +122,7 @@ test_a_run_keeps_the_order_of_its_data() {
   expect 0 train run.dir=other optim.schedule=constant
   expect_text other/recipe.yaml "shuffle: sequences"
   ! cmp -s other/checkpoints/step-00000006/*.safetensors run/checkpoints/step-00000006/*.safetensors ||
-    failed "both orders give the same weights"
+    failed "both orders of data give the same weights"
 }
 
 test_other_changes_of_the_data_are_reported() {
@@ -135,7 +135,7 @@ test_other_changes_of_the_data_are_reported() {
   expect_no_text err "warning: data."
 }
 
-test_another_dataset_is_named_and_a_missing_one_too() {
+test_another_or_missing_dataset_is_named() {
   prepared
   expect 0 train train.steps=2
   expect 0 "$HEXAD" prepare --input texts --output other --heldout 0.2 --tokenizer bytes
@@ -148,7 +148,7 @@ test_another_dataset_is_named_and_a_missing_one_too() {
   expect_text err "data.dataset (data): no such folder in the working directory, $PWD"
 }
 
-test_a_dataset_without_a_held_out_part_is_warned_about() {
+test_dataset_without_a_held_out_part_is_warned_about() {
   local text="warning: data/heldout.hxd: no such file, so this dataset has no held-out loss; \`hexad prepare --heldout 0.02\`"
   texts
   expect 0 prepare 0 bytes
@@ -194,7 +194,7 @@ test_jsonl_files_are_read_line_by_line() {
   expect_text err 'texts/a.jsonl:4: is not a JSON object but "seven"'
 }
 
-test_a_vocabulary_too_large_for_the_text_is_reported() {
+test_vocabulary_too_large_for_the_text_is_reported() {
   texts
   expect 0 prepare 0.1 bpe --vocab 100000
   local reached
@@ -205,7 +205,7 @@ test_a_vocabulary_too_large_for_the_text_is_reported() {
   expect_no_text out "fewer than --vocab"
 }
 
-test_no_text_at_all() {
+test_input_without_text_is_refused() {
   mkdir texts
   expect 3 prepare 0 bytes
   expect_text err "texts: holds no file to prepare"
@@ -231,7 +231,7 @@ test_options_that_would_do_nothing_are_refused() {
   expect 0 prepare 0.1 bytes --split separator --separator %
 }
 
-test_the_output_is_not_read() {
+test_output_is_not_read() {
   texts
   expect 2 "$HEXAD" prepare --input texts --output texts
   expect_text err "texts: is the --output, which is not read, and --input has no other file"
@@ -263,8 +263,8 @@ test_one_document_is_not_called_documents() {
   expect_text err "texts: 1 file without any text (1 empty document), expected at least one document"
 }
 
-# Two training documents of some thousand tokens, sequences of 16.
-test_documents_longer_than_the_context() {
+# Trains on two documents of some thousand tokens, in sequences of 16 tokens.
+test_documents_may_exceed_the_context() {
   mkdir texts
   seq 2000 >texts/long.txt
   seq 3000 >texts/longer.txt
@@ -273,12 +273,12 @@ test_documents_longer_than_the_context() {
   expect_text out "step 6/6"
 }
 
-test_less_text_than_one_sequence() {
+test_text_below_one_sequence_trains_or_is_refused() {
   mkdir texts
   echo hi >texts/short.txt
   expect 0 prepare 0 bytes
   run train
-  [ "$code" -eq 0 ] || [ "$code" -eq 3 ] || failed "exit code $code"
+  [ "$code" -eq 0 ] || [ "$code" -eq 3 ] || failed "exit code $code, expected 0 or 3"
   [ "$code" -eq 0 ] || expect_text err data
 }
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# tools/demo.sh is skipped if it cannot run. The demonstration itself takes minutes on two idle cores.
+# tools/demo.sh is skipped if it cannot run. The demonstration itself is not tested here, because it takes minutes on two
+# idle cores.
 . "$(dirname "$0")/cli.sh"
 
 demo=$CLI_TESTS/../../tools/demo.sh
 
-test_without_root_it_is_skipped() {
+test_demo_is_skipped_without_root() {
   local tool
   mkdir tools
   for tool in bash dirname basename sed awk mktemp; do ln -s "$(command -v $tool)" tools; done
@@ -14,7 +15,7 @@ test_without_root_it_is_skipped() {
   expect_text err 'skipped: network namespaces need root' 'demo.sh: skipped: tools/testbed/two_nodes.sh'
 }
 
-test_it_takes_no_options() {
+test_demo_takes_no_options() {
   expect 2 "$demo" --fast
   expect_text err 'tools/demo.sh' 'Exit code: 0 if every act showed its claim'
 }

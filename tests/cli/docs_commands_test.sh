@@ -33,7 +33,7 @@ lines_of_blocks() {
     block == "terminal" { if (sub(/^\$ /, "", text)) commands_of(text); else print "output\t" text }'
 }
 
-# Makes a folder as the pages expect it: sources, the built program on the path, some text, recipes.
+# Makes a folder in the state that the pages expect: sources, the built program on the path, some text, recipes.
 make_desk() {
   local text
   ln -s "$source_folder/recipes" "$source_folder/tools" .
@@ -80,7 +80,7 @@ follow() {
   esac
 }
 
-test_every_command_of_the_pages() {
+test_commands_of_the_pages_work() {
   local page kind text how line current="" n
   declare -A listed seen
   while IFS= read -r line; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Training on the emulated device gives the CPU's bits, however late its queues start.
+# Training on the emulated device gives bitwise the CPU's results, for all delays of the device's queues.
 . "$(dirname "$0")/cli.sh"
 
 # `on DEVICE NAME key=value...`: records losses and norms of three steps on DEVICE.
@@ -14,17 +14,17 @@ expect_same_bits() {
   expect_equal "$(cat "$1.cpu.txt")" "$(cat "$1.emulated.txt")"
 }
 
-test_plain_steps() { expect_same_bits plain; }
-test_bf16() { expect_same_bits bf16 train.precision=bf16; }
-test_chunks_on_other_lanes() { expect_same_bits chunks schedule.moe.chunk_by=tokens schedule.moe.chunks=3; }
-test_micro_batches_that_take_turns() { expect_same_bits turns schedule.pipeline.overlap=micro_batches; }
-test_recomputed_blocks() { expect_same_bits recomputed recompute=block; }
-test_offloaded_activations() { expect_same_bits offloaded offload.activations=true offload.min_bytes=0; }
-test_restored_activations() { expect_same_bits restored schedule.moe.chunk_by=tokens schedule.moe.chunks=3 schedule.moe.memory_reuse=s1; }
-test_rows_of_tokens() { expect_same_bits tokens schedule.moe.rows=token; }
-test_zero_3() { expect_same_bits zero parallel.zero=3 distributed.bucket_bytes=4096; }
+test_plain_steps_agree() { expect_same_bits plain; }
+test_bf16_agrees() { expect_same_bits bf16 train.precision=bf16; }
+test_chunks_on_other_lanes_agree() { expect_same_bits chunks schedule.moe.chunk_by=tokens schedule.moe.chunks=3; }
+test_micro_batches_in_turns_agree() { expect_same_bits turns schedule.pipeline.overlap=micro_batches; }
+test_recomputed_blocks_agree() { expect_same_bits recomputed recompute=block; }
+test_offloaded_activations_agree() { expect_same_bits offloaded offload.activations=true offload.min_bytes=0; }
+test_restored_activations_agree() { expect_same_bits restored schedule.moe.chunk_by=tokens schedule.moe.chunks=3 schedule.moe.memory_reuse=s1; }
+test_rows_of_tokens_agree() { expect_same_bits tokens schedule.moe.rows=token; }
+test_zero_3_agrees() { expect_same_bits zero parallel.zero=3 distributed.bucket_bytes=4096; }
 
-test_a_checkpoint_of_one_device_is_continued_on_the_other() {
+test_checkpoint_of_one_device_is_continued_on_the_other() {
   expect 0 "$HEXAD" train tiny.yaml train.steps=4 run.dir=whole
   HEXAD_DEVICE=emulated expect 0 "$HEXAD" train tiny.yaml train.steps=4 run.dir=handed checkpoint.every=2 \
     checkpoint.keep=3
@@ -38,10 +38,11 @@ test_unsupported_requests_are_refused_with_the_reason() {
   expect_text err 'schedule.worker_lanes' 'must be auto or false on device: emulated'
 }
 
-test_the_environments_device_overrides_the_recipes_device() {
+test_environments_device_overrides_the_recipes_device() {
   local card="device=cuda distributed.reserve_multiprocessors=8 distributed.device_collectives=nccl"
   HEXAD_DEVICE=emulated expect 0 "$HEXAD" train tiny.yaml train.steps=2 schedule.worker_lanes=true
-  # The recipe is read, and its device replaced, before its data are found to have no held-out part.
+  # The exit code 2 comes from the data, which have no held-out part. By then, the recipe was read and its device was
+  # replaced.
   # shellcheck disable=SC2086  # several words
   HEXAD_DEVICE=cpu expect 2 "$HEXAD" eval run $card
   expect_text err "no held-out part"
@@ -50,7 +51,7 @@ test_the_environments_device_overrides_the_recipes_device() {
   expect_text out "oracle: one rank on the CPU, layouts on device: emulated" ": 0 mismatches"
 }
 
-test_a_wrong_seed_is_named() {
+test_wrong_seed_is_named() {
   HEXAD_DEVICE=emulated HEXAD_EMULATED_JITTER=soon expect 2 "$HEXAD" train tiny.yaml
   expect_text err "HEXAD_EMULATED_JITTER is 'soon', expected a seed"
 }

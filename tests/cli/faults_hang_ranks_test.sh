@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The watchdog blames a hang on the right rank, and file work that progresses is no hang.
+# The watchdog blames the rank that causes a hang. File work that makes progress does not count as a hang.
 . "$(dirname "$0")/cli.sh"
 
 job=(train tiny.yaml optim.schedule=constant distributed.watchdog_seconds=1)
@@ -20,14 +20,14 @@ expect_rank_2_is_blamed() { # LINES OVERRIDE...
   for rank in 0 1 3; do expect_text "run/log/rank-000$rank.log" "to blame: rank 2 (host $(hostname), pid $pid)"; done
 }
 
-test_ranks_that_wait_for_other_ranks_blame_the_stopped_rank() {
+test_waiting_ranks_blame_the_stopped_rank() {
   expect_rank_2_is_blamed 5 parallel.ep=2
   expect_rank_2_is_blamed 13 parallel.ep=4 parallel.zero=3
   expect_rank_2_is_blamed 28 parallel.tp=2 parallel.ep=2
   expect_rank_2_is_blamed 17 parallel.pp=2 parallel.ep=2
 }
 
-test_a_rank_that_hangs_in_its_own_code_is_blamed() {
+test_rank_that_hangs_in_its_own_code_is_blamed() {
   HEXAD_FAULT=hang@2,4 expect 6 ranks 4 "${job[@]}" parallel.tp=2 parallel.ep=2
   expect_text err "to blame: rank 2 (host $(hostname), pid " "waits for no other rank: it computes, or hangs in its own" \
     "its last operation, "

@@ -5,7 +5,8 @@
 job=(train tiny.yaml parallel.ep=2 optim.schedule=constant)
 endless=("${job[@]}" train.steps=1000000 checkpoint.every=20)
 
-# Starts an endless job in the background. Sets $launcher, and its ranks $rank0 and $rank1.
+# Starts an endless job in the background. Sets $launcher, $rank0 and $rank1 to the process ids of the launcher and the
+# ranks.
 start() {
   "${launch[@]}" -np 2 "$HEXAD" "${endless[@]}" "$@" >out 2>err &
   launcher=$!
@@ -13,7 +14,8 @@ start() {
   rank0=$(process_of 0) rank1=$(process_of 1)
 }
 gone() { ! kill -0 "$1" 2>/dev/null; }
-# Expects launcher and both ranks to end within ten seconds of $1 (in $SECONDS). Sets $code to the exit code.
+# Expects the launcher and both ranks to end within ten seconds after $1, a value of $SECONDS. Sets $code to the launcher's
+# exit code.
 expect_gone_after() {
   code=0
   wait "$launcher" || code=$?
@@ -47,7 +49,7 @@ test_kill_of_the_launcher_ends_the_ranks() {
   expect_last_good_one
 }
 
-test_a_stopped_rank_is_named() {
+test_stopped_rank_is_named() {
   local since
   start distributed.watchdog_seconds=1
   since=$SECONDS
@@ -58,7 +60,7 @@ test_a_stopped_rank_is_named() {
   expect_last_good_one
 }
 
-test_a_rank_that_never_enters_a_collective_is_named() {
+test_rank_that_never_enters_a_collective_is_named() {
   HEXAD_FAULT=hang@1,4 expect 6 ranks 2 "${job[@]}" distributed.watchdog_seconds=1
   expect_text err "hexad: rank 0: hang: 1 s in operation" "of group" "(2 ranks)" "no message arrives from rank 1" \
     "to blame: rank 1 "
@@ -66,26 +68,26 @@ test_a_rank_that_never_enters_a_collective_is_named() {
   expect_text err "resumed from run/checkpoints/step-00000002"
 }
 
-test_a_rank_that_hangs_while_saving_is_named() {
+test_rank_that_hangs_while_saving_is_named() {
   HEXAD_FAULT="hang@1,4,shard: file written" expect 6 ranks 2 "${job[@]}" distributed.watchdog_seconds=1
   expect_text err "hexad: rank 0: hang: 1 s in operation" "of group" "no message arrives from rank 1" \
     "to blame: rank 1 " "its file work has not moved"
 }
 
-test_a_crash_leaves_rank_step_and_backtrace() {
+test_crash_leaves_rank_step_and_backtrace() {
   local signal
   for signal in segv:SIGSEGV abort:SIGABRT; do
     rm -rf run
-    # A sanitizer would report the fault in its own way.
+    # handle_segv=0 prevents a sanitizer from reporting the fault in its own way.
     ASAN_OPTIONS="${ASAN_OPTIONS:-}:handle_segv=0" HEXAD_FAULT="${signal%:*}@1,4" run ranks 2 "${job[@]}"
-    [ "$code" -gt 128 ] || failed "exit code $code"
+    [ "$code" -gt 128 ] || failed "exit code $code, expected that of a signal (above 128)"
     expect_text run/log/rank-0001.log "rank 1 crashed in step 4: ${signal#*:}" "backtrace:" inject_fault
     expect 0 ranks 2 "${job[@]}"
     expect_text err "resumed from run/checkpoints/step-00000002"
   done
 }
 
-test_a_rank_without_memory_shows_what_uses_it() {
+test_rank_without_memory_shows_its_largest_users() {
   expect 4 ranks 2 "${job[@]}" memory.limit_bytes=300000
   expect_text err "out of memory: " "does not fit under the limit of 300000 bytes; in use:" "KiB in use, peak" "largest blocks:" \
     "KiB optimizer"

@@ -4,7 +4,7 @@
 
 train() { ranks 2 train tiny.yaml parallel.ep=2 optim.schedule=constant "$@"; }
 
-test_a_full_disk_of_one_rank_is_agreed_by_all() {
+test_full_disk_of_one_rank_is_agreed_by_all() {
   local rank
   for rank in 0 1; do
     rm -rf run
@@ -13,14 +13,14 @@ test_a_full_disk_of_one_rank_is_agreed_by_all() {
     expect_text err "checkpoint of step 4 was not saved" "no space left on device"
     expect_equal "$(ls run/checkpoints | tr '\n' ' ')" "latest step-00000002 "
   done
-  # Only the last save must succeed.
+  # With go_on, only the last save must succeed.
   HEXAD_FAULT="full@1,4,shard: file written" expect 4 train checkpoint.on_failure=go_on
   expect_text err "resumed from run/checkpoints/step-00000002"
   expect_text err "step 4 was not saved: rank 1: no space" "step 6 was not saved: rank 1: no space"
   expect_text out "step 6/6"
 }
 
-test_killed_while_saving_the_next_run_continues_from_the_last_good_one() {
+test_run_continues_from_the_last_good_checkpoint_after_a_killed_save() {
   expect 0 train train.steps=2
   HEXAD_FAULT="kill@1,4,shard: file written" run train
   [ "$code" -ne 0 ] || failed "the fault was never reached"
@@ -28,13 +28,13 @@ test_killed_while_saving_the_next_run_continues_from_the_last_good_one() {
   expect_text err "resumed from run/checkpoints/step-00000002"
 }
 
-test_a_nan_on_one_rank_is_skipped_by_all() {
+test_nan_on_one_rank_is_skipped_by_all() {
   HEXAD_FAULT=nan@1,3 expect 5 train train.max_skipped=2
   expect_count 2 err "skipped: loss"
   expect_text err "step 4: 2 steps in a row without a finite loss and gradient (train.max_skipped)"
 }
 
-test_a_shared_or_unwritable_run_directory_ends_the_whole_job() {
+test_shared_or_unwritable_run_directory_ends_the_whole_job() {
   local pid
   "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >first 2>&1 &
   pid=$!

@@ -6,7 +6,7 @@ command -v python3 >/dev/null || exit 77
 check=$CLI_TESTS/../../tools/gpu/check.sh
 build=$(dirname "$(dirname "$HEXAD")")
 
-# `summary KEY...`: prints the value in summary.json.
+# `summary KEY...`: prints the value of summary.json at this path of keys.
 summary() {
   python3 -c 'import json, sys
 found = json.load(open("result/summary.json"))
@@ -34,7 +34,7 @@ test_all_stages_pass_or_need_a_card() {
   expect_text result/summary.md "## verify: ok, " "- stages: 5 passed, 0 failed, 5 skipped"
 }
 
-test_a_planted_fault_fails_its_stage_and_the_check() {
+test_planted_fault_fails_its_stage_and_the_check() {
   HEXAD_FAULT=gradient@0,1,layers.1.moe.experts.down.weight expect 1 "$check" result --device emulated --build "$build" \
     --only bench,verify --layouts 3
   expect_equal failed "$(summary stages verify result)"

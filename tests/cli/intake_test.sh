@@ -33,7 +33,7 @@ test_read_and_skipped_files_are_listed() {
   expect_text out "already prepared" "1 .md, 8 B: texts/README.md"
 }
 
-test_a_dot_in_a_name_does_not_always_begin_an_extension() {
+test_dot_in_a_name_does_not_always_begin_an_extension() {
   texts
   local name
   for name in notes.2024-05-01 notes.2024-05-02 "Chapter 1. The end" Makefile; do echo "text of $name" >"texts/$name"; done
@@ -60,7 +60,7 @@ test_patterns_select_files() {
   expect_text err "texts: holds no file to prepare; not taken:" "22 without a match in --include"
 }
 
-test_a_text_with_several_names_counts_once() {
+test_text_with_several_names_counts_once() {
   texts
   expect 0 prepare
   cp data/train.hxd before.hxd
@@ -80,8 +80,8 @@ test_a_text_with_several_names_counts_once() {
   expect_text out "21 files"
 }
 
-# A file system may list its files in the order of their creation.
-test_the_order_of_listing_does_not_matter() {
+# Some file systems list files in the order of their creation.
+test_order_of_listing_does_not_matter() {
   local i
   texts
   expect 0 prepare
@@ -115,7 +115,7 @@ test_bytes_far_into_a_file_are_checked() {
   done
 }
 
-test_json_lines_under_other_names() {
+test_json_lines_have_several_names() {
   local name
   mkdir texts
   for name in a.ndjson a.JSONL a.json; do
@@ -136,7 +136,7 @@ test_compressed_inputs_are_named_with_their_kind() {
     "to take its text: gunzip" "to take its text: convert to JSON lines"
 }
 
-test_a_tiny_held_out_part_is_warned_about() {
+test_tiny_held_out_part_is_warned_about() {
   mkdir texts
   echo "one short text" >texts/1.txt
   seq 20000 >texts/2.txt
@@ -167,7 +167,7 @@ test_paths_that_cannot_be_read_are_named_with_their_reason() {
   mkfifo pipe
   mkdir folder
   local loop="Too many levels of symbolic links" name="File name too long"
-  # corpora
+  # Paths of corpora
   refuses 2 "loop: $loop" -- "$HEXAD" prepare --input loop --output other
   refuses 2 "$long: $name" -- "$HEXAD" prepare --input "$long" --output other
   refuses 2 "dangling: is a link to gone, which does not exist" -- "$HEXAD" prepare --input dangling --output other
@@ -176,23 +176,23 @@ test_paths_that_cannot_be_read_are_named_with_their_reason() {
   refuses 2 "/dev/stdin: is not a regular file but a" -- "$HEXAD" prepare --input /dev/stdin --output other < <(seq 9)
   refuses 2 "$long: cannot be made: $name" -- "$HEXAD" prepare --input texts --output "$long"
   refuses 2 "loop: cannot be made: $loop" -- "$HEXAD" prepare --input texts --output loop
-  # tokenizers
+  # Paths of tokenizers
   refuses 3 "loop: cannot be opened: $loop" -- "$HEXAD" prepare --input texts --output other --tokenizer loop
   refuses 3 "folder: is not a regular file but a directory" -- "$HEXAD" prepare --input texts --output other --tokenizer folder
   refuses 3 "pipe: is not a regular file but a pipe" -- "$HEXAD" prepare --input texts --output other --tokenizer pipe
-  # recipes
+  # Paths of recipes
   refuses 2 "loop: $loop" -- "$HEXAD" validate loop
   refuses 2 "$long: $name" -- "$HEXAD" train "$long"
   refuses 2 "/dev/stdin: is not a regular file but a" -- "$HEXAD" validate /dev/stdin < <(cat tiny.yaml)
   refuses 2 "pipe: is not a regular file but a pipe" -- "$HEXAD" train pipe
   refuses 2 "texts/1.txt is not a directory" -- "$HEXAD" train texts/1.txt/recipe.yaml
-  # datasets
+  # Paths of datasets
   local dataset="data.synthetic=false" text
   for text in "loop $loop" "$long $name" "tiny.yaml is a regular file, not a folder" "pipe is a pipe, not a folder" \
     "dangling is a link to gone, which does not exist"; do
     refuses 3 "data.dataset (${text%% *}): ${text#* }" -- "$HEXAD" train tiny.yaml $dataset data.dataset="${text%% *}"
   done
-  # run directories and checkpoints
+  # Paths of run directories and checkpoints
   local command
   for command in eval report "generate --prompt x"; do
     # shellcheck disable=SC2086
@@ -210,7 +210,7 @@ test_paths_that_cannot_be_read_are_named_with_their_reason() {
   refuses 2 "the run directory cannot be made: $name" -- "$HEXAD" train tiny.yaml run.dir="$long"
   refuses 2 "the run directory cannot be made: $loop" -- "$HEXAD" train tiny.yaml run.dir=loop/run
   refuses 3 "train.init_from (loop) is not a checkpoint: manifest.json: $loop" -- "$HEXAD" train tiny.yaml train.init_from=loop
-  # cluster files and traces
+  # Paths of cluster files and traces
   refuses 2 "loop: $loop" -- "$HEXAD" train tiny.yaml schedule.profile=loop schedule.trace=1
   local moe=(model.moe.experts=2 model.moe.routing=trace)
   refuses 3 "model.moe.trace: cannot read 'folder': is a directory" -- "$HEXAD" train tiny.yaml "${moe[@]}" model.moe.trace=folder
@@ -230,7 +230,7 @@ test_unreadable_files_and_folders_are_named_together() {
   expect 0 prepare --exclude 1.txt
 }
 
-test_a_tilde_is_the_home_folder_in_every_path() {
+test_tilde_is_the_home_folder_in_every_path() {
   export HOME=$PWD/home
   mkdir home
   texts
@@ -270,7 +270,7 @@ test_values_on_the_command_line_are_literal() {
   expect 0 "$HEXAD" validate tiny.yaml 'model.moe={experts: 2, top_k: 1}' 'model.moe={experts: 4}' 'optim={lr: 0.02}'
 }
 
-test_includes_from_elsewhere() {
+test_includes_need_a_root_or_an_absolute_path() {
   mkdir inside common
   cp tiny.yaml common/base.yaml
   printf 'include: %s/common/base.yaml\n' "$PWD" >inside/a.yaml

@@ -61,7 +61,7 @@ test_problems_without_a_position_are_placed_by_their_key() {
   expect_json '"exit_code": 3' '"key": "data.dataset"' '"override": "data.dataset=nowhere"' "no such folder"
 }
 
-test_a_file_that_is_not_a_recipe_is_reported_as_a_problem() {
+test_file_that_is_not_a_recipe_is_reported_as_a_problem() {
   expect 2 "$HEXAD" validate nowhere.yaml --json
   expect_json '"valid": false' '"file": "nowhere.yaml"' '"message": "no such file"'
   printf 'a: [1\n' >broken.yaml

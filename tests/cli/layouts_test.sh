@@ -10,19 +10,19 @@ same_losses() { # RANKS EP OVERRIDES...
   expect_same_losses one "ranks-$n-$ep"
 }
 
-test_two_and_four_ranks_with_every_ep() {
+test_every_ep_on_two_and_four_ranks_agrees() {
   local layout
   for layout in "2 1" "2 2" "4 1" "4 2" "4 4"; do same_losses $layout; done
 }
 
-test_balancing_bias_capacity_and_shared_experts() {
+test_bias_capacity_and_shared_experts_agree() {
   same_losses 4 2 model.moe.score=sigmoid model.moe.bias_rate=0.01 model.moe.shared_experts=1 \
     model.moe.capacity_factor=1.25 model.moe.aux_loss.scope=global_batch
 }
 
-test_all_tokens_on_one_rank() { same_losses 4 4 model.moe.routing=zipf model.moe.zipf_exponent=1000 model.moe.top_k=1; }
+test_all_tokens_on_one_rank_agree() { same_losses 4 4 model.moe.routing=zipf model.moe.zipf_exponent=1000 model.moe.top_k=1; }
 
-test_zero_levels_and_states_in_a_file() {
+test_zero_levels_and_offloaded_states_agree() {
   local zero
   expect 0 "$HEXAD" train tiny.yaml run.dir=one
   for zero in 1 2 3; do
@@ -32,7 +32,7 @@ test_zero_levels_and_states_in_a_file() {
   done
 }
 
-test_a_checkpoint_of_one_zero_level_continues_in_another() {
+test_checkpoint_of_one_zero_level_continues_in_another() {
   local c=optim.schedule=constant
   expect 0 "$HEXAD" train tiny.yaml run.dir=one $c
   expect 0 ranks 4 train tiny.yaml train.steps=2 parallel.ep=2 parallel.zero=3 $c
@@ -42,7 +42,7 @@ test_a_checkpoint_of_one_zero_level_continues_in_another() {
   expect_same_losses one run
 }
 
-test_a_checkpoint_of_one_layout_continues_in_another() {
+test_checkpoint_of_one_layout_continues_in_another() {
   local c=optim.schedule=constant
   expect 0 "$HEXAD" train tiny.yaml run.dir=one $c
   expect 0 ranks 4 train tiny.yaml train.steps=2 parallel.ep=4 $c
@@ -52,7 +52,7 @@ test_a_checkpoint_of_one_layout_continues_in_another() {
   expect_same_losses one run
 }
 
-test_a_held_out_loss_does_not_depend_on_the_ranks() {
+test_held_out_loss_does_not_depend_on_the_ranks() {
   local alone
   mkdir texts
   for i in $(seq 20); do seq "$i" $((i * 7)) >texts/$i.txt; done
@@ -64,7 +64,7 @@ test_a_held_out_loss_does_not_depend_on_the_ranks() {
   expect_equal "$(sed -n 1p out)" "$alone"
   expect 0 ranks 4 eval run parallel.ep=4
   expect_equal "$(sed -n 1p out)" "$alone"
-  # This includes groups of experts with dense products, as in prefill under EPS-MoE's schedule.
+  # Computes groups of experts with dense products, as EPS-MoE's schedule does in prefill.
   expect 0 ranks 2 eval run schedule.moe.chunk_by=experts schedule.moe.chunks=2 schedule.moe.gemms=dense
   expect_equal "$(sed -n 1p out)" "$alone"
   expect 2 ranks 2 eval run schedule.moe.chunk_by=experts schedule.moe.chunks=3

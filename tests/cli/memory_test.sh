@@ -2,7 +2,7 @@
 # A model that cannot fit is refused before anything is allocated.
 source "$(dirname "$0")/cli.sh"
 
-# Overrides that need petabytes, each with another key.
+# Overrides for models that need petabytes. Each list enlarges other keys.
 too_wide=(model.hidden=65536 model.heads=64 model.layers=80 model.moe.expert_hidden=65536)
 too_long=(model.context=67108864 model.hidden=256)
 too_many_experts=(model.moe.experts=4096 model.hidden=4096 model.moe.expert_hidden=1048576)
@@ -47,7 +47,7 @@ test_validate_needs_no_card_and_no_nccl_for_the_estimate() {
   expect_text out "valid for 2 ranks" "memory" "connections"
 }
 
-test_an_explicit_limit_is_refused_by_validate() {
+test_explicit_limit_is_refused_by_validate() {
   expect 2 "$HEXAD" validate tiny.yaml "${too_wide[@]}" memory.limit_bytes=1GiB
   expect_text err "memory.limit_bytes is 1.00 GiB, but a rank is estimated to need"
 }

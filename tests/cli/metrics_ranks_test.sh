@@ -2,7 +2,7 @@
 # metrics.jsonl measures steps, evaluations and saves separately.
 . "$(dirname "$0")/cli.sh"
 
-# Documents have one byte. With a context of 1, half of all sequences are an end of document without a next token.
+# Prepares documents of one byte. With a context of 1, every second sequence is an end of document, which has no next token.
 bytes_prepared() {
   printf '{"text": "%s"}\n' {a..z} {A..Z} {0..9} >bytes.jsonl
   expect 0 "$HEXAD" prepare --input bytes.jsonl --output data --tokenizer bytes --heldout 0.3
@@ -20,7 +20,7 @@ tensors() { # RUN STEP
 }
 
 of_kind() { grep -F "{\"kind\":\"$1\"," "$2/metrics.jsonl"; } # KIND RUN
-number() { sed -nE "s/.*\"$1\":([^,}]+)[,}].*/\1/p"; }         # KEY, of lines on standard input
+number() { sed -nE "s/.*\"$1\":([^,}]+)[,}].*/\1/p"; }         # KEY; reads lines from standard input
 sent() { of_kind "$1" "$2" | grep -o '"comm_bytes":{[^}]*}'; } # KIND RUN
 
 # Checks that every class's share of a step, and the sum of all waits, is at most the step. Also checks that the wait
@@ -41,11 +41,11 @@ expect_seconds_within_steps() {
       exposed = sums("comm_exposed_seconds"); if (exposed > step * (1 + 1e-12)) { print "exposed " exposed " of " step; bad = 1 }
       for (i = 1; ("comm_seconds", i) in of; ++i)
         if (of["comm_exposed_seconds", i] > of["comm_seconds", i] * (1 + 1e-9)) { print "a class exposed longer than in flight"; bad = 1 } }
-    END { exit bad || NR == 0 }' >difference || failed "seconds of the steps of $1: $(head -3 difference)"
+    END { exit bad || NR == 0 }' >difference || failed "seconds exceed the steps of $1: $(head -3 difference)"
 }
 
-# Routing is the same in all steps, so their bytes are equal, too.
-test_a_steps_traffic_is_its_own() {
+# Routing is the same in all steps, so all steps send equally many bytes.
+test_step_counts_only_its_own_traffic() {
   local layout run=0 disturbed=(train.eval_every=1 train.eval_sequences=5 checkpoint.every=1)
   text_prepared
   printf '0 1\n2 3\n' >trace
@@ -75,7 +75,7 @@ test_every_line_has_a_kind_and_the_time_in_utc() {
   text_prepared
   expect 0 ranks 2 train tiny.yaml "${data[@]}" train.eval_every=2 checkpoint.every=3
   ! grep -vE '^\{"kind":"(step|evaluation|save)","step":[0-9]+,"time":"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}Z",' \
-    run/metrics.jsonl >out || failed "lines without"
+    run/metrics.jsonl >out || failed "lines without a kind or a time in UTC: $(cat out)"
   of_kind step run | number time | tail -n 1 | grep -qF "$(date -u +%Y-%m-%dT%H:)" || failed "the last time is not now, in UTC"
 }
 
@@ -92,7 +92,7 @@ test_lines_without_a_kind_are_read() {
   expect_text run/report.html '"step":[1,2,3,4,5,6]'
 }
 
-test_a_step_without_targets_has_no_loss_and_moves_no_weight() {
+test_step_without_targets_has_no_loss_and_moves_no_weight() {
   local step some=0 one=("${data[@]}" model.context=1 batch.micro=1 checkpoint.every=1 checkpoint.keep=0 train.steps=12)
   bytes_prepared
   run_without_targets() { # RUN RANKS KEY=VALUE...
@@ -118,7 +118,7 @@ test_a_step_without_targets_has_no_loss_and_moves_no_weight() {
   run_without_targets pp 2 parallel.pp=2 optim.name=sgd
 }
 
-test_heldout_points_use_the_same_texts_and_the_whole_set_is_separate() {
+test_held_out_samples_use_the_same_texts() {
   local sample whole
   text_prepared
   expect 0 "$HEXAD" train tiny.yaml "${data[@]}" train.eval_every=2 train.eval_sequences=5
@@ -136,7 +136,7 @@ test_heldout_points_use_the_same_texts_and_the_whole_set_is_separate() {
   expect_text run/report.html '"name":"held-out, 5 of ' '"name":"held-out, whole set"'
 }
 
-test_loads_of_experts_are_recorded_every_so_many_steps() {
+test_loads_of_experts_are_recorded_at_an_interval() {
   local steps
   steps() { grep -F '"expert_load":' "$1/metrics.jsonl" | number step | xargs; }
   expect 0 "$HEXAD" train tiny.yaml train.router_every=4

@@ -4,7 +4,7 @@
 
 train() { "$HEXAD" train tiny.yaml "$@"; }
 
-test_a_nan_is_skipped_counted_and_ends_the_run_after_max_skipped() {
+test_nan_is_skipped_counted_and_ends_the_run_after_max_skipped() {
   HEXAD_FAULT=nan@0,2 expect 5 train train.max_skipped=3
   expect_count 3 err "skipped: loss"
   expect_text err "step 4: 3 steps in a row without a finite loss and gradient (train.max_skipped)"
@@ -12,7 +12,7 @@ test_a_nan_is_skipped_counted_and_ends_the_run_after_max_skipped() {
   expect_text run/metrics.jsonl '"skipped_steps":3'
 }
 
-test_a_skipped_step_does_not_push_the_last_good_checkpoint_out() {
+test_skipped_step_does_not_push_the_last_good_checkpoint_out() {
   HEXAD_FAULT=nan@0,3 expect 5 train checkpoint.every=1 checkpoint.keep=1
   expect 0 "$HEXAD" inspect run --verify
   expect_text out step-00000002
@@ -20,18 +20,18 @@ test_a_skipped_step_does_not_push_the_last_good_checkpoint_out() {
   expect_text out "resumed after step 2" "step 6/6"
 }
 
-# Experts 0 and 1 get all tokens, and the other experts none in any step.
-test_every_token_to_the_same_experts_trains_on() {
+# In every step, experts 0 and 1 get all tokens, and the other experts get none.
+test_run_trains_on_if_all_tokens_choose_the_same_experts() {
   expect 0 train model.moe.routing=zipf model.moe.zipf_exponent=1000
   expect_text run/metrics.jsonl '"router_max_load":2.0'
 }
 
-test_every_token_to_one_expert_is_counted_as_dropped_beyond_capacity() {
+test_tokens_beyond_capacity_are_counted_as_dropped() {
   expect 0 train model.moe.routing=zipf model.moe.zipf_exponent=1000 model.moe.top_k=1 model.moe.capacity_factor=1
   expect_text run/metrics.jsonl '"router_max_load":4.0' '"dropped_fraction":0.75'
 }
 
-test_routing_from_a_trace() {
+test_routing_follows_a_trace() {
   printf '0 1\n2 3\n' >trace
   expect 0 train model.moe.routing=trace model.moe.trace=trace
   expect_text run/metrics.jsonl '"router_max_load":1.0'
@@ -40,7 +40,7 @@ test_routing_from_a_trace() {
   expect_text second/metrics.jsonl '"router_max_load":2.0'
 }
 
-test_a_bad_trace_is_named_with_its_line() {
+test_bad_trace_is_named_with_its_line() {
   local text
   for text in '0 1\n0 4\n' '0 1\n-1 0\n' '0 1\n1 1\n' '0 1\n0\n' '0 1\n0 x\n' '0 1\n0 1 2\n'; do
     printf "$text" >trace

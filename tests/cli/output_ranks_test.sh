@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Output under mpirun. The first rank always has a terminal, whatever mpirun's own output is.
+# Output under mpirun. The first rank always has a terminal, even if mpirun's own output is a file or a pipe.
 . "$(dirname "$0")/cli.sh"
 
 test_no_control_codes_in_a_file() {
@@ -15,7 +15,7 @@ test_no_control_codes_in_a_pipe() {
   expect_text out "step 6/6"
 }
 
-test_a_terminal_of_mpirun_gets_the_progress_line() {
+test_terminal_of_mpirun_gets_the_progress_line() {
   TERM=xterm script -qec "${launch[*]} -np 2 $HEXAD train tiny.yaml" /dev/null >out </dev/null
   LC_ALL=C grep -q $'\r\x1b\\[K' out || failed "no progress line: $(cat -v out)"
 }
@@ -26,7 +26,7 @@ test_messages_wipe_the_progress_line_of_mpirun() {
   LC_ALL=C grep -q $'\r\x1b\\[Kwarning: step 3 skipped' out || failed "the progress line was not wiped: $(cat -v out)"
 }
 
-test_a_wrong_recipe_is_reported_once() {
+test_wrong_recipe_is_reported_once() {
   expect 2 ranks 2 train tiny.yaml model.hiden=3
   expect_count 1 err "did you mean hidden?"
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The reader of the output may end early, and may not be a terminal.
+# Output to readers that end early, and to readers that are not terminals.
 . "$(dirname "$0")/cli.sh"
 
-test_a_reader_that_leaves_does_not_end_the_run() {
+test_leaving_reader_does_not_end_the_run() {
   "$HEXAD" train tiny.yaml train.steps=50 2>err | head -1 >out
   code=${PIPESTATUS[0]}
   expect_equal "$code" 0
@@ -10,28 +10,28 @@ test_a_reader_that_leaves_does_not_end_the_run() {
   expect_text out "step 50,"
 }
 
-test_a_reader_that_leaves_does_not_fail_a_command_that_prints() {
+test_leaving_reader_does_not_fail_a_printing_command() {
   "$HEXAD" reference 2>err | head -1 >out
   code=${PIPESTATUS[0]}
   expect_equal "$code" 0
   [ ! -s err ] || failed "standard error is not empty: $(cat err)"
 }
 
-test_a_closed_standard_error_keeps_the_exit_code() {
+test_closed_standard_error_keeps_the_exit_code() {
   # The reader has ended before the program writes.
   { sleep 0.2; "$HEXAD" validate missing.yaml 2>&1 >/dev/null; echo $? >code; } | true
   { sleep 0.2; "$HEXAD" train missing.yaml 2>&1; echo $? >code2; } | true
   expect_equal "$(cat code) $(cat code2)" "2 2"
 }
 
-test_a_closed_standard_output_is_not_a_failure() {
+test_closed_standard_output_is_not_a_failure() {
   "$HEXAD" train tiny.yaml >&- 2>err
   expect_equal $? 0
   ! grep -rqF "step 1/6" run || failed "progress went into $(grep -rlF "step 1/6" run)"
   expect 0 "$HEXAD" inspect run --verify
 }
 
-test_a_full_disk_for_printed_output_is_reported() {
+test_full_disk_for_printed_output_is_reported() {
   "$HEXAD" env >/dev/full 2>err
   expect_equal $? 4
   expect_text err "No space left on device"
@@ -44,18 +44,18 @@ test_control_codes_are_printed_only_on_a_terminal() {
   expect_text out "step 1/6" "step 6/6"
 }
 
-test_a_terminal_gets_one_updated_line() {
+test_terminal_gets_one_updated_line() {
   TERM=xterm script -qec "$HEXAD train tiny.yaml" /dev/null >out </dev/null
   LC_ALL=C grep -q $'\r\x1b\\[K' out || failed "no progress line: $(cat -v out)"
 }
 
-test_a_failure_message_begins_below_the_progress_line() {
+test_failure_message_begins_below_the_progress_line() {
   HEXAD_FAULT=nan@0,3 TERM=xterm script -qec "$HEXAD train tiny.yaml train.max_skipped=1" /dev/null >out </dev/null
   # The failure message does not overwrite the progress line.
   LC_ALL=C grep -q $'^hexad: step 3' out || failed "the message is not at the start of a line: $(cat -v out)"
 }
 
-test_the_last_step_is_printed_once() {
+test_last_step_is_printed_once() {
   expect 0 "$HEXAD" train tiny.yaml
   expect_count 1 out "loss $(sed -n 's/^step 6\/6  loss \([0-9.]*\) .*/\1/p' out)"
   expect_no_text out "  0 ms left"

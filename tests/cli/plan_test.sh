@@ -16,7 +16,7 @@ data: {synthetic: true}
 EOF
 }
 
-test_a_plan_is_a_recipe_that_trains() {
+test_plan_is_a_recipe_that_trains() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --explain \
     --svg plan.svg
@@ -40,7 +40,7 @@ test_a_plan_is_a_recipe_that_trains() {
   expect_text err "model.yaml: exists"
 }
 
-test_as_many_layouts_are_listed_as_asked_for() {
+test_requested_number_of_layouts_is_listed() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 1 --json
   expect_text out '"legal": 12,' '"too_large": 0,'
@@ -53,13 +53,13 @@ test_as_many_layouts_are_listed_as_asked_for() {
   expect_text err "--layouts"
 }
 
-test_an_explanation_says_why_the_recipe_as_it_is_has_no_step() {
+test_explanation_names_the_reason_of_a_missing_step() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --explain parallel.pp=3
   expect_text out "the recipe as it is has no legal layout of 16 ranks:" "parallel"
 }
 
-test_an_explanation_says_why_a_step_cannot_be_predicted() {
+test_explanation_names_the_reason_of_a_missing_prediction() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 1 --explain --out best.yaml \
     model.layers=2 batch.global=16384 batch.micro=16384
@@ -86,7 +86,7 @@ test_loads_of_experts_come_from_a_file() {
   expect_text err "'p98'" "expected even, p99, worst, or a file"
 }
 
-test_the_fewest_ranks_are_found() {
+test_fewest_ranks_are_found() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --objective ranks
   expect_text out "model.yaml on 1 rank of " "fewest ranks that have room: 1"
@@ -95,14 +95,14 @@ test_the_fewest_ranks_are_found() {
   expect_text err "does not fit 2 ranks" "nearest that fit: "
 }
 
-test_a_plan_names_its_assumptions() {
+test_plan_names_its_assumptions() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/mpmoe-adira.yaml" --ranks 8 --json
   expect_text out '"layouts": [' '"step_seconds": ' '"step_seconds_interval": [' '"memory_bytes": ' '"memory_bytes_by_routing": {' \
     '"bound_by": "' '"gain_seconds": {' '"gain_factor": 1.1' '"routing": "even"' '"refused": {' '"assumed": [' "as on one H100"
 }
 
-test_an_illegal_number_of_ranks_is_refused_with_the_nearest_legal_ones() {
+test_illegal_number_of_ranks_is_refused_with_the_nearest_legal_ones() {
   write_model
   expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 24
   expect_text err "no layout of 24 ranks is legal" "refused by the rules of:" \
@@ -119,14 +119,14 @@ test_more_ranks_than_the_cluster_has_are_refused() {
   expect_text err "32 of the layout" "at most 16"
 }
 
-test_a_model_that_fits_no_layout_is_refused_with_the_nearest_that_fits() {
+test_too_large_model_is_refused_with_the_nearest_fit() {
   write_model
   expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/monta-a800.yaml" model.hidden=131072 model.layers=8
   expect_text err "with a context of 512 does not fit 16 ranks" "the least memory found is " " a rank, as dp " \
     " more than the " "nearest that fit: " " nodes) would suffice: " "no shorter context of at least 1024 tokens would suffice"
 }
 
-test_a_path_of_lengths_says_what_grows() {
+test_path_names_the_axes_that_grow() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --context 4K..16K
   expect_text out "context 4K..16K, routing even" " 4K      16 " " 8K " " 16K " "expansion" "inside" "network" "smallest step of ranks" \
@@ -136,26 +136,26 @@ test_a_path_of_lengths_says_what_grows() {
     '"expansion": ' '"switched_ranks": ' '"layout": "dp ' '"smallest_step": ' '"sent_inside_bytes": ' '"sent_network_bytes": ' '"changed": {' '"assumed": ['
 }
 
-# Sets $least to the least memory of a rank, in bytes, of model.yaml on one node at a context.
+# Sets $least to the least memory per rank, in bytes, with which model.yaml fits on one node at the context $1.
 find_least_memory() {
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 8 --context "$1" --objective memory --json
   least=$(sed -nE '0,/memory_bytes/ s/.*"memory_bytes": ([0-9]+).*/\1/p' out)
   [ -n "$least" ] || failed "no memory in out"
 }
 
-test_a_path_ends_with_what_its_last_length_lacks() {
+test_path_ends_with_the_shortfall_of_its_last_length() {
   write_model
   local least short
   find_least_memory 4K
   short=$least
   find_least_memory 32K
-  # 6% of a rank's memory is not for tensors.
+  # Tensors may use 94% of a rank's memory.
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --context 4K..32K cluster.machine.nodes=1 \
     "cluster.machine.memory=$(((short + least) * 50 / 94))"
   expect_text out " 32K       8 does not fit: the least memory found is " "longest that fits: "
 }
 
-test_a_path_takes_no_option_of_one_length() {
+test_path_takes_no_option_of_one_length() {
   write_model
   for option in --explain "--out best.yaml" "--svg plan.svg" "--layouts 3" "--objective ranks"; do
     expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --context 4K..8K $option
@@ -165,7 +165,7 @@ test_a_path_takes_no_option_of_one_length() {
   expect_text err "--context: '3K..20K' given" "nearest: 3K..12K, 3K..24K"
 }
 
-test_a_step_is_simulated_with_its_timeline() {
+test_step_is_simulated_with_its_timeline() {
   write_model
   expect 0 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 parallel.ep=8 parallel.zero=1 \
     --trace step.json.gz
@@ -180,7 +180,7 @@ test_a_step_is_simulated_with_its_timeline() {
     '"peak_flops_per_second": ' '"mfu": '
 }
 
-test_a_slower_network_makes_a_slower_step() {
+test_slower_network_makes_a_slower_step() {
   write_model
   local fast slow
   for rate in 50e9 1e9; do

@@ -25,21 +25,23 @@ test_predictions_are_hashed_and_kept() {
   cmp first.tsv steps/predictions.tsv || failed "the same seed gave other predictions"
 }
 
-test_errors_of_predicted_steps() {
+test_errors_of_predicted_steps_are_summarised() {
   mkdir steps
   printf '# predictions\n1.01\t1\t0.2\t0.1\t0.3\t1000\ta=1\n1.02\t1\t0.2\t0.1\t0.3\t1020\tmodel.moe.routing=model\n' >steps/predictions.tsv
   printf '1.01\t1000\t0.1 0.4 0.16 \n1.02\t1000\t0.4 0.4 0.4 \n' >steps/measured.tsv
   expect 0 awk -f "$scripts/median.awk" -f "$scripts/predicted_steps.awk" steps/measured.tsv steps/predictions.tsv
   expect_text out $'1.01\t1\t0.2\t0.16\t0.13\t0.28\t1.250\t1000\t1000\t1.0000\ta=1'
-  grep -qE '^all +2 +37.5% +48.8% +50.0% +50% +1.00% +2.00%$' out || failed "the line of all cases"
-  grep -qE '^learned router +1 +50.0% .* 0% +2.00% +2.00%$' out || failed "the line of the learned router"
+  grep -qE '^all +2 +37.5% +48.8% +50.0% +50% +1.00% +2.00%$' out ||
+    failed "the line of all cases is missing or wrong: $(cat out)"
+  grep -qE '^learned router +1 +50.0% .* 0% +2.00% +2.00%$' out ||
+    failed "the line of the learned router is missing or wrong: $(cat out)"
 }
 
 test_all_layouts_of_a_plan_are_listed() {
   expect 0 plan
   local layouts
   layouts=$(grep -c '^01/' plans/layouts.tsv)
-  [ "$layouts" -ge 5 ] && [ "$layouts" -le 20 ] || failed "$layouts layouts"
+  [ "$layouts" -ge 5 ] && [ "$layouts" -le 20 ] || failed "$layouts layouts are listed, expected 5 to 20"
   expect_text out "1 cases, $layouts layouts; $((2 * layouts)) runs to measure" "0 of 1 cases are measured"
   sort -c -g -k3,3 -t$'\t' <(grep -v '^#' plans/layouts.tsv) || failed "layouts are not listed best first"
 }
@@ -56,8 +58,8 @@ test_regret_is_that_of_the_first_choice() {
 test_seconds_and_peak_of_a_run_on_two_ranks_are_found() {
   expect 0 ranks 2 train tiny.yaml parallel.ep=2 train.steps=4
   bash -c '. "$1/common.sh" && . "$1/predictions.sh" && at() { cp -r run "$scratch"; } && train 2 4 &&
-    echo $step_seconds $peak' bash "$scripts" >found 2>err || failed "train"
-  grep -qE '^[0-9.e-]+ [0-9.e-]+ [1-9][0-9]*$' found || failed "found: $(cat found)"
+    echo $step_seconds $peak' bash "$scripts" >found 2>err || failed "the scripts did not train on two ranks: $(cat err)"
+  grep -qE '^[0-9.e-]+ [0-9.e-]+ [1-9][0-9]*$' found || failed "expected seconds and peak bytes of a step, found: $(cat found)"
 }
 
 test_wrong_options_are_refused() {

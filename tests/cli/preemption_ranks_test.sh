@@ -5,8 +5,9 @@
 steps=300
 recipe=(train tiny.yaml train.steps=$steps checkpoint.every=0 parallel.ep=2)
 
-# Starts a job in the background and sends mpirun the signal after the third step. Sets $code to its exit code. Open MPI
-# forwards SIGUSR1 immediately. It forwards SIGTERM after a delay that is also the ranks' time to save: here a second.
+# Starts a job in the background and sends mpirun the signal after the third step. Sets $code to mpirun's exit code. Open MPI
+# forwards SIGUSR1 immediately. It forwards SIGTERM after a delay, here one second, and then gives the ranks the same time to
+# save.
 interrupt() {
   local pid
   env --default-signal=INT "${launch[@]}" --mca odls_base_sigkill_timeout 1 -np 2 "$HEXAD" "${recipe[@]}" "${@:2}" >out 2>err &
@@ -27,7 +28,7 @@ test_sigusr1_to_mpirun_saves_and_the_resumed_run_ends_with_the_same_bytes() {
   expect_same_weights run uninterrupted $steps
 }
 
-# mpirun then ends with its own code, and stops reading the ranks' output at the signal. On Ctrl-C, the ranks only get
+# After the signal, mpirun stops reading the ranks' output and ends with its own exit code. On Ctrl-C, the ranks only get
 # SIGTERM, because they are not in the terminal's foreground.
 saves_on() { # SIGNAL
   interrupt "$1" train.steps=1000000
@@ -51,8 +52,8 @@ test_sigterm_to_mpirun_and_to_its_ranks_saves() {
   expect 0 "$HEXAD" inspect run --verify
 }
 
-# The estimate is from the saves of the previous run, which were slow.
-test_the_start_warns_where_mpirun_leaves_less_time_than_a_save_takes() {
+# The next start estimates the time of a save from the saves of the previous run, which were slow.
+test_start_warns_if_mpirun_leaves_too_little_time_for_a_save() {
   HEXAD_FAULT=slow_files@0,1,250 expect 0 ranks 2 "${recipe[@]}" train.steps=2 checkpoint.every=1 optim.schedule=constant
   expect 0 ranks 2 "${recipe[@]}" train.steps=3 optim.schedule=constant
   expect_text err "a save takes about" "mpirun kills the ranks 1 s after its SIGTERM (Ctrl-C), saved or not" \
@@ -69,7 +70,7 @@ test_long_steps_are_warned_of_once_measured() {
   expect_count 1 err "a step and a save take about"
 }
 
-test_a_save_as_long_as_the_readme_allows_survives_ctrl_c() {
+test_save_as_long_as_the_readme_allows_survives_ctrl_c() {
   local timeout
   timeout=$(sed -n 's/^ *export OMPI_MCA_odls_base_sigkill_timeout=\([0-9]*\).*/\1/p' "$CLI_TESTS/../../README.md")
   HEXAD_FAULT=slow_files@0,1,300 OMPI_MCA_odls_base_sigkill_timeout=$timeout env --default-signal=INT "${launch[@]}" -np 2 \
@@ -84,7 +85,7 @@ test_a_save_as_long_as_the_readme_allows_survives_ctrl_c() {
   expect 0 "$HEXAD" inspect run --verify
 }
 
-test_a_second_ctrl_c_to_mpirun_kills_the_ranks() {
+test_second_ctrl_c_to_mpirun_kills_the_ranks() {
   local pid
   HEXAD_FAULT="hang@0,0,shard: file written" env --default-signal=INT "${launch[@]}" -np 2 "$HEXAD" "${recipe[@]}" \
     train.steps=1000000 >out 2>err &
@@ -92,11 +93,11 @@ test_a_second_ctrl_c_to_mpirun_kills_the_ranks() {
   wait_until has_steps run 3
   kill -INT "$pid"
   wait_until compgen -G 'run/checkpoints/step-*.tmp/shard-*' >shards
-  kill -INT "$pid" 2>/dev/null  # unless the second that the ranks have is over
+  kill -INT "$pid" 2>/dev/null  # fails once the second for saving is over
   code=0
   wait "$pid" || code=$?
   expect_equal "$code" 1
-  wait_until flock -n run/lock true  # mpirun does not wait for ranks that it kills
+  wait_until flock -n run/lock true  # mpirun kills its ranks without waiting for them
   expect 0 ranks 2 "${recipe[@]}" train.steps=4 optim.schedule=constant
   expect_text out "step 4/4"
 }

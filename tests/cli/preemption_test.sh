@@ -32,11 +32,11 @@ resumes_bitwise() { # SIGNAL OVERRIDES...
 test_sigusr1_saves_and_the_resumed_run_ends_with_the_same_bytes() { resumes_bitwise USR1; }
 test_sigterm_saves_and_the_resumed_run_ends_with_the_same_bytes() { resumes_bitwise TERM; }
 test_ctrl_c_saves_and_the_resumed_run_ends_with_the_same_bytes() { resumes_bitwise INT; }
-test_a_bf16_run_with_recomputation_resumes_to_the_same_bytes() {
+test_bf16_run_with_recomputation_resumes_to_the_same_bytes() {
   resumes_bitwise USR1 train.precision=bf16 recompute=block
 }
 
-# Starts a run in the background like a terminal. With a script's plain `&`, it would ignore SIGINT.
+# Starts a run in the background as a terminal would. With a plain `&` in a script, the run would ignore SIGINT.
 start() {
   env --default-signal=INT "$HEXAD" train tiny.yaml train.steps=$steps checkpoint.every=0 "$@" >out 2>err &
   pid=$!
@@ -58,7 +58,7 @@ test_sigusr1_may_come_again_and_be_followed_by_one_sigterm() {
 }
 
 # Slurm sends SIGTERM twice within milliseconds, and users press Ctrl-C twice. The save takes longer.
-test_a_second_signal_within_a_second_belongs_to_the_first() {
+test_second_signal_within_a_second_belongs_to_the_first() {
   local first second
   for first in INT TERM; do
     for second in INT TERM; do
@@ -76,8 +76,8 @@ test_a_second_signal_within_a_second_belongs_to_the_first() {
   done
 }
 
-# The run is blocked at the beginning of its save, so that the next signal is the second one.
-test_a_sigint_or_sigterm_a_second_later_ends_the_run_at_once_and_the_next_start_goes_on() {
+# The fault blocks the save, so that the signal after one second arrives before the run ends.
+test_later_second_signal_ends_the_run_and_the_next_start_continues() {
   local first second number
   for first in INT TERM; do
     for second in INT TERM; do
@@ -102,7 +102,7 @@ test_a_sigint_or_sigterm_a_second_later_ends_the_run_at_once_and_the_next_start_
 }
 
 # Drawing a million weights takes longer than the check for the lock.
-test_a_signal_while_the_run_is_loading_ends_it_before_the_first_step() {
+test_signal_while_the_run_is_loading_ends_it_before_the_first_step() {
   local signal
   for signal in USR1 TERM INT; do
     rm -rf run
@@ -116,7 +116,7 @@ test_a_signal_while_the_run_is_loading_ends_it_before_the_first_step() {
   done
 }
 
-test_a_sigint_that_the_run_was_started_to_ignore_is_ignored() {
+test_ignored_sigint_stays_ignored() {
   (trap "" INT && exec "$HEXAD" train tiny.yaml train.steps=$steps checkpoint.every=0 >out 2>err) &
   pid=$!
   wait_until has_steps run 3

@@ -46,7 +46,7 @@ test_unequal_nodes_are_refused() {
   expect_nothing_at c.yaml
 }
 
-test_a_missing_folder_is_reported_before_measuring() {
+test_missing_folder_is_reported_before_measuring() {
   expect 4 "$HEXAD" profile --out nowhere/c.yaml
   expect_text err nowhere/c.yaml
 }

@@ -30,7 +30,7 @@ expect_rate() { # OPERATION GROUP BYTES_PER_SECOND
   local measured
   measured=$(bytes_per_second "$1" "$2")
   [ "${measured:-0}" -ge $(($3 * 50 / 100)) ] && [ "$measured" -le $(($3 * 106 / 100)) ] ||
-    failed "$1 of $2 moves $measured bytes a second, the link $3"
+    failed "$1 of $2 moves $measured bytes/s, but the link moves $3 bytes/s"
 }
 
 test_each_rank_has_both_rates_and_the_program_sees_the_nodes() {
@@ -43,7 +43,7 @@ test_each_rank_has_both_rates_and_the_program_sees_the_nodes() {
   expect_rate send inter 6250000
 }
 
-test_the_exit_code_is_that_of_the_command() { expect 3 "$nodes" --ranks 1 bash -c 'exit 3'; }
+test_exit_code_is_that_of_the_command() { expect 3 "$nodes" --ranks 1 bash -c 'exit 3'; }
 
 test_several_testbeds_can_run_at_the_same_time() {
   local wait_for_both='touch "$0/$1"; for ((i = 0; i < 300; i++)); do [ -e "$0/a" ] && [ -e "$0/b" ] && exit 0; sleep 0.1; done; exit 1'
@@ -59,7 +59,7 @@ gone() { ! ip netns list 2>/dev/null | grep -q "^hx$1"; }
 # `ends_after SIGNAL`: the signal ends the script and everything that it started.
 ends_after() {
   rm -f ranks
-  # Otherwise, background processes of a shell ignore SIGINT.
+  # env makes the script react to SIGINT, which background processes of a shell ignore by default.
   env --default-signal=INT "$nodes" --nodes 2 --ranks 2 bash -c 'echo "$$" >>"$1"; exec sleep 100' rank "$PWD/ranks" \
     2>err &
   local emulation=$! rank
@@ -70,21 +70,21 @@ ends_after() {
   code=$?
   wait_until gone $emulation
   for rank in $(cat ranks); do
-    ! kill -0 "$rank" 2>/dev/null || [ "$(sed 's/.*) //; s/ .*//' "/proc/$rank/stat")" == Z ] || failed "rank $rank runs"
+    ! kill -0 "$rank" 2>/dev/null || [ "$(sed 's/.*) //; s/ .*//' "/proc/$rank/stat")" == Z ] || failed "process $rank still runs"
   done
 }
-test_nothing_is_left_after_sigint() { ends_after INT && expect_equal $code 130; }
-test_nothing_is_left_after_sigterm() { ends_after TERM && expect_equal $code 143; }
-test_nothing_is_left_after_sigkill() { ends_after KILL && expect_equal $code 137; }
+test_no_process_remains_after_sigint() { ends_after INT && expect_equal $code 130; }
+test_no_process_remains_after_sigterm() { ends_after TERM && expect_equal $code 143; }
+test_no_process_remains_after_sigkill() { ends_after KILL && expect_equal $code 137; }
 
-test_nothing_is_left_when_mpirun_is_killed() {
+test_no_process_remains_after_a_kill_of_mpirun() {
   "$nodes" --nodes 2 --ranks 1 bash -c 'echo "$$" >>"$1"; exec sleep 100' rank "$PWD/ranks" 2>err &
   local emulation=$!
   wait_until has_lines ranks 2
   kill -9 $(ip netns pids hx${emulation}n0 | xargs -n 1 ps -o pid=,comm= -p | awk '$2 == "mpirun" {print $1}')
   wait $emulation
   expect_equal $? 137
-  gone $emulation || failed "namespaces are left"
+  gone $emulation || failed "network namespaces remain"
 }
 
 test_unknown_arguments_are_explained() {

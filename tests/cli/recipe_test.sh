@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Files that are wrong, hostile or no recipes. Each run on one ends with code 2 and names the position.
+# Wrong, hostile and unrelated files in place of recipes. The program ends with code 2 and names the position of the mistake.
 . "$(dirname "$0")/cli.sh"
 
 # `refused TEXT...`: `hexad validate` refuses the recipe on standard input with these texts.
@@ -38,13 +38,13 @@ test_overrides_are_named_as_such() {
   expect_text err "command line: model.hidden: expected key.path=value, such as train.steps=100"
 }
 
-test_duplicate_keys() { printf 'model:\n  hidden: 8\n  hidden: 16\n' | refused bad.yaml:3 hidden; }
-test_two_documents() { printf 'train: {}\n---\ntrain: {}\n' | refused bad.yaml:2 document; }
-test_bad_utf8() { printf 'train:\n  init_from: "\xc3\x28"\n' | refused bad.yaml:2 UTF-8; }
-test_control_characters() { printf 'train:\n  init_from: "\x1b[31m"\n' | refused bad.yaml:2 "control character 0x1b"; }
-test_an_anchor_that_holds_itself() { printf 'model: &x [*x]\n' | refused bad.yaml:1; }
+test_duplicate_keys_are_refused() { printf 'model:\n  hidden: 8\n  hidden: 16\n' | refused bad.yaml:3 hidden; }
+test_two_documents_are_refused() { printf 'train: {}\n---\ntrain: {}\n' | refused bad.yaml:2 document; }
+test_bad_utf8_is_refused() { printf 'train:\n  init_from: "\xc3\x28"\n' | refused bad.yaml:2 UTF-8; }
+test_control_characters_are_refused() { printf 'train:\n  init_from: "\x1b[31m"\n' | refused bad.yaml:2 "control character 0x1b"; }
+test_cyclic_anchor_is_refused() { printf 'model: &x [*x]\n' | refused bad.yaml:1; }
 
-test_an_alias_bomb() {
+test_alias_bomb_is_refused() {
   local level previous=lol
   {
     echo "lol: &lol x"
@@ -55,9 +55,9 @@ test_an_alias_bomb() {
   } | refused bad.yaml:1
 }
 
-test_twenty_thousand_brackets() { head -c 20000 /dev/zero | tr '\0' '[' | refused bad.yaml:1; }
+test_twenty_thousand_brackets_are_refused() { head -c 20000 /dev/zero | tr '\0' '[' | refused bad.yaml:1; }
 
-test_files_that_are_not_recipes() {
+test_unrelated_files_are_refused() {
   : >empty.yaml
   expect 2 "$HEXAD" validate empty.yaml
   expect_text err "empty.yaml: is empty"
@@ -91,7 +91,7 @@ test_includes_stay_inside_the_folder_and_end() {
   expect_text err "includes itself"
 }
 
-test_a_recipe_may_include_another() {
+test_recipe_may_include_another() {
   printf 'include: tiny.yaml\ntrain:\n  steps: 3\n' >more.yaml
   expect 0 "$HEXAD" train more.yaml
   expect_text out "step 3/3"
@@ -160,7 +160,7 @@ test_outputs_replace_their_kind_only() {
   expect 0 "$HEXAD" validate tiny.yaml --mesh --svg mesh.svg model.layers=1
 }
 
-test_a_warmup_longer_than_the_run_is_refused() {
+test_warmup_longer_than_the_run_is_refused() {
   local command text="optim.warmup (9) must be at most train.steps (6): the learning rate would only rise"
   for command in validate train; do
     expect 2 "$HEXAD" $command tiny.yaml optim.warmup=9
@@ -170,8 +170,8 @@ test_a_warmup_longer_than_the_run_is_refused() {
   expect_no_text out "warning"
 }
 
-# Short runs are usual, so this is no error. The resulting run can be evaluated.
-test_a_short_trial_of_a_recipe_with_a_long_warmup_is_warned_about() {
+# Short trials are common, so a long warm-up causes a warning and no error. The trial can be evaluated.
+test_short_trial_with_a_long_warmup_causes_a_warning() {
   local text="optim.warmup (6) is above train.steps (3): the learning rate only rises, to 0.5 of optim.lr at the last step"
   sed 's/lr: 0.01/lr: 0.01\n  warmup: 6/' tiny.yaml >slow.yaml
   expect 0 "$HEXAD" validate slow.yaml train.steps=3
@@ -189,7 +189,7 @@ test_old_names_are_reported_once_beside_problems() {
   expect_count 1 err "optim.kind is called optim.name now"
 }
 
-test_the_nearest_values_are_those_of_the_given_key() {
+test_nearest_values_are_those_of_the_given_key() {
   expect 2 "$HEXAD" validate tiny.yaml model.heads=6 model.hidden=24 batch.global=12 parallel.tp=4 --world 6
   expect_text err "model.heads (6) must be divisible by parallel.tp (4); nearest: parallel.tp 2"
   expect 2 "$HEXAD" validate tiny.yaml parallel.tp=4 --world 6
@@ -204,7 +204,7 @@ test_rules_between_keys_are_checked_beside_wrong_keys() {
     "batch.global (7) must be divisible by batch.micro (2)"
 }
 
-test_a_missing_dataset_is_reported_with_the_searched_places() {
+test_missing_dataset_is_reported_with_the_searched_places() {
   local data=(data.synthetic=false data.dataset=texts)
   expect 3 "$HEXAD" train tiny.yaml "${data[@]}"
   expect_text err "data.dataset (texts): no such folder in the working directory, $PWD, to which dataset paths are relative" \
@@ -217,7 +217,7 @@ test_a_missing_dataset_is_reported_with_the_searched_places() {
   expect_text err "found recipes/texts beside the recipe"
 }
 
-test_one_process_for_a_layout_of_several_prints_the_start_command() {
+test_single_process_of_a_parallel_layout_prints_the_start_command() {
   expect 2 "$HEXAD" train tiny.yaml parallel.tp=2
   expect_text err "which must divide the number of ranks (1)" "the layout needs 2 ranks or more: mpirun -np 2" \
     "--mca odls_base_sigkill_timeout 5" \
@@ -231,7 +231,7 @@ test_validate_prints_the_mpirun_command() {
   expect_text out "start it here with: mpirun -np 4" "hexad train tiny.yaml 'train.steps=8'"
   [ "$(id -u)" != 0 ] || expect_text out "--allow-run-as-root"
   expect_text out "--mca odls_base_sigkill_timeout" "OMPI_MCA_odls_base_sigkill_timeout in the environment"
-  # The time for a save is an estimate, here from a run whose saves took ten seconds each.
+  # The estimated time of a save comes from earlier saves, which took ten seconds each here.
   mkdir run
   echo '{"step":2,"checkpoint_bytes":250752,"checkpoint_seconds":10.0}' >run/metrics.jsonl
   expect 0 "$HEXAD" validate tiny.yaml --world 4

@@ -11,13 +11,13 @@ train_cut() {
   ranks 2 train tiny.yaml data.synthetic=false data.dataset=data model.vocab=0 model.hidden=64 parallel.tp=2 \
     train.steps=2 'run.prompts=["the quick"]' "$@"
 }
-# Prints the largest memory for tensors of a rank in any step, as the sum over categories.
+# Prints the peak memory of a step's tensors, in bytes, as the sum over categories.
 peak_bytes() {
   sed -nE 's/.*"memory_peak_bytes":\{([^}]*)\}.*/\1/p' run/metrics.jsonl | tail -n 1 | tr ',' '\n' | grep -v total |
     awk -F: '{ sum += $2 } END { print sum }'
 }
 
-test_a_model_cut_over_ranks_is_loaded_whole_for_the_samples() {
+test_model_cut_over_ranks_is_loaded_whole_for_the_samples() {
   prepared
   expect 0 train_cut
   expect_no_text err "no samples"
@@ -36,7 +36,7 @@ test_samples_stay_within_the_memory_limit_of_the_run() {
   expect 0 "$HEXAD" generate limited --prompt "the quick" --max-tokens 4
 }
 
-test_the_report_names_its_program_time_place_and_command() {
+test_report_names_its_program_time_place_and_command() {
   expect 0 ranks 2 train tiny.yaml train.steps=2 'run.prompts=["the fox"]'
   expect_text run/report.html "<th scope=\"row\">Version</th><td>hexad $("$HEXAD" --version) (" \
     "<th scope=\"row\">Written</th><td>$(date -u +%Y-%m-%d) " "<th scope=\"row\">Host of rank 0</th><td>$(hostname)<" \
@@ -47,7 +47,7 @@ h100=$CLI_TESTS/../../recipes/clusters/h100-dgx.yaml
 train_experts() { ranks 2 train tiny.yaml train.precision=f32 parallel.ep=2 batch.global=16 "$@"; }
 simulate_beside() { "$HEXAD" simulate run/recipe.yaml --cluster "$h100" --beside run "$@"; }
 
-test_a_predicted_step_is_shown_beside_the_measured_one() {
+test_predicted_step_is_shown_beside_the_measured_one() {
   local part row
   expect 0 train_experts profile.steps=3..5
   expect 0 simulate_beside --trace both.json.gz --report both.html
@@ -64,7 +64,7 @@ test_a_predicted_step_is_shown_beside_the_measured_one() {
   for part in "layers.0.moe forward" "layers.1.attention backward"; do
     expect_text both.json "{\"name\":\"$part\",\"cat\":\"parts\"" "{\"name\":\"$part\",\"cat\":\"host\""
   done
-  # pid 0 is predicted, 1 and 3 are measured. Both have communication of the experts.
+  # Process 0 is the prediction, and processes 1 and 3 are measured. All three contain communication of the experts.
   for part in 0 1 3; do
     [ -n "$(grep -F '"cat":"ep (intra)"' both.json | grep -F "\"pid\":$part,")" ] || failed "process $part has no row ep (intra)"
   done
@@ -78,7 +78,7 @@ test_a_predicted_step_is_shown_beside_the_measured_one() {
   expect_text out '"beside": {' '"name": "in ep"' '"unit": "bytes"' '"ratio": ' '"traced_step": '
 }
 
-test_a_run_without_a_trace_has_the_table_only() {
+test_run_without_a_trace_has_the_table_only() {
   expect 0 train_experts
   expect 0 simulate_beside --trace one.json.gz --report one.html
   expect_text out "step time" "no measured timeline: run has no trace.json.gz; profile.steps records one"
@@ -89,7 +89,7 @@ test_a_run_without_a_trace_has_the_table_only() {
   expect_no_text one.html ">predicted</text>"
 }
 
-test_a_prediction_of_another_step_is_refused() {
+test_prediction_of_another_step_is_refused() {
   expect 0 train_experts
   expect 2 simulate_beside model.layers=4 parallel.ep=1
   expect_text err "model.layers: 2 in the run, 4 here" "parallel.ep: 2 in the run, 1 here"

@@ -9,7 +9,7 @@ started_three_times() {
   expect 0 "$HEXAD" train tiny.yaml train.steps=5 optim.schedule=constant optim.lr=0.02 batch.global=16
 }
 
-test_a_resumed_run_reports_changes_and_keeps_every_recipe() {
+test_resumed_run_reports_changes_and_keeps_every_recipe() {
   started_three_times
   expect_text run/log/rank-0000.log "changed since step 4: batch.global: 8 -> 16"
   expect_text run/recipe-00000000.yaml "lr: 0.01" "steps: 2"
@@ -20,7 +20,7 @@ test_a_resumed_run_reports_changes_and_keeps_every_recipe() {
     "optim.lr: 0.01 -&gt; 0.02" "batch.global: 8 -&gt; 16"
 }
 
-test_a_run_resumed_without_changes_reports_none() {
+test_run_resumed_without_changes_reports_none() {
   expect 0 "$HEXAD" train tiny.yaml train.steps=2 optim.schedule=constant
   expect_no_text run/report.html "<h2>Parts of the run</h2>"
   expect 0 "$HEXAD" train tiny.yaml train.steps=2 optim.schedule=constant
@@ -36,7 +36,7 @@ test_repeated_steps_replace_their_records() {
   expect_no_text run/report.html "batch.global: 8 -&gt; 16"
 }
 
-test_a_start_without_steps_does_not_change_the_report() {
+test_start_without_steps_does_not_change_the_report() {
   expect 0 "$HEXAD" train tiny.yaml train.steps=4 optim.schedule=constant
   expect 0 ranks 2 train tiny.yaml train.steps=3 optim.schedule=constant
   expect_text run/report.html "step 4 of 4" "1 rank: "
@@ -47,7 +47,7 @@ test_a_start_without_steps_does_not_change_the_report() {
   expect_no_text comparison.html "2 ranks: "
 }
 
-test_a_repeated_evaluation_replaces_the_earlier_one() {
+test_repeated_evaluation_replaces_the_earlier_one() {
   expect 0 "$HEXAD" prepare --input "$CLI_TESTS" --output data --tokenizer bytes --heldout 0.1 --split-bytes 1024
   local i
   for i in 1 2; do
@@ -63,7 +63,7 @@ test_another_layout_is_a_change() {
   expect_text run/report.html "2 ranks: pp 1 x dp 2"
 }
 
-test_the_time_and_size_of_a_checkpoint_are_in_log_metrics_and_report() {
+test_time_and_size_of_a_checkpoint_are_in_log_metrics_and_report() {
   local bytes
   expect 0 "$HEXAD" train tiny.yaml train.steps=4
   expect_count 2 run/metrics.jsonl '"checkpoint_bytes":'
@@ -86,14 +86,14 @@ test_before_the_first_save_the_disk_is_measured() {
   expect_equal "$(ls -A)" "$(printf 'err\nout\ntiny.yaml')"
 }
 
-test_a_failed_run_has_a_report_with_the_reason() {
+test_failed_run_has_a_report_with_the_reason() {
   HEXAD_FAULT=nan@0,3 expect 5 "$HEXAD" train tiny.yaml train.max_skipped=1
   expect_text run/report.html "The run failed after step 3: 1 step without a finite loss"
   expect 0 "$HEXAD" train tiny.yaml
   expect_no_text run/report.html "The run failed"
 }
 
-test_the_report_of_a_preempted_run_says_so() {
+test_report_names_the_preemption_of_a_run() {
   local pid
   "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >out 2>err &
   pid=$!
@@ -105,7 +105,7 @@ test_the_report_of_a_preempted_run_says_so() {
   expect_text run/report.html "The run was preempted after step"
 }
 
-test_a_report_is_made_again_from_the_run_directory() {
+test_report_is_made_again_from_the_run_directory() {
   expect 0 "$HEXAD" train tiny.yaml train.steps=2 'run.prompts=["a"]'
   cp run/report.html before.html
   expect 0 "$HEXAD" report run
@@ -121,7 +121,7 @@ test_a_report_is_made_again_from_the_run_directory() {
   expect_text err "'nowhere' is not a run directory"
 }
 
-test_the_report_of_a_killed_run_says_so() {
+test_report_names_the_kill_of_a_run() {
   local pid
   "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >out 2>err &
   pid=$!
@@ -155,7 +155,7 @@ three_runs_in_a_folder() {
   mkdir -p sweep/notes
 }
 
-test_a_folder_of_runs_is_read_as_its_runs() {
+test_folder_of_runs_is_read_as_its_runs() {
   three_runs_in_a_folder
   expect 0 "$HEXAD" report sweep
   expect_equal "$(cat out)" comparison.html
@@ -180,7 +180,7 @@ test_runs_of_a_folder_are_ordered_by_the_numbers_in_their_names() {
   expect_equal "$(cut -d, -f1 runs.csv | tr '\n' ' ')" "run seed1 seed9 seed10 "
 }
 
-test_the_table_of_a_sweep_is_written_as_csv() {
+test_table_of_a_sweep_is_written_as_csv() {
   three_runs_in_a_folder
   expect 0 "$HEXAD" report sweep --csv table.csv
   expect_equal "$(wc -l <table.csv)" 4
@@ -198,7 +198,7 @@ test_lines_that_are_not_steps_do_not_affect_a_comparison() {
   expect_equal "$(grep -c ',6,768,' table.csv)" 3
 }
 
-test_a_comparison_marks_runs_that_failed_or_were_preempted() {
+test_comparison_marks_runs_that_failed_or_were_preempted() {
   local pid
   expect 0 "$HEXAD" train tiny.yaml run.dir=good
   HEXAD_FAULT=nan@0,3 expect 5 "$HEXAD" train tiny.yaml run.dir=bad train.max_skipped=1

@@ -2,7 +2,7 @@
 # A run directory that is shared, unwritable or full.
 . "$(dirname "$0")/cli.sh"
 
-test_a_second_job_in_one_run_directory_is_refused_with_host_and_process() {
+test_second_job_in_one_run_directory_is_refused_with_host_and_process() {
   local pid
   "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >first 2>&1 &
   pid=$!
@@ -15,7 +15,8 @@ test_a_second_job_in_one_run_directory_is_refused_with_host_and_process() {
   expect 0 "$HEXAD" train tiny.yaml
 }
 
-# Renews the lock file like a host that file locks do not reach. Overwrites in place, because it may be read at any time.
+# Renews the lock file like a host on which file locks have no effect. Overwrites the file in place, because the run may read
+# it at any time.
 renew_as_another_host() {
   local beat
   for ((beat = 1; ; beat++)); do
@@ -24,7 +25,7 @@ renew_as_another_host() {
   done
 }
 
-test_the_lock_of_a_running_job_on_another_host_is_respected() {
+test_lock_of_a_running_job_on_another_host_is_respected() {
   local other
   mkdir run
   renew_as_another_host &
@@ -36,8 +37,8 @@ test_the_lock_of_a_running_job_on_another_host_is_respected() {
   expect_text err "in use by process 4711 on host elsewhere; wait for it to end"
 }
 
-# If a host was killed or switched off, its file stays, but is not renewed.
-test_the_lock_of_a_dead_host_is_taken_over() {
+# A host that was killed or switched off leaves its lock file behind, but no longer renews it.
+test_lock_of_a_dead_host_is_taken_over() {
   mkdir run
   echo "elsewhere 4711" >run/lock
   expect 0 "$HEXAD" train tiny.yaml
@@ -46,8 +47,8 @@ test_the_lock_of_a_dead_host_is_taken_over() {
   expect_nothing_at run/lock
 }
 
-# Tests a job that was suspended, so that another job took it for dead.
-test_a_job_that_lost_its_lock_ends_without_saving() {
+# Covers a job that was suspended. Meanwhile, another job regarded it as dead and took over its lock.
+test_job_that_lost_its_lock_ends_without_saving() {
   local pid
   "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >out 2>err &
   pid=$!
@@ -70,14 +71,14 @@ fails_before_step_0() {
   expect_no_text out "step 1/"
 }
 
-test_a_run_directory_that_cannot_be_made_fails_before_step_0() {
+test_run_directory_that_cannot_be_made_fails_before_step_0() {
   echo "I am a file" >file
   fails_before_step_0 file
   fails_before_step_0 file/run
   fails_before_step_0 /proc/run
 }
 
-# A folder in place of a file stops root, too.
+# A folder in place of the file makes writing fail even for root.
 test_files_that_cannot_be_written_fail_before_step_0() {
   local name
   for name in log metrics.jsonl tensorboard recipe.yaml; do
@@ -98,7 +99,7 @@ test_files_that_cannot_be_written_fail_before_step_0() {
   expect_text err run/checkpoints
 }
 
-test_a_full_disk_for_the_metrics_is_one_warning() {
+test_full_disk_for_the_metrics_is_one_warning() {
   mkdir run
   ln -s /dev/full run/metrics.jsonl
   expect 0 "$HEXAD" train tiny.yaml
@@ -107,7 +108,7 @@ test_a_full_disk_for_the_metrics_is_one_warning() {
   expect 0 "$HEXAD" inspect run --verify
 }
 
-test_a_full_disk_for_the_log_is_one_warning() {
+test_full_disk_for_the_log_is_one_warning() {
   mkdir -p run/log
   ln -s /dev/full run/log/rank-0000.log
   HEXAD_FAULT=nan@0,2 expect 5 "$HEXAD" train tiny.yaml
@@ -115,7 +116,7 @@ test_a_full_disk_for_the_log_is_one_warning() {
 }
 
 # The limit allows checkpoints, but stops the metrics, which grow by 1 KB per step.
-test_a_limit_that_the_metrics_reach_is_one_warning() {
+test_limit_that_the_metrics_reach_is_one_warning() {
   expect 0 bash -c 'trap "" XFSZ; ulimit -f 300; exec "$@"' - "$HEXAD" train tiny.yaml train.steps=600 \
     checkpoint.every=0 train.log_every=1000
   expect_count 1 err "run/metrics.jsonl: File too large"

@@ -11,7 +11,7 @@ after_commit=("folder: renamed" "folder: rename synced" "latest: file written" "
 saved_step_2() { expect 0 "$HEXAD" train tiny.yaml train.steps=2 optim.schedule=constant; }
 go_on() { "$HEXAD" train tiny.yaml train.steps=4 optim.schedule=constant "$@"; }
 
-# Kills the save of step 4 at a point. The next start must continue from step $2 and reach the end.
+# Kills the save of step 4 at point $1. The next start must continue from step $2 and reach the end.
 dies_at() {
   local point=$1 resumes_from=$2
   rm -rf run
@@ -24,14 +24,14 @@ dies_at() {
   expect_same_weights run uninterrupted 4
 }
 
-test_a_kill_at_any_file_boundary_leaves_the_old_or_the_new_checkpoint() {
+test_kill_at_any_file_boundary_leaves_the_old_or_the_new_checkpoint() {
   local point
   expect 0 go_on run.dir=uninterrupted
   for point in "${before_commit[@]}"; do dies_at "$point" 2; done
   for point in "${after_commit[@]}"; do dies_at "$point" 4; done
 }
 
-test_killed_while_an_old_checkpoint_is_removed() {
+test_kill_during_a_removal_loses_no_checkpoint() {
   local point
   for point in "retention: renamed" "retention: removed"; do
     rm -rf run
@@ -43,7 +43,7 @@ test_killed_while_an_old_checkpoint_is_removed() {
   done
 }
 
-test_a_full_disk_ends_the_run_with_4_and_leaves_the_last_good_one() {
+test_full_disk_ends_the_run_with_4_and_leaves_the_last_checkpoint() {
   local point
   for point in "${before_commit[@]}"; do
     rm -rf run
@@ -57,7 +57,7 @@ test_a_full_disk_ends_the_run_with_4_and_leaves_the_last_good_one() {
   done
 }
 
-test_a_save_with_an_unconfirmed_rename_is_kept_with_a_warning() {
+test_save_with_an_unconfirmed_rename_is_kept_with_a_warning() {
   local point
   for point in "folder: renamed" "folder: rename synced"; do
     rm -rf run
@@ -70,7 +70,7 @@ test_a_save_with_an_unconfirmed_rename_is_kept_with_a_warning() {
   done
 }
 
-test_a_full_disk_does_not_end_a_run_set_to_go_on() {
+test_full_disk_does_not_end_a_run_set_to_go_on() {
   HEXAD_FAULT="full@0,0,shard: file written" expect 0 "$HEXAD" train tiny.yaml checkpoint.on_failure=go_on \
     checkpoint.at_end=false
   expect_count 3 err "was not saved"
@@ -78,14 +78,14 @@ test_a_full_disk_does_not_end_a_run_set_to_go_on() {
   expect_equal "$(ls -A run/checkpoints)" ""
 }
 
-test_the_last_save_must_succeed() {
+test_last_save_must_succeed() {
   HEXAD_FAULT="full@0,0,shard: file written" expect 4 "$HEXAD" train tiny.yaml checkpoint.on_failure=go_on
   expect_count 3 err "was not saved"
   expect_text out "step 6/6"
 }
 
 # Sets a real limit instead of a planted fault. No file may grow past 40 KB; log and metrics stay below.
-test_a_file_size_limit_is_reported_with_the_systems_message() {
+test_file_size_limit_is_reported_with_the_systems_message() {
   expect 4 bash -c 'trap "" XFSZ; ulimit -f 40; exec "$@"' - "$HEXAD" train tiny.yaml model.hidden=64
   expect_text err "shard-00000-of-00001.safetensors" "File too large"
   expect_equal "$(ls -A run/checkpoints)" ""

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# schedule.trace records one step's MoE passes, measured beside predicted.
+# schedule.trace records the MoE passes of one step, with measured and predicted times side by side.
 . "$(dirname "$0")/cli.sh"
 
 trained() { ranks 2 train tiny.yaml parallel.ep=2 schedule.moe.chunk_by=tokens schedule.moe.chunks=2 "$@"; }
@@ -11,7 +11,7 @@ test_one_step_is_recorded_for_all_ranks() {
   for rank in 0 1; do expect_text trace.json "\"name\":\"rank $rank\""; done
   expect_text trace.json '"name":"intra (all-to-all)"' '"name":"intra (all-to-all) (predicted)"' '"pass":"layers.1.moe backward"'
   expect_count 1 run/metrics.jsonl '"schedule":{"predicted_seconds":'
-  grep -F '"schedule":{' run/metrics.jsonl | grep -qF '"step":3,' || failed "another step was recorded"
+  grep -F '"schedule":{' run/metrics.jsonl | grep -qF '"step":3,' || failed "step 3 has no recorded schedule"
   expect_text run/report.html "<h2>Schedule</h2>" "layers.0.moe forward, rank 0" "layers.0.moe backward, rank 0"
   for kind in forward backward; do
     expect_count 1 run/log/rank-0000.log "schedule of step 3, 8 passes $kind: predicted"
@@ -19,7 +19,7 @@ test_one_step_is_recorded_for_all_ranks() {
   expect_count 1 run/log/rank-0000.log "there is no schedule.profile; unmeasured links: all_to_all of ep, 2 ranks"
 }
 
-test_nothing_is_recorded_by_default() {
+test_no_pass_is_recorded_by_default() {
   expect 0 trained
   expect_nothing_at run/trace.json.gz
   expect_no_text run/metrics.jsonl '"schedule"'
@@ -32,13 +32,13 @@ test_recording_changes_no_weight() {
   expect_same_weights run plain 6
 }
 
-test_a_trace_that_cannot_be_written_does_not_end_the_run() {
+test_trace_that_cannot_be_written_does_not_end_the_run() {
   mkdir -p run/trace.json.gz
   expect 0 trained schedule.trace=3
   expect_text run/log/rank-0000.log "cannot write the trace run/trace.json.gz"
 }
 
-test_an_impossible_recording_is_refused_before_step_0() {
+test_impossible_recording_is_refused_before_step_0() {
   expect 2 "$HEXAD" train tiny.yaml schedule.trace=7
   expect_text err "schedule.trace" "train.steps is 6"
   expect 2 "$HEXAD" train tiny.yaml schedule.trace=1 schedule.profile=nowhere.yaml

@@ -16,12 +16,12 @@ dies_of() {
 }
 computes() { [ -n "$pid" ] && [ "$(cut -d' ' -f14 "/proc/$pid/stat")" -gt 5 ]; }  # true once it has used 50 ms of a core
 
-test_a_benchmark() {
+test_benchmark_dies_of_signals() {
   local signal
   for signal in INT TERM USR1; do dies_of $signal computes -- "$HEXAD" bench gemm --seconds 1000; done
 }
 
-test_eval() {
+test_eval_dies_of_signals() {
   local signal
   mkdir texts
   seq -f "line %g of a text about the quick brown fox that jumps over the lazy dog" 20000 >texts/a.txt
@@ -33,7 +33,7 @@ test_eval() {
   done
 }
 
-test_prepare() {
+test_prepare_dies_of_signals() {
   local signal
   mkdir texts
   seq -f "line %g of a text about the quick brown fox that jumps over the lazy dog" 200000 >texts/a.txt

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# `hexad simulate --paper` evaluates the closed forms of four papers: YAML with their symbols in, JSON out.
+# `hexad simulate --paper` evaluates the closed forms of four papers. It reads YAML with the symbols of a paper and prints
+# JSON.
 . "$(dirname "$0")/cli.sh"
 recipes=$(realpath "$CLI_TESTS/../../recipes/papers")
 
-test_the_papers_printed_values_are_reproduced() {
+test_papers_printed_values_are_reproduced() {
   expect 0 "$HEXAD" simulate --paper monta "$recipes/monta-table8.yaml"
   expect_text out '"T_seconds": 0.006909' '"O1_over_baseline": 0.34375' '"O3_over_baseline": 0.21875' '"S": "O3"'
   expect 0 "$HEXAD" simulate --paper mpmoe "$recipes/mpmoe-gpt-xl.yaml"
@@ -14,7 +15,7 @@ test_the_papers_printed_values_are_reproduced() {
   expect_text out '"N": 5' '"pays": true'
 }
 
-test_the_output_is_only_json() {
+test_output_is_only_json() {
   local paper
   for paper in monta:monta-table8 mpmoe:mpmoe-gpt-xl parm:parm-table3 eps:eps-deepseek-v2; do
     expect 0 "$HEXAD" simulate --paper "${paper%%:*}" "$recipes/${paper#*:}.yaml"
@@ -50,7 +51,7 @@ Y
   expect_text err "nowhere.yaml: no such file"
 }
 
-test_an_unknown_paper_is_refused_with_the_legal_ones() {
+test_unknown_paper_is_refused_with_the_legal_ones() {
   expect 2 "$HEXAD" simulate --paper pipemoe tiny.yaml
   expect_text err "--paper: 'pipemoe' given, expected one of monta, mpmoe, parm, eps" "\`hexad simulate --help\`"
   expect 2 "$HEXAD" simulate tiny.yaml

@@ -36,7 +36,8 @@ ${srun[*]} $HEXAD train tiny.yaml run.dir=\$1 "\${@:2}"
 J
   job=$(sbatch --parsable --output "$1.out" job.sh "$@") || failed "sbatch refused the script"
 }
-# Submits the other script: mpirun replaces the batch shell. There are two ranks per node, and time for the save.
+# Submits the batch script in which mpirun replaces the shell. It starts two ranks per node, and mpirun leaves them time to
+# save.
 submit_mpirun() { # RUN OVERRIDE...
   cat >mpirun.sh <<J
 #!/bin/bash
@@ -47,7 +48,7 @@ J
   job=$(sbatch --parsable --output "$1.out" mpirun.sh "$@") || failed "sbatch refused the script"
 }
 
-test_a_signal_before_the_end_saves_and_the_requeued_job_goes_on() {
+test_signal_before_the_end_saves_and_the_requeued_job_goes_on() {
   submit run train.steps=200 batch.global=256 checkpoint.every=0
   wait_until has_steps run 3
   scancel --signal=USR1 "$job"
@@ -63,7 +64,7 @@ test_a_signal_before_the_end_saves_and_the_requeued_job_goes_on() {
   expect_file run/checkpoints/step-00000200/manifest.json
 }
 
-test_a_requeued_job_has_saved() {
+test_requeued_job_has_saved() {
   submit run "${endless[@]}" batch.global=256
   wait_until has_steps run 3
   scontrol requeue "$job"
@@ -117,12 +118,12 @@ test_variables_of_mpirun_in_one_tasks_environment_have_no_effect() {
   done
 }
 
-test_a_rank_that_ends_before_mpi_has_started_ends_the_job() {
+test_rank_that_ends_before_mpi_has_started_ends_the_job() {
   expect 7 timeout 60 "${srun[@]}" -N 2 -n 4 bash -c '[ $SLURM_PROCID -ne 2 ] || exit 3; exec "$0" train tiny.yaml' "$HEXAD"
   expect_text err "task 2: Exited with exit code 3"
 }
 
-test_ranks_that_wait_for_a_rank_that_never_starts_answer_sigterm() {
+test_ranks_that_wait_for_a_missing_rank_answer_sigterm() {
   local pid
   srun --mpi=pmix -N 2 -n 4 bash -c '[ $SLURM_PROCID -ne 2 ] || exec sleep 100; exec "$0" train tiny.yaml' "$HEXAD" \
     >out 2>err &
@@ -147,7 +148,7 @@ test_validate_in_an_allocation_prints_srun() {
   expect_text out "step 6/6"
 }
 
-# The other tests need the node.
+# Returns the node to service, because other tests need it.
 bring_back() { # NODE
   scancel "$job"
   "$CLI_TESTS/../../tools/testbed/enter_node.sh" "$1" slurmd -D >/dev/null 2>&1 &

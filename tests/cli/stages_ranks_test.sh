@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A run in three stages, with 128, 512 and 2048 tokens in a sequence and a layout each, on four ranks.
+# A run in three stages on four ranks. The stages have 128, 512 and 2048 tokens per sequence, and each stage has its own
+# layout.
 . "$(dirname "$0")/cli.sh"
 
 recipe=$CLI_TESTS/../../recipes/stages-tiny.yaml
@@ -7,7 +8,7 @@ job=(train "$recipe" stages.0.steps=3 stages.1.steps=100 checkpoint.keep=0 run.d
 steps=105
 rows_of_stage() { grep -cE "\"stage\":$2[,}]" "$1/metrics.jsonl"; } # RUN STAGE
 
-test_a_run_interrupted_in_its_second_stage_ends_with_the_same_bytes() {
+test_run_interrupted_in_its_second_stage_ends_with_the_same_bytes() {
   local pid run
   "${launch[@]}" -np 4 "$HEXAD" "${job[@]}" >out 2>err &
   pid=$!

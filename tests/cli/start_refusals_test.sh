@@ -21,7 +21,7 @@ make_data() {
   sed -e 's/vocab: 64/vocab: 0/' -e 's/synthetic: true/dataset: data/' tiny.yaml >with_data.yaml
 }
 
-test_a_recipe_that_trains_is_valid() {
+test_recipe_that_trains_is_valid() {
   make_data
   expect 0 "$HEXAD" validate with_data.yaml
   expect 0 "$HEXAD" train with_data.yaml
@@ -52,7 +52,7 @@ test_weights_to_start_from_are_refused() {
   expect 0 "$HEXAD" validate with_data.yaml train.init_from=other/checkpoints/step-00000006
 }
 
-test_a_checkpoint_to_go_on_from_is_refused() {
+test_checkpoint_to_go_on_from_is_refused() {
   make_data
   expect 0 "$HEXAD" train with_data.yaml
   both 2 "model.hidden: 16 -> 32" model.hidden=32
@@ -74,7 +74,7 @@ test_folders_and_files_are_refused() {
   expect 0 "$HEXAD" validate with_data.yaml offload.folder=nowhere  # nothing is offloaded
 }
 
-test_the_learning_rate_is_refused_or_warned_of() {
+test_learning_rate_is_refused_or_warned_of() {
   make_data
   both 2 "the largest legal value is 0.3333; nearest: optim.warmup 3" optim.schedule=wsd optim.warmup=4 optim.decay_fraction=0.5
   expect 0 "$HEXAD" train with_data.yaml optim.schedule=cosine
@@ -85,7 +85,7 @@ test_the_learning_rate_is_refused_or_warned_of() {
   done
 }
 
-test_a_router_without_a_gradient_is_warned_of() {
+test_router_without_a_gradient_is_warned_of() {
   for command in validate train; do
     expect 0 "$HEXAD" "$command" tiny.yaml model.moe.top_k=1
     cat out err >all

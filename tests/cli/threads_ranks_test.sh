@@ -22,12 +22,12 @@ test_more_ranks_than_cores_are_reported() {
   expect_text err '2 ranks x 1 kernel thread share 1 core of this node' 'start at most 1 rank on this node'
 }
 
-test_a_core_for_each_thread_causes_no_warning() {
+test_core_for_each_thread_causes_no_warning() {
   expect 0 "${one_core[@]}" "$HEXAD" "${steps[@]}"
   expect_no_text err 'of kernels share'
 }
 
-# Three threads on a core compute the same values as one.
+# Three threads on one core compute the same values as one thread.
 test_threads_without_cores_change_nothing() {
   expect 0 "$HEXAD" train tiny.yaml run.dir=one
   expect 0 "${one_core[@]}" "$HEXAD" train tiny.yaml run.dir=three train.threads=3

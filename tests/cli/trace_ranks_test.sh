@@ -2,14 +2,14 @@
 # profile.steps records how each rank spends the time of a step.
 . "$(dirname "$0")/cli.sh"
 
-# Steps take about twenty milliseconds. Steps 2 to 10 are recorded, nine in all.
+# Records nine steps, 2 to 10, of about twenty milliseconds each.
 traced() { # RANKS OVERRIDE...
   expect 0 ranks "$1" train tiny.yaml model.layers=4 model.hidden=64 model.moe.expert_hidden=64 model.heads=4 model.context=64 \
     batch.global=16 checkpoint.at_end=false checkpoint.every=0 train.steps=10 profile.steps=2..10 "${@:2}"
   gzip -dc run/trace.json.gz >trace.json || failed "run/trace.json.gz is not a gzip file"
 }
 
-# Prints lines "RANK STEP SHARE": the share of a step in which the rank's row "host" has no other span.
+# Prints lines "RANK STEP SHARE". SHARE is the part of a step in which the rank's row "host" has no span except the step's.
 uncovered() {
   awk '
     function field(name) { return match($0, "\"" name "\":[^,}]*") ? substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 3) : "" }
@@ -26,7 +26,7 @@ uncovered() {
 # Uses the median over the steps of each rank, because a rank may lose its core between two spans.
 expect_covered() {
   uncovered >shares
-  [ "$(wc -l <shares)" -ge $((9 * $1)) ] || failed "steps are missing: $(cat shares)"
+  [ "$(wc -l <shares)" -ge $((9 * $1)) ] || failed "steps are missing in the trace: $(cat shares)"
   sort -k1,1n -k3,3g shares | awk -v ranks="$1" '
     { share[$1, n[$1]++] = $3 }
     END { for (r = 0; r < ranks; ++r) { m = share[r, int(n[r] / 2)]; print "rank " r ": " m; if (!(m <= 0.03)) bad = 1 }; exit bad }
@@ -39,28 +39,28 @@ expect_rows() { # ROW...
   expect_no_text trace.json '"name":"inter' '(inter)"'
 }
 
-test_pipeline_and_tensor_ranks_show_what_they_wait_for() {
+test_pipeline_and_tensor_ranks_show_their_waits() {
   traced 4 parallel.pp=2 parallel.tp=2
   expect_covered 4
   expect_rows "pp (intra)" "tp (intra)" "control (intra)"
   expect_text trace.json '"name":"wait: pp receive of ' '"name":"wait: tp ' '"name":"wait: control '
 }
 
-test_context_and_data_ranks_show_what_they_wait_for() {
+test_context_and_data_ranks_show_their_waits() {
   traced 4 parallel.cp=2
   expect_covered 4
   expect_rows "cp (intra)" "dp (intra)"
   expect_text trace.json '"name":"wait: cp ' '"name":"wait: dp '
 }
 
-test_ranks_of_experts_show_what_they_wait_for() {
+test_ranks_of_experts_show_their_waits() {
   traced 2 parallel.ep=2 schedule.trace=3
   expect_covered 2
   expect_rows "ep (intra)" "intra (all-to-all)"
   expect_text trace.json '"name":"wait: ep all_to_all of ' '"name":"intra (all-to-all) (predicted)"'
 }
 
-test_ranks_that_gather_their_weights_show_what_they_wait_for() {
+test_ranks_that_gather_weights_show_their_waits() {
   traced 2 parallel.zero=3
   expect_covered 2
   expect_rows "dp (intra)"

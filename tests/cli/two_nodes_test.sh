@@ -10,7 +10,7 @@ test_ranks_of_a_node_share_its_name_and_those_of_another_do_not() {
   expect_count 4 out 'two  words'
 }
 
-test_a_link_has_the_requested_rate() {
+test_link_has_the_requested_rate() {
   expect 0 "$nodes" --ranks 1 --rate 37mbit tc qdisc show dev eth0
   expect_count 2 out 'rate 37Mbit'
 }
@@ -21,9 +21,9 @@ test_training_across_nodes_is_the_same_run() {
   expect_same_losses one two
 }
 
-test_the_exit_code_is_that_of_the_command() { expect 3 "$nodes" --ranks 1 bash -c 'exit 3'; }
+test_exit_code_is_that_of_the_command() { expect 3 "$nodes" --ranks 1 bash -c 'exit 3'; }
 
-test_a_signal_ends_everything_and_nothing_is_left() {
+test_signal_ends_all_processes_and_removes_the_nodes() {
   "$nodes" --ranks 1 bash -c 'echo "$$" >>"$1"; exec sleep 100' rank "$PWD/ranks" &
   local emulation=$!
   wait_until has_lines ranks 2
@@ -31,9 +31,9 @@ test_a_signal_ends_everything_and_nothing_is_left() {
   kill -TERM $emulation
   wait $emulation
   expect_equal $? 143
-  ip netns list | grep "^hx$emulation" && failed "namespaces are left"
+  ip netns list | grep "^hx$emulation" && failed "network namespaces remain"
   for rank in $(cat ranks); do
-    ! kill -0 "$rank" 2>/dev/null || [ "$(sed 's/.*) //; s/ .*//' "/proc/$rank/stat")" == Z ] || failed "rank $rank runs"
+    ! kill -0 "$rank" 2>/dev/null || [ "$(sed 's/.*) //; s/ .*//' "/proc/$rank/stat")" == Z ] || failed "process $rank still runs"
   done
 }
 

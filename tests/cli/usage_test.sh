@@ -19,7 +19,7 @@ test_every_command_has_help() {
   expect 0 "$HEXAD" --version
 }
 
-test_an_option_given_twice_is_refused() {
+test_option_given_twice_is_refused() {
   expect 2 "$HEXAD" validate tiny.yaml --world 2 --world 4
   expect_text err "--world: given 2 times, expected once"
 }
@@ -62,14 +62,14 @@ test_help_shows_defaults_and_fits_a_terminal() {
   done
 }
 
-test_an_unknown_command_gets_a_suggestion() {
+test_unknown_command_gets_a_suggestion() {
   expect 2 "$HEXAD" trian
   expect_text err "unknown command 'hexad trian'; did you mean 'train'?" "commands: train, generate, eval"
   expect 2 "$HEXAD" bench gem
   expect_text err "unknown command 'hexad bench gem'; did you mean 'gemm'?"
 }
 
-test_an_unknown_option_gets_a_suggestion() {
+test_unknown_option_gets_a_suggestion() {
   expect 2 "$HEXAD" validate tiny.yaml --wrld 2
   expect_text err "unknown option '--wrld'; did you mean '--world'?" "\`hexad validate --help\`"
   expect 2 "$HEXAD" train tiny.yaml --train.steps 3
@@ -78,14 +78,14 @@ test_an_unknown_option_gets_a_suggestion() {
   expect_text err "unexpected argument 'more'"
 }
 
-test_an_unknown_instruction_set_is_refused() {
+test_unknown_instruction_set_is_refused() {
   HEXAD_MAX_ISA=v5 expect 2 "$HEXAD" env
   expect_text err "environment: HEXAD_MAX_ISA is 'v5'; expected v3, v4, dot or amx"
   HEXAD_MAX_ISA=v3 expect 0 "$HEXAD" env
   expect_text out "own kernels (x86-64-v3); bf16: the same after widening to f32"
 }
 
-test_a_feature_missing_from_the_build_is_an_error_of_the_recipe() {
+test_feature_missing_from_the_build_is_an_error_of_the_recipe() {
   "$HEXAD" env | grep -q "^cuda  *none: .*built without CUDA" || return 0
   expect 2 "$HEXAD" train tiny.yaml device=cuda
   expect_text err "device: cuda was requested, but this program was built without CUDA" "use device: cpu"
@@ -95,7 +95,7 @@ test_a_feature_missing_from_the_build_is_an_error_of_the_recipe() {
   expect 2 "$HEXAD" bench predict tiny.yaml device=cuda --out predictions.json
 }
 
-test_an_option_of_another_program_gets_a_suggestion() {
+test_option_of_another_program_gets_a_suggestion() {
   expect 2 "$HEXAD" report run --output page.html
   expect_text err "unknown option '--output'; did you mean '--out'?"
   expect 2 "$HEXAD" report run --file=page.html
@@ -114,7 +114,7 @@ test_an_option_of_another_program_gets_a_suggestion() {
   expect_text err "unknown command 'hexad sample'; did you mean 'generate'?"
 }
 
-test_an_option_without_a_command_is_named() {
+test_option_without_a_command_is_named() {
   expect 2 "$HEXAD" --verison
   expect_text err "unknown option '--verison'; did you mean '--version'?" "\`hexad --help\`"
   expect_equal "$(cat out)" ""
@@ -124,7 +124,7 @@ test_an_option_without_a_command_is_named() {
   expect_text err "unknown option '--world'"
 }
 
-test_a_renamed_program_prints_its_own_name() {
+test_renamed_program_prints_its_own_name() {
   ln -s "$HEXAD" my-hexad
   expect 0 ./my-hexad --help
   expect_text out "Usage: my-hexad"
@@ -195,7 +195,7 @@ test_missing_files_are_named() {
   expect_text err "model.mlp (swiglo) is not a registered layer" "swiglu"
 }
 
-test_env_and_bench() {
+test_env_and_bench_print_facts_of_the_machine() {
   expect 0 "$HEXAD" env
   expect_text out hexad compiled processor products devices
   expect 0 "$HEXAD" bench gemm --seconds 0.05 --json

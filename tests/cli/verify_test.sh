@@ -8,7 +8,7 @@ test_every_layout_of_two_ranks_agrees() {
   expect_nothing_at run
 }
 
-test_listed_layouts() {
+test_listed_layouts_are_verified() {
   expect 0 "$HEXAD" verify tiny.yaml --world 4 --layouts "ep=2,etp=1;tp=2,sp=true" --steps 1
   expect_text out "2 layouts of 4 ranks" "dp=4,ep=2" "sp=true" "2 layouts in "
   expect 0 "$HEXAD" verify tiny.yaml --world 4 --layouts 3 --seed 5 --steps 1 --jitter 1
@@ -41,7 +41,7 @@ test_illegal_layouts_are_refused() {
   expect_text err "--world: '65' given, expected 0 .. 64"
 }
 
-test_a_planted_gradient_scale_is_found_and_shown_in_the_smallest_layout() {
+test_planted_gradient_scale_is_found_and_shown_in_the_smallest_layout() {
   HEXAD_FAULT=gradient@0,1,layers.0.moe.experts.down.weight expect 5 "$HEXAD" verify tiny.yaml --world 4 --steps 1 \
     --layouts "tp=2;dp=2,tp=2,ep=2,zero=1,moe=returns_last"
   expect_text out "2 layouts in " ": 1 mismatch;" "WRONG: gradient layers.0.moe.experts.down.weight, step 1" \
@@ -49,7 +49,7 @@ test_a_planted_gradient_scale_is_found_and_shown_in_the_smallest_layout() {
     "repeat with: hexad verify tiny.yaml --world 2 --layouts dp=2,ep=2 --steps 1"
 }
 
-test_a_fault_that_changes_nothing_is_an_error() {
+test_ineffective_fault_is_an_error() {
   local moe=$CLI_TESTS/../../recipes/verify-moe.yaml tensor=moe.experts.down.weight
   HEXAD_FAULT=gradient@0,1,layers.0.$tensor expect 2 "$HEXAD" verify "$moe" --world 4 --layouts dp=4,ep=2
   expect_text err "HEXAD_FAULT: no tensor's name contains 'layers.0.$tensor'; near: layers.1.$tensor"
@@ -62,7 +62,7 @@ test_a_fault_that_changes_nothing_is_an_error() {
 }
 
 # Runs the command exactly as the page shows it.
-test_the_demonstration_of_the_page_finds_its_bug() {
+test_demonstration_of_the_page_finds_its_bug() {
   local line
   line=$(sed -n 's/^    \(HEXAD_FAULT=.*\)$/\1/p' "$CLI_TESTS/../../docs/verify.md")
   [ -n "$line" ] || failed "docs/verify.md has no line with HEXAD_FAULT"
@@ -83,13 +83,13 @@ test_compared_values_are_counted() {
   expect_text out "compared: 3 steps, "
 }
 
-test_a_recipe_with_a_memory_limit_is_verified() {
+test_recipe_with_a_memory_limit_is_verified() {
   expect 0 "$HEXAD" verify tiny.yaml schedule.moe.memory_reuse=s4 schedule.moe.memory_limit=1000000 --world 2 \
     --layouts "ep=2;ep=2,memory_reuse=s4_limited"
   expect_text out ": 0 mismatches"
 }
 
-test_a_given_precision_applies_to_all_layouts() {
+test_given_precision_applies_to_all_layouts() {
   expect 0 "$HEXAD" verify tiny.yaml --world 2 --layouts 3 --precision f32
   expect_count 3 out "subject=f32   "
   expect_text out ", f32, optim.eps" ": 0 mismatches"
@@ -110,13 +110,13 @@ test_rows_in_fp8_are_verified() {
   expect_text out "scales of fp8 rows: " "other rows in fp8: " "4 layouts in " ": 0 mismatches"
 }
 
-test_the_loop_of_training_is_verified() {
+test_loop_of_training_is_verified() {
   expect 0 "$HEXAD" verify tiny.yaml --world 2 --layouts "ep=2,start=trained;tp=2,start=trained,subject=eventful"
   expect_text out "2 layouts in " ": 0 mismatches"
   expect_no_text out "step 1 skipped"
 }
 
-test_an_oracle_that_is_not_finite_is_named() {
+test_oracle_that_is_not_finite_is_named() {
   expect 5 "$HEXAD" verify tiny.yaml optim.lr=1e300 --world 2 --layouts ep=2
   expect_text err "the oracle (subject=own on one rank in f64 on the CPU) failed: " "nothing can be compared"
 }
@@ -124,7 +124,7 @@ test_an_oracle_that_is_not_finite_is_named() {
 is_empty() { [ -z "$(ls -A "$1")" ]; }
 has_folder() { ls -d "$1"/hexad-verify-* >/dev/null 2>&1; }
 
-# Nothing is left, however the program or one of its runs ends.
+# No scratch folder remains after the program or one of its runs ends in any way.
 test_no_scratch_folder_is_left_behind() {
   local signal
   mkdir scratch
@@ -141,7 +141,7 @@ test_no_scratch_folder_is_left_behind() {
   done
 }
 
-test_a_big_model_needs_shrink() {
+test_big_model_needs_shrink() {
   local big="model.hidden=4096 model.heads=32 model.layers=32"
   expect 2 "$HEXAD" verify tiny.yaml $big
   expect_text err "add --shrink"

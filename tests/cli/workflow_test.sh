@@ -28,7 +28,7 @@ E
   expect 0 "$HEXAD" train recipe.yaml
 }
 
-test_prepare_train_eval_generate_inspect() {
+test_commands_of_the_quickstart_work() {
   local heldout
   prepared_and_trained
   expect_text out "step 10: held-out loss" "step 20: held-out loss"
@@ -56,7 +56,7 @@ test_prepare_train_eval_generate_inspect() {
   expect_text out '"step": 20'
 }
 
-test_a_prompt_beyond_the_context_is_cut_with_a_warning() {
+test_prompt_beyond_the_context_is_cut_with_a_warning() {
   prepared_and_trained
   expect 0 "$HEXAD" generate run --prompt "$(seq 500)" --max-tokens 1 --temperature 0
   expect_text err "warning: the prompt has " "context (model.context: 32) takes 31: the first " \
@@ -69,7 +69,7 @@ test_a_prompt_beyond_the_context_is_cut_with_a_warning() {
   expect_no_text err "warning"
   expect 0 "$HEXAD" generate run --prompt "the quick"
   expect_text err "context (model.context: 32) is full after " " of 200 tokens"
-  # Report prompts are cut, too.
+  # Prompts of the report are also cut at the context.
   expect 0 "$HEXAD" train recipe.yaml run.dir=long "run.prompts=[\"$(seq -s ' ' 500)\"]"
   expect_text err "sample '1 2 3 " "the prompt has " " bytes of text) are cut off"
 }
@@ -91,7 +91,7 @@ test_invalid_utf8_is_printed_as_the_replacement_character() {
   expect_text run/history.json $'\xef\xbf\xbd'
 }
 
-test_report_and_json_are_utf8_for_a_folder_whose_name_is_not() {
+test_report_and_json_are_utf8_for_a_non_utf8_folder() {
   local dir=$'r\xffn'
   expect 0 "$HEXAD" train tiny.yaml train.steps=1
   mv run "$dir"
@@ -104,7 +104,7 @@ test_report_and_json_are_utf8_for_a_folder_whose_name_is_not() {
   iconv -f utf-8 -t utf-8 err >/dev/null || failed "the message is not UTF-8"
 }
 
-test_a_checkpoints_folder_is_read_as_its_run() {
+test_checkpoints_folder_is_read_as_its_run() {
   local heldout checkpoint=run/checkpoints/step-00000020 text
   prepared_and_trained
   heldout=$(sed -n 's/^step 20: held-out loss \([0-9.]*\) .*/\1/p' out)
@@ -118,7 +118,7 @@ test_a_checkpoints_folder_is_read_as_its_run() {
   expect_equal "$(cat out)" "$text"
   expect 2 "$HEXAD" eval $checkpoint --step 10
   expect_text err "'$checkpoint' is the checkpoint of step 20, not of step 10; name its run directory to choose a step"
-  # The run was moved, and its program writes no recipe.yaml.
+  # Simulates a moved run of a program that writes no recipe.yaml.
   cp -r $checkpoint elsewhere
   expect 0 "$HEXAD" eval elsewhere
   expect_text out "step 20: held-out loss $heldout"
@@ -143,7 +143,7 @@ test_prompts_are_beginnings_of_held_out_texts() {
   ! grep -qE '^ *prompts:' "$CLI_TESTS"/../../recipes/*.yaml || failed "a recipe has prompts of its corpus"
 }
 
-test_a_complete_run_says_so() {
+test_complete_run_says_so() {
   prepared_and_trained
   expect 0 "$HEXAD" train recipe.yaml
   expect_text out "no step was run: all 20 are done"

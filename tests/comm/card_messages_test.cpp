@@ -22,8 +22,7 @@ using device::DeviceContext;
 
 const device::ContextOptions card{.kind = device::DeviceKind::cuda};
 
-// Number of transfers so far with data that are completely in a card's memory, and of those with other device
-// addresses.
+// Numbers of transfers so far: with data completely in a card's memory, and with data at other device addresses.
 std::atomic<int64_t> on_cards = 0, elsewhere = 0;
 
 // Returns a plan in which the host does not write to device memory, although the double would allow it.
@@ -70,7 +69,7 @@ void with_cards_shared(int n, const std::function<void(const ProcessGroup&, Devi
 class CardMessages : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(N, CardMessages, testing::Values(2, 3, 4));
 
-TEST_P(CardMessages, DoWhatEveryGroupDoes) {
+TEST_P(CardMessages, PassTheChecksOfEveryGroup) {
   with_cards_shared(GetParam(), [](const ProcessGroup& world, DeviceContext&) {
     check_collectives(world, card);
     check_uneven_splits(world, card);

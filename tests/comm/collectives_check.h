@@ -15,7 +15,8 @@ void check_collectives(const ProcessGroup& group, const Place& place = {});
 void check_uneven_splits(const ProcessGroup& group, const Place& place = {});
 /// Checks a ring of messages in both directions at the same time, larger than any eager limit.
 void check_ring(const ProcessGroup& group, const Place& place = {});
-/// Checks operations of three overlapping groups in flight together. Every rank waits for them in another order.
+/// Checks operations of three overlapping groups in flight together. Each rank waits for the operations in a different
+/// order.
 void check_groups_in_flight_together(const ProcessGroup& world, const Place& place = {});
 /// Checks split() by colour and key.
 void check_split(const ProcessGroup& world);

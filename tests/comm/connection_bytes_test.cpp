@@ -13,7 +13,7 @@ constexpr CommunicatorShape on_a_node{.ranks = 8, .ranks_here = 8, .channels = 1
 constexpr CommunicatorShape on_two_nodes{.ranks = 16, .ranks_here = 8, .channels = 8};
 
 TEST(ConnectionBytes, GrowWithPeersAndChannelsOfAnExchange) {
-  // 10 MiB where a rank receives and 2 MiB where it sends: 9,637,888 and 4,096 bytes in whole pages.
+  // A receiving rank needs 10 MiB and a sending rank 2 MiB: 9,637,888 and 4,096 bytes, rounded up to whole pages.
   EXPECT_EQ(connection_bytes(on_a_node, Use::exchanges), 16 * 7 * 12 * mib);
   CommunicatorShape fewer = on_a_node;
   fewer.channels = 8;
@@ -35,7 +35,7 @@ TEST(ConnectionBytes, IncludeBothDirectionsOfRingsAndNvlinkSharpForSums) {
   EXPECT_EQ(connection_bytes(pair, Use::small_sums), 16 * 12 * mib) << "both directions lead to the same rank";
 }
 
-TEST(ConnectionBytes, AreLargerForRingsAcrossNodesWhereARankSendsToANode) {
+TEST(ConnectionBytes, AreLargerForRingsIfARankSendsToAnotherNode) {
   EXPECT_EQ(connection_bytes(on_two_nodes, Use::gathers), 8 * 12 * mib + 8 * mib);
 }
 
@@ -55,13 +55,13 @@ TEST(MessageBytes, HaveFewerChannelsIfThereAreManyRoutes) {
   EXPECT_EQ(message_bytes(all_routes(8), most, 3, std::vector<int>(8, 0)), 7 * 2 * 12 * mib);
 }
 
-TEST(MessageBytes, AcrossNodesAreThoseOfTheNetwork) {
+TEST(MessageBytes, EqualTheNetworksBytesAcrossNodes) {
   const std::vector<Route> both{{0, 1}, {1, 0}};
   EXPECT_EQ(message_config(true, 2).max_ctas, 4);
   EXPECT_EQ(message_bytes(both, 2, 0, {0, 1}), 2 * 4 * 2 * mib);
 }
 
-TEST(ConnectionBytes, AreCountedOnceForKindsThatShareConnections) {
+TEST(ConnectionBytes, AreCountedOnceForSharedConnections) {
   EXPECT_EQ(connection_bytes(on_a_node, {Use::sums, Use::gathers, Use::shares, Use::counts}),
             connection_bytes(on_a_node, Use::sums));
   EXPECT_EQ(connection_bytes(on_a_node, {Use::sums, Use::exchanges}),

@@ -11,7 +11,7 @@
 
 using namespace hexad;
 
-// Prints that it was called.
+// Prints that MPI_Abort was called.
 extern "C" int MPI_Abort(MPI_Comm communicator, int code) {
   std::fprintf(stderr, "MPI_Abort is called\n");
   return PMPI_Abort(communicator, code);

@@ -28,13 +28,13 @@ void check_all(const ProcessGroup& world) {
 class EngineRanksOf : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(N, EngineRanksOf, testing::Values(1, 2, 3, 4));
 
-TEST_P(EngineRanksOf, DoWhatEveryGroupDoes) { with_engine_ranks(GetParam(), check_all, {.engine = small_rounds}); }
+TEST_P(EngineRanksOf, PassTheChecksOfEveryGroup) { with_engine_ranks(GetParam(), check_all, {.engine = small_rounds}); }
 
-TEST_P(EngineRanksOf, DoWhatEveryGroupDoesUnderAnAdversarialNetwork) {
+TEST_P(EngineRanksOf, PassTheChecksOfEveryGroupUnderAnAdversarialNetwork) {
   for (uint64_t seed : {1, 2}) with_engine_ranks(GetParam(), check_all, {.adversary = seed, .engine = small_rounds});
 }
 
-TEST(EngineRanks, DoWhatEveryGroupDoesWithComparedCallsAndLateMessages) {
+TEST(EngineRanks, PassTheChecksOfEveryGroupWithComparedCallsAndLateMessages) {
   CommEngine::Options options = small_rounds;
   options.guards.check_collectives = true;
   options.jitter = {.seed = 5, .max_delay = std::chrono::microseconds(100)};
@@ -60,7 +60,7 @@ TEST(EngineRanks, OperationsOfWorkerLanesComplete) {
                     {.adversary = 1});
 }
 
-TEST(EngineRanks, AFailingRankMakesItsPeersThrow) {
+TEST(EngineRanks, FailingRankMakesItsPeersThrow) {
   for (const std::optional<uint64_t> adversary : {std::optional<uint64_t>(), std::optional<uint64_t>(1)}) {
     std::atomic<int> peers = 0;
     const auto work = [](const ProcessGroup& world) {
@@ -91,7 +91,7 @@ TEST(EngineRanks, AFailingRankMakesItsPeersThrow) {
   }
 }
 
-TEST(EngineRanks, ARankThatEndsEarlyMakesItsPeersThrow) {
+TEST(EngineRanks, EarlyEndOfARankMakesItsPeersThrow) {
   for (const std::optional<uint64_t> adversary : {std::optional<uint64_t>(), std::optional<uint64_t>(1)}) {
     try {
       with_engine_ranks(3,
@@ -109,7 +109,7 @@ TEST(EngineRanks, ARankThatEndsEarlyMakesItsPeersThrow) {
   }
 }
 
-TEST(EngineRanks, SizesThatDifferAreReported) {
+TEST(EngineRanks, DifferentSizesAreReported) {
   try {
     with_engine_ranks(2, [](const ProcessGroup& world) {
       DeviceContext context;
@@ -123,7 +123,7 @@ TEST(EngineRanks, SizesThatDifferAreReported) {
   }
 }
 
-TEST(EngineRanks, TheWatchdogNamesTheOperationAndTheMissingRank) {
+TEST(EngineRanks, WatchdogNamesTheOperationAndTheMissingRank) {
   std::atomic<bool> over = false;
   const auto body = [&](const ProcessGroup& world) {
     const auto half = world.split(world.rank() % 2, 0, TrafficClass::dp, "dp");

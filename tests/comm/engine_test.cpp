@@ -45,7 +45,7 @@ TEST(CommEngine, GroupsWorkWithLateMessagesAndComparedCalls) {
 
 // Each rank makes the calls of a step in its own order and then waits for some calls of the previous step. Therefore, a
 // rank may wait for a class that is delayed on another rank. If a wait never ends, the watchdog ends the test.
-TEST(CommEngine, RanksThatCallInDifferentOrdersDoNotWaitForEachOther) {
+TEST(CommEngine, DifferentOrdersOfCallsCauseNoDeadlock) {
   CommEngine::Options options = small_rounds;
   options.limits = {.round_bytes = 1 << 15, .window_bytes = 1 << 18, .low_window_bytes = 1 << 16};
   options.guards.watchdog_seconds = 20;
@@ -96,7 +96,7 @@ TEST(CommEngine, RanksThatCallInDifferentOrdersDoNotWaitForEachOther) {
 
 // Ranks 0 and 2 exchange nothing in the all-to-all, which rank 2 calls only after the sum of its gradients. Rank 0,
 // which has received data from rank 1, must not delay this sum in favour of the all-to-all.
-TEST(CommEngine, AnExchangeWithoutRowsDelaysNoSum) {
+TEST(CommEngine, ExchangeWithoutRowsDelaysNoSum) {
   CommEngine::Options options = small_rounds;
   options.limits = {.round_bytes = 1 << 15, .window_bytes = 1 << 16, .low_window_bytes = 1 << 15};
   options.guards.watchdog_seconds = 20;
@@ -129,7 +129,7 @@ TEST(CommEngine, GroupsReportWhetherTheyCrossNodes) {
   });
 }
 
-TEST(CommEngine, RanksThatDisagreeAreNamedWithTheirCallsOnRequest) {
+TEST(CommEngine, DisagreeingRanksAreNamedWithTheirCallsOnRequest) {
   const Guards checks{.watchdog_seconds = 10, .check_collectives = true};
   const auto disagreement = [&](const std::function<Event(const ProcessGroup&, Device, Stream&)>& call) {
     return failure_on_rank_0(2, checks, [&](const ProcessGroup& world) {
@@ -179,7 +179,7 @@ TEST(CommEngine, UnawaitedOperationsAreDoneAtTheEnd) {
   for (const Tensor& x : sums) EXPECT_EQ(x.data<float>()[99999], 2);
 }
 
-TEST(CommEngine, TheEndWaitsForOperationsThatWaitForTheirStream) {
+TEST(CommEngine, EndWaitsForStreamOrderedOperations) {
   DeviceContext context;
   std::vector<Tensor> sums;
   std::vector<std::unique_ptr<Stream>> lanes;
@@ -199,8 +199,7 @@ TEST(CommEngine, TheEndWaitsForOperationsThatWaitForTheirStream) {
     world.all_reduce(x, Reduce::sum, lane);
     if (world.rank() == 0)
       later = std::thread([&] {
-        std::this_thread::sleep_for(
-            std::chrono::milliseconds(50));  // time for the engines to end, or to wait as specified
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // an engine that does not wait ends in this time
         gate.pass();
       });
   });
@@ -226,7 +225,7 @@ TEST(CommEngine, LateStreamWorkIsDroppedAfterAFailedEngineEnds) {
   for (auto& lane : lanes) lane->synchronize();
 }
 
-TEST(CommEngine, AFailedTransportFailsEverythingPostedAndLaterAndEndsTheJob) {
+TEST(CommEngine, FailedTransportFailsPendingAndLaterOperationsAndEndsTheJob) {
   LoopbackTransport::aborted = 0;
   with_engines(2, [](const ProcessGroup& world) {
     DeviceContext context;
@@ -248,7 +247,7 @@ TEST(CommEngine, AFailedTransportFailsEverythingPostedAndLaterAndEndsTheJob) {
   EXPECT_EQ(LoopbackTransport::aborted, static_cast<int>(ExitCode::communication));
 }
 
-TEST(CommEngine, AnEarlierErrorOnTheStreamFailsTheOperation) {
+TEST(CommEngine, EarlierErrorOnTheStreamFailsTheOperation) {
   with_engines(1, [](const ProcessGroup& world) {
     DeviceContext context{{.worker_lanes = true}};
     Stream& lane = context.stream(device::Lane::inter);
@@ -262,7 +261,7 @@ TEST(CommEngine, AnEarlierErrorOnTheStreamFailsTheOperation) {
   });
 }
 
-TEST(CommEngine, AFailureToConnectReachesTheCaller) {
+TEST(CommEngine, FailureToConnectReachesTheCaller) {
   EXPECT_THROW(CommEngine([]() -> std::unique_ptr<Transport> { fail(ExitCode::usage, "no launcher"); }, {}), Error);
 }
 

@@ -38,7 +38,7 @@ void all_operations(const ProcessGroup& g, device::Device device) {
   g.barrier(stream).wait();
 }
 
-TEST(ImaginedGroup, CountsTheBytesOfARealOne) {
+TEST(ImaginedGroup, CountsTheBytesOfARealGroup) {
   constexpr int ranks = 3;
   std::array<int64_t, ranks> counted{};
   with_ranks(ranks, [&](const ProcessGroup& world) {
@@ -70,7 +70,7 @@ TEST(ImaginedGroup, GivesOtherRanksTheValuesOfThisRank) {
   EXPECT_EQ(out.to_vector<int32_t>(), (std::vector<int32_t>{2, 3, 2, 3, 2, 3}));
 }
 
-TEST(ImaginedGroup, ForgetsValuesThatOtherRanksWrite) {
+TEST(ImaginedGroup, ForgetsValuesOfOtherRanks) {
   DeviceContext context(
       {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(device::DeviceKind::cpu)});
   const ImaginedGroup group(0, 2);

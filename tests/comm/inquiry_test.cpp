@@ -1,4 +1,4 @@
-// Choice of the rank to blame, tested without a network. A table holds the ranks' standings.
+// Choice of the rank that is blamed for a hang. A table of the ranks' standings replaces the network.
 #include "parallel/comm/inquiry.h"
 
 #include <gtest/gtest.h>
@@ -42,12 +42,12 @@ TEST(Inquiry, BlamesSilentRanksBeforeWorkingRanks) {
   EXPECT_EQ(finding.text.find("rank 1"), std::string::npos) << finding.text;
 }
 
-TEST(Inquiry, BlamesTheRankThatWaitsForNoOther) {
+TEST(Inquiry, BlamesTheRankAtTheEndOfTheChain) {
   const auto finding = find(0, {1}, {{0, waits_for({1})}, {1, waits_for({2})}, {2, works}});
   EXPECT_NE(finding.text.find("to blame: rank 2 waits for no other rank"), std::string::npos) << finding.text;
 }
 
-TEST(Inquiry, ARankBusyWithItsOwnWorkBlamesItself) {
+TEST(Inquiry, RankBusyWithItsOwnWorkBlamesItself) {
   const auto nobody_else = find(0, {}, {{0, works}});
   EXPECT_NE(nobody_else.text.find("to blame: rank 0 waits for no other rank"), std::string::npos) << nobody_else.text;
   // Rank 0's operation is in flight, but its own thread does not wait for it. Rank 1 waits for rank 0.

@@ -32,7 +32,7 @@ class Queue : public testing::Test {
     const RequestPtr r = post(traffic, communicator, 0);
     r->operation = {.kind = Operation::Kind::receive, .out = Tensor::zeros({9 * piece}, Dtype::u8, context), .peer = 1};
   }
-  // Returns the names of the rounds that start, until no more may start: "ep1.0 dp2.0".
+  // Returns the names of the rounds that start, such as "ep1.0 dp2.0", until no more may start.
   std::string starts() {
     std::string text;
     while (true) {
@@ -58,14 +58,14 @@ TEST_F(Queue, FirstRoundsStartAndTheFirstClassGetsTheRestOfTheWindow) {
   EXPECT_EQ(starts(), "ep2.0 dp1.0 ep2.1 ep2.2");
 }
 
-TEST_F(Queue, AChannelMayStartOneRoundInAFullWindow) {
+TEST_F(Queue, ChannelMayStartOneRoundInAFullWindow) {
   post(TrafficClass::ep, 1, 9);
   EXPECT_EQ(starts(), "ep1.0 ep1.1 ep1.2");
   post(TrafficClass::dp, 2, 2);
   EXPECT_EQ(starts(), "dp2.0");
 }
 
-TEST_F(Queue, AClassHasTheWholeWindowUntilAHigherOneIsUsed) {
+TEST_F(Queue, ClassHasTheWholeWindowUntilAHigherClassIsUsed) {
   post(TrafficClass::dp, 1, 9);
   EXPECT_EQ(starts(), "dp1.0 dp1.1 dp1.2");
   post(TrafficClass::ep, 2, 1);
@@ -74,7 +74,7 @@ TEST_F(Queue, AClassHasTheWholeWindowUntilAHigherOneIsUsed) {
   EXPECT_EQ(starts(), "dp1.3 dp1.4");  // a message of the higher class may now come at any time
 }
 
-TEST_F(Queue, ALowerClassWaitsWhileAHigherOneMoves) {
+TEST_F(Queue, LowerClassWaitsWhileAHigherClassProgresses) {
   post(TrafficClass::ep, 1, 5);
   post(TrafficClass::dp, 2, 9);
   EXPECT_EQ(starts(), "ep1.0 dp2.0 ep1.1 ep1.2");  // the peer may not have posted its operation yet
@@ -86,7 +86,7 @@ TEST_F(Queue, ALowerClassWaitsWhileAHigherOneMoves) {
   EXPECT_EQ(starts(), "dp2.1 dp2.2");
 }
 
-TEST_F(Queue, AMissingPeerDelaysNoOtherRequest) {
+TEST_F(Queue, MissingPeerDelaysNoOtherRequest) {
   const RequestPtr r = post(TrafficClass::ep, 1, 0);
   r->members = std::make_shared<const std::vector<int>>(std::vector{0, 1, 2});
   const int64_t rows = 3 * piece;
@@ -103,7 +103,7 @@ TEST_F(Queue, AMissingPeerDelaysNoOtherRequest) {
 }
 
 // Some ranks send each other nothing. Rank 1 may have to wait for rank 2, and this rank gets no message from rank 2.
-TEST_F(Queue, AnExchangeWithoutRowsForARankDelaysNoOtherRequest) {
+TEST_F(Queue, ExchangeWithoutRowsForARankDelaysNoOtherRequest) {
   const RequestPtr r = post(TrafficClass::ep, 1, 0);
   r->members = std::make_shared<const std::vector<int>>(std::vector{0, 1, 2});
   const int64_t rows = 3 * piece;
@@ -157,7 +157,7 @@ TEST_F(Queue, SendsAndReceivesHaveSeparateWindows) {
 }
 
 // Without this rule, later smaller rounds would keep the window full forever.
-TEST_F(Queue, ARoundWithoutRoomBlocksSmallerRoundsOfItsDirection) {
+TEST_F(Queue, RoundWithoutSpaceBlocksSmallerRoundsOfItsDirection) {
   queue.limit({.round_bytes = piece, .window_bytes = 3 * piece + piece / 2});
   post(TrafficClass::ep, 1, 9);
   EXPECT_EQ(starts(), "ep1.0 ep1.1 ep1.2");
@@ -210,7 +210,7 @@ TEST_F(Queue, UrgentCommunicatorsPrecedeTheRestOfTheirClass) {
   EXPECT_EQ(starts(), "dp1.0 urgent1.0 dp1.1");
 }
 
-TEST_F(Queue, RequestsThatGiveWayAreNotOverdue) {
+TEST_F(Queue, YieldingRequestsAreNotOverdue) {
   post(TrafficClass::ep, 1, 9);
   starts();
   finish_oldest();
@@ -261,7 +261,7 @@ TEST_F(Queue, WaitingRaisesAllEarlierRequestsOfTheChannel) {
   EXPECT_EQ(starts(), "ep1.2 ep1.3 ep1.4");  // requests after it have normal priority
 }
 
-TEST_F(Queue, ARoundWaitsForItsPredecessor) {
+TEST_F(Queue, RoundWaitsForItsPredecessor) {
   auto r = post(TrafficClass::dp, 1, 1);
   r->operation = {.kind = Operation::Kind::all_reduce, .out = Tensor::zeros({2 * piece}, Dtype::u8, context)};
   EXPECT_EQ(starts(), "dp1.0");  // the sums that are gathered are not complete yet
@@ -284,7 +284,7 @@ TEST_F(Queue, OperationsAreNumberedByChannel) {
   EXPECT_EQ(post(TrafficClass::ep, 1, 1)->number, 2);  // even if the channel was empty meanwhile
 }
 
-TEST_F(Queue, AChannelWithoutProgressIsOverdue) {
+TEST_F(Queue, ChannelWithoutProgressIsOverdue) {
   const RequestPtr r = post(TrafficClass::ep, 1, 3);
   starts();
   for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
@@ -303,7 +303,7 @@ TEST_F(Queue, UnreadyRequestsAreOverdueOnlyIfAwaited) {
   EXPECT_EQ(queue.overdue(4), r);
 }
 
-TEST_F(Queue, ACheckedOperationComparesBeforeItsFirstRound) {
+TEST_F(Queue, CheckedOperationComparesBeforeItsFirstRound) {
   const RequestPtr r = post(TrafficClass::ep, 1, 2);
   r->checked = true;
   EXPECT_EQ(starts(), "ep1.0");

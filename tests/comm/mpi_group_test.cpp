@@ -20,7 +20,7 @@ using device::InlineStream;
 
 World* world = nullptr;  // set by main(): MPI is initialised once per process
 
-TEST(MpiGroup, DoesWhatEveryGroupDoes) { check_collectives(world->group()); }
+TEST(MpiGroup, PassesTheChecksOfEveryGroup) { check_collectives(world->group()); }
 TEST(MpiGroup, ExchangesUnevenAndEmptySplits) { check_uneven_splits(world->group()); }
 TEST(MpiGroup, SendsAndReceivesInBothDirections) { check_ring(world->group()); }
 TEST(MpiGroup, GroupsInFlightTogetherDoNotDeadlock) { check_groups_in_flight_together(world->group()); }
@@ -31,7 +31,7 @@ TEST(MpiGroup, SplitsByColourAndKey) {
   check_collectives(*again);
 }
 
-TEST(MpiGroup, AWorkerStreamStartsOperationsInCallOrder) {
+TEST(MpiGroup, WorkerStreamStartsOperationsInCallOrder) {
   DeviceContext context{{.worker_lanes = true}};
   Stream &slow = context.stream(device::Lane::inter), &fast = context.stream(device::Lane::intra);
   const Tensor a = Tensor::zeros({1}, Dtype::i64, context), b = Tensor::zeros({1}, Dtype::i64, context);
@@ -70,7 +70,7 @@ TEST(MpiGroup, CommunicationMemoryIsReleased) {
   EXPECT_LE(stats.peak_in(Category::communication), 4 << 20);
 }
 
-TEST(MpiGroup, ComparedCallsThatAgreeDoWhatEveryGroupDoes) {
+TEST(MpiGroup, AgreeingComparedCallsPassTheChecksOfEveryGroup) {
   world->set_guards({.check_collectives = true});
   check_collectives(world->group());
   check_uneven_splits(world->group());

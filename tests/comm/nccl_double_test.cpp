@@ -133,19 +133,19 @@ void expect_hang(const std::function<void(Rank&, ncclComm_t)>& launch) {
   });
 }
 
-TEST(NcclDouble, HangsWhereCountsDiffer) {
+TEST(NcclDouble, HangsIfCountsDiffer) {
   expect_hang([](Rank& r, ncclComm_t comm) {
     ncclAllReduce(r.memory, r.memory, 2 + r.rank, ncclFloat32, ncclSum, comm, r.stream);
   });
 }
 
-TEST(NcclDouble, HangsWhereTypesDiffer) {
+TEST(NcclDouble, HangsIfTypesDiffer) {
   expect_hang([](Rank& r, ncclComm_t comm) {
     ncclAllReduce(r.memory, r.memory, 2, r.rank ? ncclInt32 : ncclFloat32, ncclSum, comm, r.stream);
   });
 }
 
-TEST(NcclDouble, HangsWhenMessageSizesDiffer) {
+TEST(NcclDouble, HangsIfMessageSizesDiffer) {
   expect_hang([](Rank& r, ncclComm_t comm) {
     if (r.rank == 0)
       ncclSend(r.memory, 10, ncclFloat32, 1, comm, r.stream);
@@ -154,7 +154,7 @@ TEST(NcclDouble, HangsWhenMessageSizesDiffer) {
   });
 }
 
-TEST(NcclDouble, HangsWhenAnEmptyMessageIsMissing) {
+TEST(NcclDouble, HangsIfAnEmptyMessageIsMissing) {
   expect_hang([](Rank& r, ncclComm_t comm) {
     ncclGroupStart();
     ncclSend(r.memory, 0, ncclFloat32, 1 - r.rank, comm, r.stream);
@@ -167,7 +167,7 @@ TEST(NcclDouble, HangsWhenAnEmptyMessageIsMissing) {
   });
 }
 
-TEST(NcclDouble, HangsWhereBothSendBeforeTheyReceive) {
+TEST(NcclDouble, HangsIfBothRanksSendBeforeTheyReceive) {
   expect_hang([](Rank& r, ncclComm_t comm) {
     ncclSend(r.memory, 4, ncclFloat32, 1 - r.rank, comm, r.stream);
     ncclRecv(r.memory + 100, 4, ncclFloat32, 1 - r.rank, comm, r.stream);
@@ -198,10 +198,10 @@ void cross(int ctas, bool hangs) {
   });
 }
 
-TEST(NcclDouble, HangsWhereCrossedOperationsDoNotFitOnADevice) { cross(100, true); }
-TEST(NcclDouble, RunsCrossedOperationsThatFitOnADevice) { cross(16, false); }
+TEST(NcclDouble, HangsIfCrossedOperationsDoNotFitOnADevice) { cross(100, true); }
+TEST(NcclDouble, RunsCrossedOperationsIfTheyFitOnADevice) { cross(16, false); }
 
-// Launches a on one stream, which is still busy, and then b on another. Returns after b has ended, or 50 ms later.
+// Launches `a` on a busy stream and `b` on another stream. Returns true if `b` ends within 50 ms.
 bool b_ends_before_a_begins(Rank& r) {
   const ncclComm_t root = r.make(), a = r.split(root, "a"), b = r.split(root, "b");
   cudaStream_t other = nullptr;
@@ -249,7 +249,7 @@ TEST(NcclDouble, ConnectsRanksWhenTheirDevicesAreIdle) {
   });
 }
 
-TEST(NcclDouble, RefusesADeviceThatTwoRanksShare) {
+TEST(NcclDouble, RefusesADeviceOfTwoRanks) {
   on_ranks(2, [](Rank& r) {
     ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
     ncclComm_t comm = nullptr;
@@ -294,7 +294,7 @@ TEST(NcclDouble, RegistersOnlyWholeBlocksOfMappedMemory) {
   });
 }
 
-TEST(NcclDouble, HangsWhereOneRanksBufferIsRegistered) {
+TEST(NcclDouble, HangsIfOnlyOneRanksBufferIsRegistered) {
   const device::cuda::Driver driver(0);
   device::cuda::WholeBlocks blocks(driver);
   void* const block = blocks.take(2 << 20);

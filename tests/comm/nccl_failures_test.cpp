@@ -56,7 +56,7 @@ void expect_texts(const std::vector<Error>& failures, ExitCode code, const std::
   }
 }
 
-TEST(NcclFailures, ACrossedOrderOfGroupsIsReportedAsAHang) {
+TEST(NcclFailures, CrossedOrderOfGroupsIsReportedAsAHang) {
   const auto failures = failures_of(2, [](const CardWorld& w, Failures&) {
     const auto a = w.world.split(0, w.world.rank(), TrafficClass::tp, "a");
     const auto b = w.world.split(0, w.world.rank(), TrafficClass::tp, "b");
@@ -73,7 +73,7 @@ TEST(NcclFailures, ACrossedOrderOfGroupsIsReportedAsAHang) {
                 " of 2), all_reduce of f32 [100] at comm/nccl_failures_test.cpp:"});
 }
 
-TEST(NcclFailures, AnExchangeSkippedByARankWithoutRowsIsReported) {
+TEST(NcclFailures, ExchangeSkippedByARankWithoutRowsIsReported) {
   const auto failures = failures_of(3, [](const CardWorld& w, Failures& found) {
     const auto ep = w.world.split(0, w.world.rank(), TrafficClass::ep, "ep");
     const int me = w.world.rank();
@@ -92,7 +92,7 @@ TEST(NcclFailures, AnExchangeSkippedByARankWithoutRowsIsReported) {
                {"hang: 1 s in operation 1 of group ep (rank ", " of 3), all_to_all of f32 [5]"});
 }
 
-TEST(NcclFailures, ASplitInAnotherOrderIsReported) {
+TEST(NcclFailures, SplitInAnotherOrderIsReported) {
   std::atomic<int> found = 0;
   with_cards(2, [&](const CardWorld& w) {
     try {
@@ -109,7 +109,7 @@ TEST(NcclFailures, ASplitInAnotherOrderIsReported) {
   EXPECT_EQ(found, 2);
 }
 
-TEST(NcclFailures, ARankThatDiesIsReported) {
+TEST(NcclFailures, DeadRankIsReported) {
   const auto failures = failures_of(3, [](const CardWorld& w, Failures&) {
     const Tensor x = floats(w, 100);
     w.world.all_reduce(x, Reduce::sum, w.context.compute()).wait();
@@ -120,7 +120,7 @@ TEST(NcclFailures, ARankThatDiesIsReported) {
                {"hang: 1 s in operation 1 of group world (rank ", " of 3), all_reduce of f32 [100]"});
 }
 
-TEST(NcclFailures, ALostPeerIsReportedIfTheNetworkDetectsIt) {
+TEST(NcclFailures, LostPeerIsReportedIfTheNetworkDetectsIt) {
   std::atomic<bool> launched = false;
   const auto failures = failures_of(2, [&](const CardWorld& w, Failures&) {
     const Tensor x = floats(w, 100);
@@ -136,7 +136,7 @@ TEST(NcclFailures, ALostPeerIsReportedIfTheNetworkDetectsIt) {
   expect_texts(failures, ExitCode::peer_lost, {"in operation 1 of group world (rank 0 of 2)", "remote process exited"});
 }
 
-TEST(NcclFailures, AFirstMessageWithoutItsPeerIsReported) {
+TEST(NcclFailures, FirstMessageWithoutItsPeerIsReported) {
   const auto failures = failures_of(2, [](const CardWorld& w, Failures& found) {
     const auto tp = w.world.split(0, w.world.rank(), TrafficClass::tp, "tp");
     if (w.world.rank() == 0) {
@@ -168,7 +168,7 @@ TEST(NcclFailuresDeathTest, EndTheJobWithTheirExitCode) {
       "hexad: .nccl. rank 0: hang: 1 s in operation 1 of group world .rank 0 of 2., all_reduce of f32 .100. at ");
 }
 
-TEST(NcclFailures, ALateRankIsNoHang) {
+TEST(NcclFailures, LateRankIsNoHang) {
   with_cards(2,
              [](const CardWorld& w) {
                const Tensor x = floats(w, 100);

@@ -1,4 +1,4 @@
-// NcclGroup on the doubles of CUDA's runtime and of NCCL: properties of every group, and properties of this one.
+// NcclGroup on the doubles of CUDA's runtime and of NCCL: properties of every group, and properties of NcclGroup alone.
 #include "parallel/comm/nccl/nccl_group.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ using device::DeviceKind;
 class NcclGroups : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(N, NcclGroups, testing::Values(1, 2, 3, 4, 8));
 
-TEST_P(NcclGroups, DoWhatEveryGroupDoes) {
+TEST_P(NcclGroups, PassTheChecksOfEveryGroup) {
   with_cards(GetParam(), [](const CardWorld& w) { check_collectives(w.world, w.place); });
 }
 
@@ -40,7 +40,7 @@ TEST_P(NcclGroups, SendBeforeTheyReceive) {
   with_cards(GetParam(), [](const CardWorld& w) { check_ring(w.world, w.place); });
 }
 
-TEST_P(NcclGroups, SplitAsEveryGroupDoes) {
+TEST_P(NcclGroups, SplitByColourAndKey) {
   if (GetParam() > 1) with_cards(GetParam(), [](const CardWorld& w) { check_split(w.world); });
 }
 
@@ -53,7 +53,7 @@ TEST_P(NcclGroups, CutLongTransfersWithoutChangingTheResult) {
   with_cards(GetParam(), body, {.piece_bytes = 4096});
 }
 
-// Sums like the CPU, with random delays like the device's kernels.
+// Sums like the CPU, but with random delays, like kernels of a device.
 void sum_on_double(Stream& stream, const Tensor& out, std::span<const Tensor> addends) {
   std::vector<const void*> pointers;
   for (const Tensor& a : addends) pointers.push_back(tensor::device_raw(a));
@@ -120,8 +120,8 @@ TEST(NcclSums, InRankOrderEqualOtherGroupsBitwise) {
   expect_sums_in_order<double>();
 }
 
-// The previous test proves something only if NCCL's own sums differ.
-TEST(NcclSums, AreThoseOfNcclByDefault) { EXPECT_NE(on_cards<float>(3, 1009, nullptr), on_threads<float>(3, 1009)); }
+// NCCL's own sums must differ. Otherwise, the previous test would prove nothing.
+TEST(NcclSums, FollowNcclsOrderByDefault) { EXPECT_NE(on_cards<float>(3, 1009, nullptr), on_threads<float>(3, 1009)); }
 
 TEST(NcclSums, InOtherOrdersAreEqualOnAllRanks) {
   const auto sums = on_cards<bf16>(4, 1009, nullptr);
@@ -153,9 +153,9 @@ TEST(NcclGroup, BlocksStreamsAndNotTheHost) {
   });
 }
 
-// The next owner of the memory waits, in its stream, until the operation has read it. The event does not keep the
-// memory: a pipeline would hold all tensors that it sends in a step.
-TEST(NcclGroup, ReadsMemoryThatWasFreedMeanwhile) {
+// The stream of the memory's next owner waits until the operation has read the memory. The event does not keep the
+// memory. If it did, a pipeline would hold all tensors that it sends in a step.
+TEST(NcclGroup, ReadsMemoryFreedInFlight) {
   with_cards(2, [](const CardWorld& w) {
     const Tensor out = Tensor::empty({2 * n}, Dtype::f32, w.context);
     Stream& stream = w.context.compute();

@@ -1,5 +1,5 @@
-// Memory of the card that NCCL takes to connect ranks: its estimate, its count, twin groups that share it, and failures
-// because it is missing. The double of NCCL takes it connection by connection.
+// Device memory that NCCL takes to connect ranks: its estimate, its accounting, twin groups that share it, and failures
+// for lack of it. The double of NCCL takes the memory connection by connection.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -119,7 +119,7 @@ TEST(NcclMemoryOfGroups, IsTakenByTheirFirstOperationsIfTheyWereNotConnected) {
   });
 }
 
-TEST(NcclMemoryOfGroups, NothingMoreIsTakenOnceTheyAreConnected) {
+TEST(NcclMemoryOfGroups, DoesNotGrowAfterConnecting) {
   with_cards(2, [](const CardWorld& w) {
     const auto group = group_of(w, TrafficClass::tp, "tp");
     group->connect({Use::sums, Use::messages}, w.context);

@@ -10,7 +10,7 @@
 namespace hexad::comm::nccl {
 namespace {
 
-TEST(Pieces, CoverEverythingEvenlyAndAreNoLongerThanAllowed) {
+TEST(Pieces, CoverAllBytesEvenlyWithinTheLimit) {
   for (const int64_t count : {int64_t{1}, int64_t{7}, int64_t{4096}, int64_t{1} << 35})
     for (const int64_t most : {int64_t{1} << 30, int64_t{4096}, int64_t{5}}) {
       if (count / most > 100000) continue;
@@ -26,7 +26,7 @@ TEST(Pieces, CoverEverythingEvenlyAndAreNoLongerThanAllowed) {
     }
 }
 
-TEST(Pieces, ForNothingThereIsOneEmptyPiece) { EXPECT_EQ(pieces_of(0, 100), (std::vector<Piece>{{0, 0}})); }
+TEST(Pieces, CoverNothingWithOneEmptyPiece) { EXPECT_EQ(pieces_of(0, 100), (std::vector<Piece>{{0, 0}})); }
 
 TEST(Shares, CoverAllElements) {
   for (const int64_t count : {0, 1, 7, 8, 1009})
@@ -74,7 +74,7 @@ TEST(ThreadBlocks, FitOnACardForALayoutsOperationsInFlight) {
   for (const Urgency urgency : {Urgency::urgent, Urgency::ordinary})
     sum += config_of({.traffic = dp, .urgency = urgency, .across_nodes = true}).max_ctas;
   constexpr int neighbours = 4,
-                ring = 2;  // channels of a rank in a pipeline, to and from both neighbours, and in a ring
+                ring = 2;  // channels of a rank: in a pipeline with both neighbours, and in a ring
   sum += neighbours * message_config(false, neighbours).max_ctas + ring * message_config(false, ring).max_ctas;
   EXPECT_LE(sum, 132) << "an H100 has 132 multiprocessors";
 }

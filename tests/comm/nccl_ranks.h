@@ -14,7 +14,7 @@ namespace hexad::comm {
 class Failures {
  public:
   void add(const Error& e);
-  /// Waits for a failure of `rank`, or of any rank. Returns false if there was none for 20 s.
+  /// Waits for a failure of `rank`, or of any rank. Returns false if there is none within 20 s.
   bool wait(std::optional<int> rank = {});
   /// Returns all failures so far.
   std::vector<Error> all();
@@ -25,13 +25,14 @@ class Failures {
   std::vector<Error> failures_;
 };
 
-/// Runs `body` on `n` ranks whose `world` accepts tensors of their devices. Each rank has one device, at `place`. If
-/// `failures` is null, a failure of NCCL fails the test.
+/// Objects of a rank with one device, which is at `place`. `world` accepts tensors of the ranks' devices.
 struct CardWorld {
   const ProcessGroup& world;
   device::DeviceContext& context;
   device::ContextOptions place;
 };
+
+/// Runs `body` on `n` ranks. If `failures` is null, a failure of NCCL fails the test.
 void with_cards(int n, const std::function<void(const CardWorld&)>& body, DeviceGroupOptions options = {},
                 Failures* failures = nullptr);
 

@@ -43,7 +43,7 @@ class NcclRegistered : public testing::Test {
   const int64_t faults_ = cuda_double::nccl_registration_faults();
 };
 
-TEST_F(NcclRegistered, ABufferIsRegisteredOnceWithEachCommunicatorThatUsesIt) {
+TEST_F(NcclRegistered, BufferIsRegisteredOnceWithEachUsingCommunicator) {
   with_cards(
       2,
       [](const CardWorld& w) {
@@ -68,7 +68,7 @@ TEST_F(NcclRegistered, ABufferIsRegisteredOnceWithEachCommunicatorThatUsesIt) {
         meet(w);
         EXPECT_EQ(cuda_double::nccl_registrations(), 0);
         meet(w);
-        const Tensor again = ones(w);  // perhaps the same addresses, but other memory
+        const Tensor again = ones(w);  // may have the same addresses, but is other memory
         sum(w, w.world, again);
         EXPECT_EQ(again.to_vector<float>(), std::vector<float>(n, 2.0f));
       },
@@ -89,7 +89,7 @@ TEST_F(NcclRegistered, SmallAndShortLivedBuffersAreNotRegistered) {
       registering);
 }
 
-TEST_F(NcclRegistered, NothingIsRegisteredByDefault) {
+TEST_F(NcclRegistered, NoBufferIsRegisteredByDefault) {
   with_cards(2, [](const CardWorld& w) {
     const Tensor x = ones(w);
     sum(w, w.world, x);
@@ -98,7 +98,7 @@ TEST_F(NcclRegistered, NothingIsRegisteredByDefault) {
   });
 }
 
-TEST_F(NcclRegistered, ACommunicatorDeregistersItsBuffersWhenItEnds) {
+TEST_F(NcclRegistered, CommunicatorDeregistersItsBuffersWhenItEnds) {
   with_cards(
       2,
       [](const CardWorld& w) {
@@ -116,7 +116,7 @@ TEST_F(NcclRegistered, ACommunicatorDeregistersItsBuffersWhenItEnds) {
       registering);
 }
 
-TEST_F(NcclRegistered, AbortedCommunicatorsKeepNothing) {
+TEST_F(NcclRegistered, AbortedCommunicatorsKeepNoRegistration) {
   Failures failures;
   DeviceGroupOptions options = registering;
   options.watchdog_seconds = 1;
@@ -131,7 +131,7 @@ TEST_F(NcclRegistered, AbortedCommunicatorsKeepNothing) {
       options, &failures);
 }
 
-TEST_F(NcclRegistered, AFailedRegistrationIsReportedWithARemedy) {
+TEST_F(NcclRegistered, FailedRegistrationIsReportedWithARemedy) {
   cuda_double::let_nccl_register(false);
   Failures failures;
   std::atomic<int> told = 0;
@@ -156,7 +156,7 @@ TEST_F(NcclRegistered, AFailedRegistrationIsReportedWithARemedy) {
   cuda_double::let_nccl_register(true);
 }
 
-TEST_F(NcclRegistered, RanksThatShareACardReportThatNothingIsRegistered) {
+TEST_F(NcclRegistered, RanksOnOneCardReportMissingRegistration) {
   with_ranks(2, [](const ProcessGroup& threads) {
     device::DeviceContext context({.kind = device::DeviceKind::cuda});
     std::string said;

@@ -72,7 +72,7 @@ int64_t sent_bytes(const MessagePlan& plan) {
 class AllReducePlan : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, AllReducePlan, testing::Values(2, 3, 4, 7, 8));
 
-TEST_P(AllReducePlan, SumsEverythingAndSendsTheLeastBytes) {
+TEST_P(AllReducePlan, SumsAllRanksAndSendsTheLeastBytes) {
   const int ranks = GetParam();
   DeviceContext context;
   for (int64_t n : {0, 1, 2048, 2049, 50000, 100003}) {
@@ -133,8 +133,8 @@ TEST(Plan, CutsMessagesByRoundBytesOverPeers) {
   }
 }
 
-// Messages to another node share the receiving rank's one link. If all ranks of a node began with the same rank of the
-// other node, they would all use its link, and the other links would be idle at first.
+// Messages to another node share the only link of the receiving rank. If all ranks of a node began with the same rank
+// of the other node, they would all use the link of this rank, and the other links would be idle at first.
 TEST(Plan, MessagesToAnotherNodeReachDifferentRanksInEachStep) {
   DeviceContext context;
   constexpr int ranks = 8, of_a_node = 4;
@@ -162,7 +162,7 @@ TEST(Plan, ScratchIsBoundedByRoundsNotByTheTensor) {
   EXPECT_EQ(context.allocator()->stats().used_in(Category::communication), 2 << 19);
 }
 
-TEST(Plan, AnExchangeOfNothingHasOneEmptyRound) {
+TEST(Plan, EmptyExchangeHasOneEmptyRound) {
   DeviceContext context;
   const Tensor t = Tensor::zeros({0, 4}, Dtype::f32, context);
   const MessagePlan plan =

@@ -19,7 +19,7 @@ Tensor filled(float value, Device device) { return Tensor::from<float>(std::span
 class ThreadRanks : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(N, ThreadRanks, testing::Values(1, 2, 3, 4));
 
-TEST_P(ThreadRanks, DoWhatEveryGroupDoes) {
+TEST_P(ThreadRanks, PassTheChecksOfEveryGroup) {
   with_ranks(GetParam(), [](const ProcessGroup& world) {
     check_collectives(world);
     check_uneven_splits(world);
@@ -59,7 +59,7 @@ TEST(ThreadGroup, DoesNotBlockTheStream) {
   });
 }
 
-TEST(ThreadGroup, AFailingRankMakesItsPeersThrow) {
+TEST(ThreadGroup, FailingRankMakesItsPeersThrow) {
   std::atomic<int> peers = 0;
   const auto body = [&](const ProcessGroup& world) {
     const auto pairs = world.split(world.rank() / 2, 0, TrafficClass::ep, "pairs");
@@ -84,7 +84,7 @@ TEST(ThreadGroup, AFailingRankMakesItsPeersThrow) {
   EXPECT_EQ(peers, 3);
 }
 
-TEST(ThreadGroup, ARankThatEndsEarlyMakesItsPeersThrow) {
+TEST(ThreadGroup, EarlyEndOfARankMakesItsPeersThrow) {
   try {
     with_ranks(3, [](const ProcessGroup& world) {
       DeviceContext context;
@@ -118,7 +118,7 @@ std::string without_places(std::string text) {
   return text;
 }
 
-TEST(ThreadGroup, RanksThatDisagreeAreNamedWithTheirCalls) {
+TEST(ThreadGroup, DisagreeingRanksAreNamedWithTheirCalls) {
   const std::string both = disagreement([](auto& world, auto d, auto& s) {
     const Tensor x = Tensor::zeros({4}, Dtype::f32, d);
     return world.rank() ? world.broadcast(x, 0, s) : world.all_reduce(x, Reduce::sum, s);
@@ -141,7 +141,7 @@ TEST(ThreadGroup, RanksThatDisagreeAreNamedWithTheirCalls) {
             "of bf16 [2, 3]");
 }
 
-TEST(ThreadGroup, TheWatchdogNamesTheOperationAndTheMissingRank) {
+TEST(ThreadGroup, WatchdogNamesTheOperationAndTheMissingRank) {
   std::atomic<bool> over = false;
   const auto body = [&](const ProcessGroup& world) {
     const auto half = world.split(world.rank() % 2, 0, TrafficClass::dp, "dp");
@@ -166,7 +166,7 @@ TEST(ThreadGroup, TheWatchdogNamesTheOperationAndTheMissingRank) {
   }
 }
 
-TEST(ThreadGroup, TheWatchdogFollowsTheChainToTheRankThatWaitsForNoOther) {
+TEST(ThreadGroup, WatchdogBlamesTheRankAtTheEndOfTheChain) {
   std::atomic<bool> over = false;
   const auto body = [&](const ProcessGroup& world) {
     const int r = world.rank();  // rank 0 waits for rank 1, rank 1 for rank 2, which never comes
@@ -213,7 +213,7 @@ TEST(ThreadGroup, LateOperationsOfDifferentChannelsOvertakeEachOther) {
   EXPECT_GT(overtaken, 0);
 }
 
-TEST_P(ThreadRanks, DoWhatEveryGroupDoesWithDelays) {
+TEST_P(ThreadRanks, PassTheChecksOfEveryGroupWithDelays) {
   with_ranks(GetParam(),
              [](const ProcessGroup& world) {
                check_collectives(world);
@@ -225,7 +225,7 @@ TEST_P(ThreadRanks, DoWhatEveryGroupDoesWithDelays) {
              {.jitter = {.seed = 3, .max_delay = std::chrono::microseconds(100)}});
 }
 
-TEST(ThreadGroup, ARankThatEndsStillDeliversItsLateMessage) {
+TEST(ThreadGroup, EndingRankDeliversItsLateMessage) {
   with_ranks(2,
              [](const ProcessGroup& world) {
                DeviceContext context;
@@ -252,7 +252,7 @@ TEST(ThreadGroup, ReportsWhetherItCrossesNodes) {
              {.node_of_rank = {0, 0, 1, 1}});
 }
 
-TEST(ThreadGroup, AnEarlierErrorOnTheStreamReachesTheEvent) {
+TEST(ThreadGroup, EarlierErrorOnTheStreamReachesTheEvent) {
   with_ranks(1, [](const ProcessGroup& world) {
     DeviceContext context{{.worker_lanes = true}};
     Stream& lane = context.stream(device::Lane::inter);

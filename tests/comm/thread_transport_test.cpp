@@ -54,7 +54,7 @@ TEST(ThreadNetwork, MessagesArriveInOrderAndTagsAreSeparate) {
   EXPECT_EQ((std::array{a, b, c}), (std::array{1.f, 2.f, 3.f}));
 }
 
-TEST(ThreadNetwork, ASendIsDoneOnlyWhenItsDataHaveBeenRead) {
+TEST(ThreadNetwork, SendIsDoneOnlyWhenItsDataHaveBeenRead) {
   Network net({.node_of_rank = {0, 0}});
   float sent = 1, got = 0;
   net[0].send(1, 0, bytes(sent), 4, 1, SendDone::copied);
@@ -124,7 +124,7 @@ TEST(ThreadNetwork, NotesArriveEvenAfterAnAbort) {
   }
 }
 
-TEST(ThreadNetwork, AnAbortReachesAllRanks) {
+TEST(ThreadNetwork, AbortReachesAllRanks) {
   Network net({.node_of_rank = {0, 0}});
   net[1].abort(5);
   try {
@@ -136,7 +136,7 @@ TEST(ThreadNetwork, AnAbortReachesAllRanks) {
   }
 }
 
-TEST(AdversaryNetwork, NothingMovesUntilEveryProgramIsBlocked) {
+TEST(AdversaryNetwork, MessagesMoveOnlyIfEveryProgramIsBlocked) {
   Network net({.node_of_rank = {0, 0, 0}, .adversary = 1});
   float sent = 1, got = 0;
   net[1].receive(0, 0, bytes(got), 4, 2);
@@ -189,7 +189,7 @@ TEST(AdversaryNetwork, MessagesOfDifferentWiresOvertakeEachOther) {
   EXPECT_EQ(first_to_come, (std::set<size_t>{1, 2}));
 }
 
-TEST(AdversaryNetwork, MessagesSentBeforeARankLeftArrive) {
+TEST(AdversaryNetwork, MessagesOfADepartedRankArrive) {
   for (uint64_t seed = 0; seed < 8; ++seed) {
     Network net({.node_of_rank = {0, 0}, .adversary = seed});
     float sent = 1, got = 0;

@@ -49,13 +49,13 @@ void check_all(const ProcessGroup& world) {
 class ThroughHost : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(N, ThroughHost, testing::Values(1, 2, 3, 4));
 
-TEST_P(ThroughHost, ThreadsDoWhatEveryGroupDoes) { with_ranks(GetParam(), check_all); }
+TEST_P(ThroughHost, ThreadsPassTheChecksOfEveryGroup) { with_ranks(GetParam(), check_all); }
 
-TEST_P(ThroughHost, EnginesDoWhatEveryGroupDoes) { with_engine_ranks(GetParam(), check_all, {.adversary = 1}); }
+TEST_P(ThroughHost, EnginesPassTheChecksOfEveryGroup) { with_engine_ranks(GetParam(), check_all, {.adversary = 1}); }
 
-TEST(ThroughHost, AGroupOfOneCopiesOnTheDevice) { check_all(SelfGroup()); }
+TEST(ThroughHost, GroupOfOneCopiesOnTheDevice) { check_all(SelfGroup()); }
 
-TEST(ThroughHost, TheCallerWaitsForNothing) {
+TEST(ThroughHost, CallerDoesNotWait) {
   with_ranks(2, [](const ProcessGroup& world) {
     DeviceContext context({.kind = emulated_kind});
     const Tensor x = ones(context);
@@ -69,7 +69,7 @@ TEST(ThroughHost, TheCallerWaitsForNothing) {
   });
 }
 
-TEST(ThroughHost, ALaneThatWaitsSeesTheResult) {
+TEST(ThroughHost, WaitingLaneSeesTheResult) {
   DeviceContext context({.kind = emulated_kind});
   const Tensor x = ones(context);
   const auto host_part = Event::make_state();
@@ -130,7 +130,7 @@ TEST(ThroughHost, SentTensorsMayBeFreedImmediately) {
   });
 }
 
-TEST(ThroughHost, ALostPeerIsAnErrorOfTheWaitingRank) {
+TEST(ThroughHost, LostPeerIsAnErrorOfTheWaitingRank) {
   const auto body = [](const ProcessGroup& world) {
     if (world.rank() == 1) fail(ExitCode::numeric, "loss is NaN");
     DeviceContext context({.kind = emulated_kind});

@@ -97,7 +97,7 @@ TEST(TrafficLog, IgnoresWaitsOfOtherThreads) {
   EXPECT_EQ(meter->log().stop().at(0).waited_from, 0);
 }
 
-TEST(Flight, TheFirstCompletionCounts) {
+TEST(Flight, FirstCompletionCounts) {
   const auto meter = std::make_shared<TrafficMeter>();
   const auto flight = Flight::make(meter, TrafficClass::pp);
   flight->begin();

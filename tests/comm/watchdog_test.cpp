@@ -27,7 +27,7 @@ TEST(Watchdog, NamesTheOperationAndTheMissingRank) {
   EXPECT_NE(text.find(": no message arrives from rank 2"), std::string::npos) << text;
 }
 
-TEST(Watchdog, DistinguishesARanksOwnWorkFromThatOfItsPeers) {
+TEST(Watchdog, DistinguishesOwnWorkFromWorkOfPeers) {
   const std::string text = failure_on_rank_0(2, {.watchdog_seconds = 0.1}, [](const ProcessGroup& world) {
     DeviceContext context{{.worker_lanes = true}};
     Stream& lane = context.stream(device::Lane::inter);
@@ -78,7 +78,7 @@ TEST(Watchdog, FollowsTheChainToTheSilentRank) {
   EXPECT_NE(text.find("; to blame: rank 2 does not answer"), std::string::npos) << text;
 }
 
-TEST(Watchdog, FollowsTheChainToTheRankThatHangsInItsOwnCode) {
+TEST(Watchdog, BlamesARankThatHangsInItsOwnCode) {
   const std::string text = failure_in_a_chain();
   EXPECT_NE(text.find("; to blame: rank 2 waits for no other rank: it computes, or hangs in its own code; its last "
                       "operation, all_gather at comm/"),
@@ -86,7 +86,8 @@ TEST(Watchdog, FollowsTheChainToTheRankThatHangsInItsOwnCode) {
       << text;
 }
 
-// Runs file work on rank 2 for five times the watchdog's limit. If `moves`, the work makes steady progress.
+// Runs file work on rank 2 for five times the watchdog's limit. If `moves`, the work makes steady progress. Returns
+// rank 0's failure.
 std::string end_of_file_work(bool moves) {
   CommEngine::Options options = small_rounds;
   options.guards.watchdog_seconds = 0.6;
@@ -113,9 +114,7 @@ std::string end_of_file_work(bool moves) {
   return text;
 }
 
-TEST(Watchdog, ActiveFileWorkIsNoHangForARankThatWaitsAtTheEndOfAChain) {
-  EXPECT_EQ(end_of_file_work(true), "no failure");
-}
+TEST(Watchdog, ActiveFileWorkAtTheEndOfAChainIsNoHang) { EXPECT_EQ(end_of_file_work(true), "no failure"); }
 
 TEST(Watchdog, StalledFileWorkIsReportedWithItsFile) {
   const std::string text = end_of_file_work(false);
@@ -149,7 +148,7 @@ std::string failure_of_a_stopped_job(std::chrono::milliseconds late) {
 }
 
 // The node of a rank dies, and the batch system ends the other ranks.
-TEST(AskedToEnd, ARankThatDoesNotAnswerIsLost) {
+TEST(AskedToEnd, SilentRankIsLost) {
   LoopbackTransport::deaf = 1;
   const std::string text = failure_of_a_stopped_job(20s);
   LoopbackTransport::deaf = -1;
@@ -158,7 +157,7 @@ TEST(AskedToEnd, ARankThatDoesNotAnswerIsLost) {
   EXPECT_NE(text.find(": no message arrives from rank 1; to blame: rank 1 does not answer"), std::string::npos) << text;
 }
 
-TEST(AskedToEnd, ASlowRankIsNotLost) { EXPECT_EQ(failure_of_a_stopped_job(7s), "no failure"); }
+TEST(AskedToEnd, SlowRankIsNotLost) { EXPECT_EQ(failure_of_a_stopped_job(7s), "no failure"); }
 
 TEST(Watchdog, ToleratesALateRankWhenDisabled) {
   const auto late = [](const ProcessGroup& world) {
@@ -169,7 +168,7 @@ TEST(Watchdog, ToleratesALateRankWhenDisabled) {
   EXPECT_EQ(failure_on_rank_0(2, {.watchdog_seconds = 0}, late), "no failure");
 }
 
-TEST(Watchdog, ChecksOperationsThatWaitForTheirStreamAtTheEnd) {
+TEST(Watchdog, ChecksStreamOrderedOperationsAtTheEnd) {
   LoopbackTransport::aborted = 0;
   CommEngine::Options options = small_rounds;
   options.guards.watchdog_seconds = 0.1;

@@ -62,8 +62,8 @@ TEST(World, ReadsTheNumberOfRanksFromTheLauncher) {
   }
 }
 
-// Runs three ranks and returns their exit status; 124 or 137 if they did not end within ten seconds. `text` receives
-// all their output.
+// Runs three ranks. Returns their exit status, which is 124 or 137 if they do not end within ten seconds. Stores all
+// their output in `text`.
 int status_of(const std::string& program, std::string& text) {
   const std::string command =
       cat("timeout -k 2 10 ", HEXAD_MPIEXEC, " -np 3 --oversubscribe --bind-to none ", program, " 2>&1");

@@ -51,7 +51,7 @@ TEST(ByteSize, IsAnIntegerOrHasAUnit) {
   EXPECT_FALSE(memory_of("buffers: none\n").buffers.has_value());
 }
 
-TEST(ByteSize, IsWrittenAsItIsRead) {
+TEST(ByteSize, RoundTripsThroughText) {
   const auto written = [](int64_t bytes) {
     Memory m;
     m.limit = bytes;
@@ -68,7 +68,7 @@ TEST(ByteSize, IsWrittenAsItIsRead) {
   EXPECT_EQ(written(INT64_MAX), "limit: 9223372036854775807");
 }
 
-TEST(ByteSize, RefusesTextsThatAreNotSizesAndListsTheUnits) {
+TEST(ByteSize, RefusesOtherTextsAndListsTheUnits) {
   const std::string expected =
       "must be a number of bytes, plain or with a unit: B, KB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (powers "
       "of 1024)";

@@ -45,7 +45,7 @@ TEST(Curve, IsANumberOrPoints) {
             Curve(Points{{1, 0.5}, {2, 1}}));
 }
 
-TEST(Curve, IsWrittenAsItIsRead) {
+TEST(Curve, RoundTripsThroughText) {
   for (const Link& link :
        {Link{0.1, std::nullopt, 0}, Link{Points{{1, 0.1}, {1e300, 1}}, Curve(Points{{-1, 1}, {0, 1}}), 2}})
     EXPECT_EQ(read_link(write(link)), link) << write(link);
@@ -59,7 +59,7 @@ TEST(Curve, LimitsHoldForEveryValue) {
   EXPECT_EQ(refusal_of_link("delay: 1\n"), "r.yaml: efficiency is not set; it must be greater than 0");
 }
 
-TEST(Curve, RefusesAnythingButANumberOrPointsAndNamesThePlace) {
+TEST(Curve, RefusesOtherValuesAndNamesTheirPlace) {
   const auto start = std::string("delay: 1\n");
   EXPECT_EQ(refusal_of_link(start + "efficiency: high\n"), "r.yaml:2: efficiency (high) must be a number");
   EXPECT_EQ(refusal_of_link(start + "efficiency: {a: 1}\n"), "r.yaml:2: efficiency (a section) must be a number");

@@ -56,14 +56,14 @@ TEST(Fault31, DuplicateKeysAreRefused) {
   EXPECT_EQ(refused_text("a: {b: 1, b: 1}"), "r.yaml:1: `b` is written twice in one section");
 }
 
-TEST(Fault31, ASecondDocumentIsRefused) {
+TEST(Fault31, SecondDocumentIsRefused) {
   EXPECT_EQ(refused_text("a: 1\n---\nb: 1\n"),
             "r.yaml:2: a second YAML document begins here; a recipe must be one document");
   EXPECT_EQ(refused_text("a: 1\n---\n"), "r.yaml:2: a second YAML document begins here; a recipe must be one document");
   EXPECT_EQ(refused_text("---\na: 1\n...\n"), "accepted");
 }
 
-TEST(Fault31, BytesThatAreNotUtf8AreRefused) {
+TEST(Fault31, NonUtf8BytesAreRefused) {
   EXPECT_EQ(refused_text("a: 1\nb: \xff\n"), "r.yaml:2: not UTF-8: byte 0xff");
   EXPECT_EQ(refused_text("a: \xc0\xaf"), "r.yaml:1: not UTF-8: byte 0xc0");      // overlong '/'
   EXPECT_EQ(refused_text("a: \xed\xa0\x80"), "r.yaml:1: not UTF-8: byte 0xed");  // surrogate
@@ -91,7 +91,7 @@ TEST(Fault31, AnchorsAliasesTagsAndMergeKeysAreRefused) {
             "r.yaml:2: merge keys (<<) are not allowed in recipes; use include: other.yaml at the top level");
 }
 
-TEST(Fault31, AnAliasBombIsRefused) {
+TEST(Fault31, AliasBombIsRefused) {
   std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 10; ++i) {
     bomb += hexad::base::cat("a", i, ": &a", i, " [*a", i - 1);
@@ -185,7 +185,7 @@ TEST_F(Fault33, IncludesOutsideTheRecipesFolderAreRefused) {
   EXPECT_EQ(refused("in/sibling.yaml"), "in/sibling.yaml:1: include ../in2/x.yaml" + outside);
 }
 
-TEST_F(Fault33, AnAbsoluteIncludeDoesNotOpenOtherFolders) {
+TEST_F(Fault33, AbsoluteIncludeDoesNotOpenOtherFolders) {
   fs::create_directories("shared");
   put("out.yaml", minimal);
   put("shared/base.yaml", "include: ../out.yaml\n");
@@ -220,7 +220,7 @@ TEST_F(Fault33, DoublingIncludesAreRefused) {
       << message;
 }
 
-TEST_F(Include, LaterKeysReplaceDeeperOnesMapByMap) {
+TEST_F(Include, LaterKeysReplaceIncludedKeysMapByMap) {
   fs::create_directories("in/sub");
   put("in/sub/base.yaml", "name: base\nmodel: {hidden: 64, layers: 4, moe: {experts: 8}}\nsteps: [1, 2]\n");
   put("in/sub/deep.yaml", "include: base.yaml\nmodel: {layers: 6}\n");
@@ -256,13 +256,13 @@ TEST_F(Include, MayBeInTheIncludeRoot) {
             "--include-root base.yaml: is a regular file, not a folder");
 }
 
-TEST_F(Include, ASectionLeftEmptyReplacesNothing) {
+TEST_F(Include, EmptySectionReplacesNothing) {
   put("base.yaml", minimal);
   put("a.yaml", "include: base.yaml\nmodel:\n");
   EXPECT_EQ(loaded("a.yaml").model.hidden, 64);
 }
 
-TEST_F(Include, ProblemsNameTheFileThatHoldsThem) {
+TEST_F(Include, ProblemsNameTheirFile) {
   put("in/base.yaml", "name: base\nmodel:\n  hidden: 63\n");
   put("in/a.yaml", "include: base.yaml\nmodel:\n  tied: yes\n");
   EXPECT_EQ(refusal([&] { loaded("in/a.yaml"); }),
@@ -281,7 +281,7 @@ TEST(Override, SetsAnyKey) {
   EXPECT_EQ(r.note, std::nullopt);
 }
 
-TEST(Override, ASectionMergesAsAnIncludedOneDoes) {
+TEST(Override, SectionMergesLikeAnIncludedSection) {
   const std::string recipe = "model: {hidden: 64, layers: 4, moe: {experts: 8, score: sigmoid}}\nsteps: [1, 2]\n";
   EXPECT_EQ(read_text(recipe, {"model.moe={experts: 16}"}).model.moe, (Moe{16, Score::sigmoid, std::nullopt}));
   EXPECT_EQ(read_text(recipe, {"model={moe: {experts: 16}, layers: 5}"}).model,
@@ -294,7 +294,7 @@ TEST(Override, ASectionMergesAsAnIncludedOneDoes) {
             "model.moe: experts, score, capacity_factor");
 }
 
-TEST(Override, ATextIsTakenLiterally) {
+TEST(Override, TextIsTakenLiterally) {
   for (const std::string text :
        {"runs/a #2", "a: b",    "*x",     "&x a",  "!x",        "- a", "%a",    "@a",
         "`a`",       "a, b",    "#1",     " a ",   "a \"b\" c", "\"a", "'",     "\"a\" and \"b\"",

@@ -42,7 +42,7 @@ void survive(const std::string& text, uint64_t seed) {
   }
 }
 
-TEST(DamagedRecipe, TheUndamagedRecipeIsLegal) { EXPECT_EQ(read_text(valid).sources.size(), 2u); }
+TEST(DamagedRecipe, UndamagedRecipeIsLegal) { EXPECT_EQ(read_text(valid).sources.size(), 2u); }
 
 TEST(DamagedRecipe, IsReadOrRefusedWhenTruncatedAnywhere) {
   for (size_t n = 0; n < valid.size(); ++n) survive(valid.substr(0, n), n);

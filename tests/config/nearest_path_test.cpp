@@ -25,21 +25,21 @@ class NearestFolders : public testing::Test {
   fs::path folder_;
 };
 
-TEST_F(NearestFolders, NamesTheSimilarOne) {
+TEST_F(NearestFolders, NamesTheSimilarFolder) {
   EXPECT_EQ(nearest_folders(at("runs/sixten")), "; did you mean '" + at("runs/sixteen") + "'?");
   EXPECT_EQ(nearest_folders(at("runs/sixten/")), "; did you mean '" + at("runs/sixteen") + "'?");
 }
 
-TEST_F(NearestFolders, KeepsThePartsBelowTheMisspeltOne) {
+TEST_F(NearestFolders, KeepsThePathBelowTheMisspeltFolder) {
   EXPECT_EQ(nearest_folders(at("run/twelve")), "; did you mean '" + at("runs/twelve") + "'?");
   EXPECT_EQ(nearest_folders(at("run/none")), "; did you mean '" + at("runs") + "'?");
 }
 
-TEST_F(NearestFolders, ListsTheExistingOnesWhenNoneIsSimilar) {
+TEST_F(NearestFolders, ListsExistingFoldersIfNoneIsSimilar) {
   EXPECT_EQ(nearest_folders(at("runs/nope")), "; in '" + at("runs") + "' there are: four, ten, twelve and 1 more");
 }
 
-TEST_F(NearestFolders, AreNotNamedForAPathThatExists) { EXPECT_EQ(nearest_folders(at("runs/ten")), ""); }
+TEST_F(NearestFolders, NamesNothingForAnExistingPath) { EXPECT_EQ(nearest_folders(at("runs/ten")), ""); }
 
 }  // namespace
 }  // namespace hexad::config

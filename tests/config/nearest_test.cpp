@@ -75,14 +75,14 @@ TEST(Nearest, ValuesBreakNoOtherRule) {
             "parallel.tp 3, 6");
 }
 
-TEST(Nearest, SuggestsAValueThatFixesItsOwnRuleAndBreaksNoOther) {
+TEST(Nearest, SuggestsValuesLegalForAllRules) {
   // No value of heads fits the number of ranks, but some values of parallel.tp do.
   const std::string text = suggested("{heads: 6, batch: 8, parallel: {tp: 8}}");
   EXPECT_NE(text.find("heads (6) must be divisible by parallel.tp (8); nearest: "), std::string::npos) << text;
   EXPECT_EQ(text.find("1000"), std::string::npos) << text;
 }
 
-TEST(Nearest, SuggestsNothingIfNoValueOfASingleKeyHelps) {
+TEST(Nearest, SuggestsNoValueIfNoSingleKeyHelps) {
   EXPECT_EQ(suggested("{heads: 7, batch: 1, parallel: {tp: 7, pp: 5}}"),
             "r.yaml:1: parallel has tp 7 x pp 5 = 35 ranks, which must divide 12");
 }
@@ -92,7 +92,7 @@ TEST(Nearest, MultiplesFarAwayAreFound) {
             "r.yaml:1: batch (100000007) must be divisible by dp (12); nearest: 99999996, 100000008");
 }
 
-TEST(Nearest, TriesDistantValuesThatTheMessageNames) {
+TEST(Nearest, TriesDistantValuesNamedInTheMessage) {
   EXPECT_EQ(suggested("{batch: 12}", {"shards=500"}),
             "command line: shards=500: shards (500) must be at most batch (12); nearest: 12");
   EXPECT_EQ(suggested("{heads: 6, batch: 12}", {"parallel.tp=500"}),
@@ -101,7 +101,7 @@ TEST(Nearest, TriesDistantValuesThatTheMessageNames) {
             "r.yaml:1: heads (6) must be divisible by parallel.tp (500); nearest: parallel.tp 6");
 }
 
-TEST(Nearest, SuggestsNoValueThatItsOwnKeyRefuses) {
+TEST(Nearest, SuggestsOnlyValuesLegalForTheKey) {
   // tp 6 would make heads illegal, and tp 8 would make parallel illegal. 4, 2 and 1 make only the batch illegal; 4 is
   // the nearest of them.
   EXPECT_EQ(suggested("{heads: 8, batch: 10}", {"parallel.tp=5"}),
@@ -115,7 +115,7 @@ TEST(Nearest, OnlyGivenWholeNumbersHaveNeighbours) {
   EXPECT_EQ(suggested("{batch: 12, share: -1}"), "r.yaml:1: share (-1) must not be below 0");
 }
 
-TEST(Nearest, KeysThatBreakTheirOwnRuleKeepTheirMessage) {
+TEST(Nearest, KeysBreakingTheirOwnRuleKeepTheirMessage) {
   EXPECT_EQ(suggested("{heads: 0, batch: 12}"), "r.yaml:1: heads (0) must be at least 1");
 }
 

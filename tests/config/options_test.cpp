@@ -1,4 +1,4 @@
-// Options of a recipe for a part that is chosen by name.
+// Options that a recipe gives to a component that it chooses by name.
 #include "framework/config/options.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ TEST(Options, ReturnTheGivenValueOrTheDefault) {
   EXPECT_EQ(o.number("damping", 0.5), 0.5);
 }
 
-TEST(Options, ANameGivenTwiceIsRefused) {
+TEST(Options, NameGivenTwiceIsRefused) {
   const std::vector<NumberOption> given{{"momentum", 0.8}, {"damping", 1}, {"momentum", 0.1}};
   EXPECT_EQ(example::refusal([&] {
               Options(nesterov, {"momentum", "damping"}, given);
@@ -24,7 +24,7 @@ TEST(Options, ANameGivenTwiceIsRefused) {
             "optim.options.2.name (momentum) is given twice, also by optim.options.0; remove one of them");
 }
 
-TEST(Options, ANameThatIsNotDeclaredIsRefusedWithTheNearestFirst) {
+TEST(Options, UndeclaredNameIsRefusedWithTheNearestFirst) {
   const std::vector<NumberOption> given{{"momentum", 0.8}, {"dampign", 1}};
   EXPECT_EQ(example::refusal([&] {
               Options(nesterov, {"momentum", "damping"}, given);
@@ -36,7 +36,7 @@ TEST(Options, ANameThatIsNotDeclaredIsRefusedWithTheNearestFirst) {
             "optim.options.0.name (momentum) is not an option of the optimizer sgd; it has none");
 }
 
-TEST(Options, ReadingAnOptionThatIsNotDeclaredIsABug) {
+TEST(Options, ReadingAnUndeclaredOptionIsABug) {
   const Options o(nesterov, {"momentum"}, std::vector<NumberOption>{});
   try {
     o.number("damping", 0.5);

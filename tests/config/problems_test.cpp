@@ -18,7 +18,7 @@ std::string second_line(const std::string& line) { return refusal_of(minimal + l
 /// Returns the message for `line` inside a `model:` section that sets hidden.
 std::string in_model(const std::string& line) { return refusal_of("model:\n  hidden: 64\n  " + line + "\n"); }
 
-TEST(Fault30, UnknownKeysAreNamedWithTheLikelyOne) {
+TEST(Fault30, UnknownKeysAreNamedWithTheLikelyKey) {
   EXPECT_EQ(in_model("hiden: 64"),
             "r.yaml:3: model.hiden is not a key; did you mean hidden?; keys of model: hidden, layers, dropout, "
             "tied, moe");
@@ -27,13 +27,13 @@ TEST(Fault30, UnknownKeysAreNamedWithTheLikelyOne) {
       "r.yaml:2: colour is not a key; keys at the top level: name, model, etp, note, resume, betas, steps, sources");
 }
 
-TEST(Fault30, AKeyInTheWrongSectionIsFound) {
+TEST(Fault30, KeyInTheWrongSectionIsFound) {
   EXPECT_EQ(in_model("experts: 8"),
             "r.yaml:3: model.experts is not a key; did you mean model.moe.experts?; keys of model: hidden, "
             "layers, dropout, tied, moe");
 }
 
-TEST(Fault30, WrongTypesAreNamedWithTheExpectedOne) {
+TEST(Fault30, WrongTypesAreNamedWithTheExpectedType) {
   EXPECT_EQ(in_model("layers: many"), "r.yaml:3: model.layers (many) must be an integer");
   EXPECT_EQ(in_model("layers: [1]"), "r.yaml:3: model.layers (a list) must be an integer");
   EXPECT_EQ(in_model("layers: {a: 1}"), "r.yaml:3: model.layers (a section) must be an integer");
@@ -46,7 +46,7 @@ TEST(Fault30, WrongTypesAreNamedWithTheExpectedOne) {
   EXPECT_EQ(second_line("name:"), "r.yaml:2: name (nothing) must be a text; write \"\" for an empty one");
 }
 
-TEST(Fault30, IntegersInOtherSpellingsAreNamedWithTheLegalOne) {
+TEST(Fault30, MisspeltIntegersAreNamedWithTheLegalSpelling) {
   EXPECT_EQ(in_model("layers: 1e3"), "r.yaml:3: model.layers (1e3) must be an integer; write 1000");
   EXPECT_EQ(in_model("layers: 12.0"), "r.yaml:3: model.layers (12.0) must be an integer; write 12");
   EXPECT_EQ(in_model("layers: 12.5"), "r.yaml:3: model.layers (12.5) must be an integer");
@@ -103,7 +103,7 @@ TEST(Fault30, EnumsSuggestTheNearestName) {
   EXPECT_EQ(in_model("moe: {score: }"), "r.yaml:3: model.moe.score (nothing) must be one of softmax, sigmoid");
 }
 
-TEST(Fault30, MissingKeysThatMustBeSetAreNamed) {
+TEST(Fault30, MissingRequiredKeysAreNamed) {
   EXPECT_EQ(refusal_of("name: a"), "r.yaml: model.hidden is not set; it must be at least 1");
   EXPECT_EQ(refusal_of("name: a\nmodel:\n  layers: 2\n"), "r.yaml:2: model.hidden is not set; it must be at least 1");
   EXPECT_EQ(second_line("sources: [{weight: 2}]"), "r.yaml:2: sources.0.path is not set; it must not be empty");
@@ -125,7 +125,7 @@ TEST(Fault30, AllProblemsAreReportedTogetherInTheOrderOfTheFile) {
       "r.yaml:5: model.moe.experts (-1) must be at least 0");
 }
 
-TEST(Fault30, ALongListIsCut) {
+TEST(Fault30, LongListIsCut) {
   std::string text = minimal;
   for (int i = 0; i < 60; ++i) text += "unknown_" + std::to_string(i) + ": 1\n";
   const std::string message = refusal_of(text);
@@ -154,7 +154,7 @@ TEST(Problems, AddsPositionAndValueToARuleBetweenKeys) {
   EXPECT_EQ(refusal([&] { problems.throw_if_any(); }), problems.text());
 }
 
-TEST(Problems, AnErrorCarriesThemInTheirParts) {
+TEST(Problems, ErrorCarriesProblemsInItsParts) {
   Problems problems;
   read<Recipe>(parse("model:\n  hidden: 63\n  layer: 2\n", "a.yaml", std::vector<std::string>{"steps=x"}), problems);
   problems.add("etp", "must divide 3");
@@ -177,7 +177,7 @@ TEST(Problems, AnErrorCarriesThemInTheirParts) {
   }
 }
 
-TEST(Problems, RulesAboutKeysThatCouldNotBeReadAreLeftOut) {
+TEST(Problems, RulesAboutUnreadableKeysAreOmitted) {
   Problems problems;
   read<Recipe>(parse("model: {hidden: x}\nsources: [{path: p, weight: x}]", "r.yaml"), problems);
   const std::string before = problems.text();
@@ -189,7 +189,7 @@ TEST(Problems, RulesAboutKeysThatCouldNotBeReadAreLeftOut) {
   EXPECT_EQ(problems.text(), before);
 }
 
-TEST(Problems, NamingAKeyThatDoesNotExistIsABug) {
+TEST(Problems, NamingAnUnknownKeyIsABug) {
   Problems problems;
   read<Recipe>(parse(minimal, "r.yaml"), problems);
   EXPECT_THROW(problems.add("model.hiden", "must be even"), std::logic_error);

@@ -78,7 +78,7 @@ TEST(Read, UnsetOptionalsHaveOneWordEach) {
             "r.yaml:2: etp (none) has no meaning for this key; write a value or auto");
 }
 
-TEST(Read, AWrittenListReplacesTheInitialOne) {
+TEST(Read, WrittenListReplacesTheInitialList) {
   EXPECT_EQ(read_text(minimal + "betas: [0.5, 0.25]\n").betas, (std::vector<double>{0.5, 0.25}));
   EXPECT_EQ(read_text(minimal + "steps: []\n").steps, std::vector<int64_t>{});
 }
@@ -129,7 +129,7 @@ TEST(Write, RoundTripsDoublesBitForBit) {
   }
 }
 
-TEST(Write, QuotesTextsThatAreNotReadBackAsTheSameText) {
+TEST(Write, QuotesAmbiguousTexts) {
   for (const std::string text :
        {"",     "true", "No",  "null", "~",  "12", "1e3", "-",  "- a", "a: b", "[", "a #b", "'",     "auto",
         ".inf", "...",  "---", "*a",   "&a", "!a", "<<",  " a", "a ",  "@",    "%", "\x7f", "a\r\nb"}) {
@@ -164,7 +164,7 @@ sources:
 )");
 }
 
-TEST(Write, RefusesValuesThatNoRecipeCanHold) {
+TEST(Write, RefusesUnrepresentableValues) {
   Recipe r;
   r.model.dropout = std::numeric_limits<double>::infinity();
   EXPECT_THROW(write(r), std::logic_error);

@@ -1,4 +1,4 @@
-// Recipes of the previous version: how they are read, and the warnings to the user.
+// Recipes of the previous version: the renaming of their keys, and the warnings to the user.
 #include "framework/config/renames.h"
 
 #include <filesystem>
@@ -71,7 +71,7 @@ TEST(Renames, ReportEveryKeyGivenUnderBothNames) {
             "of them");
 }
 
-TEST(Renames, TheCommandLineOverridesTheFileUnderEitherName) {
+TEST(Renames, CommandLineOverridesTheFileUnderEitherName) {
   const std::string now[] = {"schedule.moe.chunks=8"}, before[] = {"schedule.moe.parts=8"};
   Document d = parse("schedule: {moe: {parts: 4}}", "r.yaml", now);
   EXPECT_EQ(rename_keys(d, renames).size(), 1u);
@@ -82,7 +82,7 @@ TEST(Renames, TheCommandLineOverridesTheFileUnderEitherName) {
   EXPECT_EQ(text_of(d, "schedule.moe", "chunks"), "8");
 }
 
-TEST(Renames, TheIncludingFileOverridesIncludedFiles) {
+TEST(Renames, IncludingFileOverridesIncludedFiles) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "hexad_renames_test";
   std::filesystem::create_directories(folder);
   const auto value_of = [&](const std::string& first, const std::string& second, const std::string& own) {

@@ -1,4 +1,4 @@
-// Run by mpirun: the tests of context_attention_test.cpp over the communication engine instead of threads.
+// Runs the tests of context_attention_test.cpp under mpirun, over the communication engine instead of threads.
 #include <gtest/gtest.h>
 
 #include "parallel/comm/world.h"

@@ -118,7 +118,7 @@ TEST(ContextAttention, O1_DelayedRanksNeitherDeadlockNorChangeABit) {
         Lab lab;
         DelayingStream delays(world.rank());
         Stream& late_stream =
-            lab.context.on_host() ? static_cast<Stream&>(delays) : lab.stream();  // a device has delays of its own
+            lab.context.on_host() ? static_cast<Stream&>(delays) : lab.stream();  // a device has its own delays
         const Results prompt = context_results(lab, lab.stream(), c, whole, world);
         for (int layer = 0; layer < 3; ++layer) {  // consecutive layers, without a wait between them
           const Results late = context_results(lab, late_stream, c, whole, world);
@@ -131,7 +131,7 @@ TEST(ContextAttention, O1_DelayedRanksNeitherDeadlockNorChangeABit) {
     }
 }
 
-TEST(ContextAttention, AFailingRankEndsItsPeers) {
+TEST(ContextAttention, FailingRankEndsItsPeers) {
   for (ContextKind kind : context_kinds) {
     const Case c = small(kind, 2);
     Lab one;
@@ -254,7 +254,7 @@ TEST(RingAttention, GivesEveryRankTheSameWorkAndNoneTwice) {
   }
 }
 
-TEST(RingAttention, IsEvenAtEveryStep) {  // a rank with more work in a step would delay the others
+TEST(RingAttention, DividesWorkEvenlyInEveryStep) {  // a rank with more work in a step would delay the others
   for (int ranks : {2, 3, 4})
     for (int rank = 0; rank < ranks; ++rank)
       for (int owner = 0; owner < ranks; ++owner) {

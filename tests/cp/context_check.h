@@ -1,4 +1,5 @@
-// Comparison of attention over whole sequences with attention over ranks that share them, for threads and processes.
+// Compares attention over whole sequences with attention over ranks that share the sequences, for threads and
+// processes.
 #pragma once
 
 #include <functional>

@@ -45,7 +45,7 @@ TEST(ContextSplit, GivesEveryTokenToOneRank) {
     }
 }
 
-TEST(ContextSplit, CutsOutTheEntriesOfItsRows) {
+TEST(ContextSplit, SelectsTheEntriesOfItsRows) {
   const ContextSplit split{.sequences = 1, .length = 8, .ranks = 2, .rank = 1};
   EXPECT_EQ(split.cut(std::vector<int32_t>{10, 11, 12, 13, 14, 15, 16, 17}), (std::vector<int32_t>{12, 13, 14, 15}));
 }
@@ -59,7 +59,7 @@ std::string message(auto&& f) {
   return "no error";
 }
 
-TEST(ContextSplit, RefusesSequencesThatDoNotCutEvenly) {
+TEST(ContextSplit, RefusesSequencesThatDoNotDivideEvenly) {
   EXPECT_EQ(message([] { return ContextSplit{.length = 10, .ranks = 2}.tokens(); }),
             "[cp] sequences of 10 tokens cannot be divided into 2 x 2 equal chunks; expected a multiple of 4");
   EXPECT_EQ(message([] { return ContextSplit{.length = 7}.rows(); }), "no error")

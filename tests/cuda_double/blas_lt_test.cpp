@@ -122,7 +122,7 @@ TEST_F(BlasLt, RefusesInconsistentDescriptors) {
   EXPECT_EQ(choose(), CUBLAS_STATUS_NOT_SUPPORTED);
 }
 
-TEST_F(BlasLt, RefusesAddressesThatAreLessAlignedThanPromised) {
+TEST_F(BlasLt, RefusesAddressesBelowThePromisedAlignment) {
   describe({});
   ASSERT_EQ(choose(), CUBLAS_STATUS_SUCCESS);
   EXPECT_EQ(multiply(0, a + 1, room), CUBLAS_STATUS_INVALID_VALUE);
@@ -138,8 +138,8 @@ TEST_F(BlasLt, RefusesLessWorkspaceThanItAskedFor) {
   EXPECT_EQ(chosen.workspaceSize, 0u);
 }
 
-// Finds streams that share a workspace and run at the same time, even if their writes do not differ.
-TEST_F(BlasLt, AWorkspaceInUseBreaksTheOtherStream) {
+// Detects streams that use one workspace at the same time, even if they write the same values.
+TEST_F(BlasLt, WorkspaceInUseBreaksTheOtherStream) {
   describe({.m = 9, .n = 6, .k = 300});
   ASSERT_EQ(choose(), CUBLAS_STATUS_SUCCESS);
   const WorkspaceInUse another(workspace, 64);

@@ -28,7 +28,7 @@ class CudaBlocks : public ::testing::Test {
   char memory_[1024];
 };
 
-TEST_F(CudaBlocks, TheNextUserWaitsForTheLast) {
+TEST_F(CudaBlocks, NextUserWaitsForTheLast) {
   const auto first = queue(), second = queue();
   blocks_.add(memory_, 512, {});
   blocks_.touch(memory_ + 100, first);
@@ -46,8 +46,9 @@ TEST_F(CudaBlocks, TheNextUserWaitsForTheLast) {
   EXPECT_TRUE(ran);
 }
 
-// Freeing a block records the end of its users' queues. Such a mark must not count as the end once more work follows.
-TEST_F(CudaBlocks, TheNextUserWaitsForALaunchThatFollowsAMarkOfTheSameHandle) {
+// Freeing a block records a mark at the end of its users' queues. If more work follows, the mark must not count as the
+// end.
+TEST_F(CudaBlocks, NextUserWaitsForLaunchesAfterAMark) {
   const auto first = queue(), second = queue();
   blocks_.add(memory_, 512, {});
   blocks_.add(memory_ + 512, 512, {});
@@ -83,7 +84,7 @@ TEST_F(CudaBlocks, CompanionsEndWhenTheBlocksUsersAreDone) {
   EXPECT_FALSE(too_early);
 }
 
-TEST_F(CudaBlocks, AQueueDoesNotWaitForUsersOfOtherBlocks) {
+TEST_F(CudaBlocks, QueueDoesNotWaitForUsersOfOtherBlocks) {
   const auto first = queue(), second = queue();
   blocks_.add(memory_, 512, {});
   blocks_.touch(memory_, first);
@@ -95,7 +96,7 @@ TEST_F(CudaBlocks, AQueueDoesNotWaitForUsersOfOtherBlocks) {
   first->synchronize();
 }
 
-TEST_F(CudaBlocks, TheNextUserIgnoresWorkAfterTheBlockWasFreed) {
+TEST_F(CudaBlocks, NextUserIgnoresWorkAfterTheBlockWasFreed) {
   const auto first = queue(), second = queue();
   blocks_.add(memory_, 512, {});
   blocks_.touch(memory_, first);
@@ -108,7 +109,7 @@ TEST_F(CudaBlocks, TheNextUserIgnoresWorkAfterTheBlockWasFreed) {
   first->synchronize();
 }
 
-TEST_F(CudaBlocks, TheNextUserIgnoresWorkAfterTheEndOfUse) {
+TEST_F(CudaBlocks, NextUserIgnoresWorkAfterTheEndOfUse) {
   const auto first = queue(), second = queue();
   blocks_.add(memory_, 512, {});
   blocks_.touch(memory_, first);
@@ -121,7 +122,7 @@ TEST_F(CudaBlocks, TheNextUserIgnoresWorkAfterTheEndOfUse) {
   first->synchronize();
 }
 
-TEST_F(CudaBlocks, TheNextUserWaitsForAUseAfterTheEndOfUse) {
+TEST_F(CudaBlocks, NextUserWaitsForAUseAfterTheEndOfUse) {
   const auto first = queue(), second = queue();
   blocks_.add(memory_, 512, {});
   blocks_.touch(memory_, first);
@@ -135,7 +136,7 @@ TEST_F(CudaBlocks, TheNextUserWaitsForAUseAfterTheEndOfUse) {
   second->synchronize();
 }
 
-TEST_F(CudaBlocks, ABlockWithoutUsersPassesItsFormerUsersOn) {
+TEST_F(CudaBlocks, BlockWithoutUsersPassesItsFormerUsersOn) {
   const auto first = queue();
   blocks_.add(memory_, 512, {});
   blocks_.touch(memory_, first);
@@ -144,7 +145,7 @@ TEST_F(CudaBlocks, ABlockWithoutUsersPassesItsFormerUsersOn) {
   EXPECT_EQ(blocks_.remove(memory_), last);
 }
 
-TEST_F(CudaBlocks, ANewUserWaitsForAllFormerUsers) {
+TEST_F(CudaBlocks, NewUserWaitsForAllFormerUsers) {
   const auto first = queue(), second = queue(), third = queue();
   blocks_.add(memory_, 512, {});
   blocks_.touch(memory_, first);
@@ -157,7 +158,7 @@ TEST_F(CudaBlocks, ANewUserWaitsForAllFormerUsers) {
   third->synchronize();
 }
 
-TEST_F(CudaBlocks, ALaunchTouchesBlocksMadeDuringIt) {
+TEST_F(CudaBlocks, LaunchTouchesBlocksMadeDuringIt) {
   const auto first = queue();
   {
     const Blocks::Launch launch(blocks_, first);

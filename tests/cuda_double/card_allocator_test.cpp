@@ -20,7 +20,7 @@ CardAllocator::Options options(int64_t limit = 0) {
   return {.ordinal = 0, .addresses = int64_t{64} << 30, .limit = limit};
 }
 
-TEST(CardAllocator, ItsLimitHoldsForMemoryThatALibraryTookToo) {
+TEST(CardAllocator, LimitIncludesMemoryOfLibraries) {
   CardAllocator allocator(std::make_shared<Blocks>(), options(64 * mib));
   allocator.account(40 * mib, Category::connection);
   EXPECT_EQ(allocator.stats().held, 40 * mib);
@@ -105,7 +105,7 @@ TEST(CardAllocator, NewBlocksAreNanForTheirFirstUser) {
   }
 }
 
-// Rows of a rank's experts under Zipf-skewed routing: other counts in each step and layer.
+// Row counts of a rank's experts under Zipf-skewed routing. They differ by step and layer.
 class RoutedStep {
  public:
   RoutedStep(CardAllocator& allocator, uint64_t seed) : allocator_(allocator), random_(seed) {}
@@ -164,7 +164,7 @@ class RoutedStep {
   std::map<void*, Category> categories_;
 };
 
-// 2,000 steps with varying sizes need as much memory as the largest of them.
+// 2,000 steps with varying sizes need little more memory than the largest of these steps.
 TEST(CardAllocator, TwoThousandRoutedStepsFragmentLessThanThreePercent) {
   constexpr uint64_t seed = 20261123;
   std::cout << "seed " << seed << '\n';

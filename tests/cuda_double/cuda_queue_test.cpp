@@ -1,4 +1,4 @@
-// Marks of a queue. One mark is shared as long as nothing is appended. Other queues can wait for it.
+// Marks in a queue, for which other queues can wait. Marks recorded without new work in between are one mark.
 #include "framework/device/cuda/queue.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace hexad::device::cuda {
 namespace {
 
-TEST(CudaQueue, TheEndIsOneMarkWhileNothingIsAppended) {
+TEST(CudaQueue, EndIsOneMarkUntilWorkIsAppended) {
   const auto queue = std::make_shared<Queue>(0, 0);
   cuda_double::append(*queue, [] {});
   const auto first = queue->record();
@@ -34,7 +34,7 @@ TEST(CudaQueue, WaitingForAnotherQueueIsAnAppend) {
   EXPECT_TRUE(after->passed());
 }
 
-TEST(CudaQueue, AMarkIsNotTheEndIfItsLaunchesMayContinue) {
+TEST(CudaQueue, MarkIsNotTheEndIfItsLaunchesMayContinue) {
   const auto queue = std::make_shared<Queue>(0, 0);
   std::promise<void> gate;
   std::shared_ptr<const DeviceMark> early, end;
@@ -52,7 +52,7 @@ TEST(CudaQueue, AMarkIsNotTheEndIfItsLaunchesMayContinue) {
 }
 
 // The other thread may append work after this thread's handle has ended.
-TEST(CudaQueue, AHandleOfAnotherThreadCountsToo) {
+TEST(CudaQueue, MarkIsNotTheEndWhileAnotherThreadHasAHandle) {
   const auto queue = std::make_shared<Queue>(0, 0);
   std::promise<void> made, go_on;
   std::thread other([&] {
@@ -70,7 +70,7 @@ TEST(CudaQueue, AHandleOfAnotherThreadCountsToo) {
   EXPECT_EQ(queue->record(), last);
 }
 
-TEST(CudaQueue, TimedMarksKnowWhenTheyWerePassed) {
+TEST(CudaQueue, TimedMarksRecordTheirTimes) {
   const auto queue = std::make_shared<Queue>(0, 0);
   const auto begin = queue->record_timed();
   cuda_double::append(*queue, [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); });

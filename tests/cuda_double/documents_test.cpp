@@ -38,13 +38,13 @@ TEST(CudaDocuments, HaveLengthsAndOffsetsInTheOrderOfTokens) {
   EXPECT_EQ(found.offsets, (std::vector<int64_t>{0, 9, 12, 24, 27, 30, 36, 0, 30, 40, 80, 90, 100, 120}));
 }
 
-TEST(CudaDocuments, MissingOnesAreEmptyAndAtTheEnd) {
+TEST(CudaDocuments, MissingDocumentsAreEmptyAndLast) {
   const Found found = find({{3, 1}, {4}}, 5);
   EXPECT_EQ(found.lengths, (std::vector<int32_t>{3, 1, 4, 0, 0}));
   EXPECT_EQ(found.offsets, (std::vector<int64_t>{0, 9, 12, 24, 24, 24, 0, 30, 40, 80, 80, 80}));
 }
 
-TEST(CudaDocuments, AreLeftOutBeyondTheGivenCount) {
+TEST(CudaDocuments, AreOmittedBeyondTheGivenCount) {
   const Found found = find({{1, 1, 1, 1}, {2, 2}}, 2);
   EXPECT_EQ(found.lengths, (std::vector<int32_t>{1, 1}));
   EXPECT_EQ(found.offsets, (std::vector<int64_t>{0, 3, 24, 0, 10, 80}));

@@ -25,7 +25,7 @@ class Without {
   const CUdevice_attribute attribute_;
 };
 
-TEST(CudaDriver, ACardWithoutVirtualMemoryIsRefusedByName) {
+TEST(CudaDriver, CardWithoutVirtualMemoryIsRefusedByName) {
   const Without missing(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
   try {
     const DeviceContext context({.kind = DeviceKind::cuda});
@@ -46,12 +46,12 @@ void expect_pages() {
   blocks.give(block);
 }
 
-TEST(CudaDriver, MakesPlainPagesWhereHandlesCannotBeExported) {
+TEST(CudaDriver, MakesPlainPagesIfHandlesCannotBeExported) {
   const Without missing(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
   expect_pages();
 }
 
-TEST(CudaDriver, MakesPagesThatNetworkCardsDoNotReach) {
+TEST(CudaDriver, MakesPagesIfNetworkCardsCannotReachThem) {
   const Without missing(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
   expect_pages();
 }

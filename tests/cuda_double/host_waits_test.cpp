@@ -1,4 +1,5 @@
-// Waits of the host for the device within a training step. Each is a read with a name (read_to_host), and they are few.
+// Waits of the host for the device in a training step. Every wait is a named read (read_to_host), and there are few of
+// them.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -67,7 +68,7 @@ void expect_reads(const StepCounts& counts, const Counts& expected) {
   EXPECT_EQ(counts.waits, expected) << "the host waits exactly once for each read";
 }
 
-TEST(HostWaits, AStepOfOneRankReadsNoCountsOfTheRouting) { expect_reads(second_step(1, {}), once_a_rank(1)); }
+TEST(HostWaits, StepOfOneRankReadsNoRoutingCounts) { expect_reads(second_step(1, {}), once_a_rank(1)); }
 
 struct Layout {
   std::string name;
@@ -79,9 +80,9 @@ void PrintTo(const Layout& l, std::ostream* out) { *out << l.name; }
 
 class HostWaitsOfRanks : public testing::TestWithParam<Layout> {};
 
-TEST_P(HostWaitsOfRanks, AreTheReadsThatTheManualLists) {
+TEST_P(HostWaitsOfRanks, AreTheReadsListedInTheManual) {
   Counts expected = once_a_rank(GetParam().ranks);
-  // Two MoE layers and four micro-batches in all. One rank routes the tokens of a micro-batch in a layer.
+  // Each of two MoE layers reads the counts once for each of four micro-batches.
   if (GetParam().reads_counts) expected["routing: counts"] = 2 * 4;
   expect_reads(second_step(GetParam().ranks, GetParam().overrides), expected);
 }

@@ -44,8 +44,8 @@ __global__ void reverse(int* values, bool synchronised) {
   values[threadIdx.x] = all[blockDim.x - 1 - threadIdx.x];
 }
 
-/// Returns the number of runs that correctly reverse 256 values. Each run has another order of threads and other
-/// values, because shared memory keeps its contents, like a card's.
+/// Returns the number of runs that correctly reverse 256 values. Each run has another order of threads. It also has
+/// other values, because shared memory keeps the values of the previous run, as on a card.
 int runs_that_reverse(bool synchronised) {
   int right = 0;
   for (uint64_t order = 0; order < 4; ++order) {
@@ -58,12 +58,12 @@ int runs_that_reverse(bool synchronised) {
   return right;
 }
 
-TEST(CudaDoubleKernels, AMissingBarrierGivesWrongResults) {
+TEST(CudaDoubleKernels, MissingBarrierGivesWrongResults) {
   EXPECT_EQ(runs_that_reverse(true), 4);
   EXPECT_EQ(runs_that_reverse(false), 0);
 }
 
-TEST(CudaDoubleKernels, ABarrierMissedByAThreadIsNamed) {
+TEST(CudaDoubleKernels, BarrierMissedByAThreadIsNamed) {
   const std::string error = error_of(grid(3, 64, 7), [] {
     if (blockIdx.x == 1 && threadIdx.x == 5) return;
     __syncthreads();
@@ -104,7 +104,7 @@ TEST(CudaDoubleKernels, LanesOutsideTheMaskAreNamed) {
                   "reads the value of lane 20, which gave none"));
 }
 
-TEST(CudaDoubleKernels, ARaceOfBlocksShowsInAnotherOrder) {
+TEST(CudaDoubleKernels, RaceOfBlocksChangesResultsInAnotherOrder) {
   std::set<unsigned> last;
   for (uint64_t order = 0; order < 8; ++order) {
     unsigned written = 0;
@@ -157,13 +157,13 @@ TEST(CudaDoubleKernels, EachBarrierHasItsOwnVote) {
   EXPECT_EQ(votes, std::vector<int>(96, 2));
 }
 
-TEST(CudaDoubleKernels, AtomicsLoseNothing) {
+TEST(CudaDoubleKernels, AtomicsLoseNoUpdate) {
   unsigned sum = 0;
   run_grid(grid(4, 100, 1), [&] { atomicAdd(&sum, threadIdx.x); });
   EXPECT_EQ(sum, 4u * 4950);
 }
 
-// A copy is complete after a wait for it, and not before.
+// A copy completes at the wait for it, and not earlier.
 TEST(CudaDoubleKernels, CopiesArriveAtTheWait) {
   const std::vector<float> from{1, 2, 3, 4};
   std::vector<float> early(2), late(2);
@@ -181,7 +181,7 @@ TEST(CudaDoubleKernels, CopiesArriveAtTheWait) {
 }
 
 // NVIDIA's own conversion, which kernels call, gives the same codes as the CPU's conversion.
-TEST(CudaDoubleKernels, Fp8CodesAreTheCpus) {
+TEST(CudaDoubleKernels, Fp8CodesEqualTheCpus) {
   for (int i = -2000; i <= 2000; ++i) {
     const float x = static_cast<float>(i) * 0.2237f;
     EXPECT_EQ(__nv_cvt_float_to_fp8(x, __NV_SATFINITE, __NV_E4M3), base::e4m3(x).bits) << x;
@@ -196,7 +196,7 @@ __global__ void read_past_the_end(int* out) {
   out[threadIdx.x] = all[threadIdx.x + 1];
 }
 
-TEST(CudaDoubleKernels, ReadsBehindSharedMemoryAreFound) {
+TEST(CudaDoubleKernels, ReadsBeyondSharedMemoryAreFound) {
   std::vector<int> out(32);
   EXPECT_DEATH(run_grid(grid(1, 32), [&] { read_past_the_end(out.data()); }), "global-buffer-overflow");
   EXPECT_DEATH(
@@ -248,7 +248,7 @@ TEST_F(Launches, AreRefusedInStreamsOfOtherDevices) {
 }
 
 // The first launch loads the kernel, unless kernels are loaded early (CUDA_MODULE_LOADING=EAGER).
-TEST_F(Launches, TheFirstOfAKernelWaitsForTheDevice) {
+TEST_F(Launches, FirstLaunchOfAKernelWaitsForTheDevice) {
   std::promise<void> gate;
   enqueue(stream, [f = gate.get_future().share()] { f.wait(); });
   const auto launch = [&] {
@@ -275,7 +275,7 @@ TEST_F(Launches, AreRefusedForHostMemory) {
   EXPECT_THROW(kernels::cuda::start_kernel("a kernel", kernel, dim3(1), dim3(1), 0, stream, &here), std::logic_error);
 }
 
-TEST_F(Launches, AKernelThatFailsBreaksItsDevice) {
+TEST_F(Launches, FailedKernelBreaksItsDevice) {
   kernels::cuda::start_kernel(
       "a kernel",
       +[](int) {

@@ -1,4 +1,4 @@
-// Launches of layers on a card. Each costs some microseconds, however small its work is.
+// Number of launches of a layer on a card. Each launch costs some microseconds, even if its work is small.
 #include "tests/support/cuda_double/launches.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,8 @@ using tensor::Tensor;
 
 constexpr int64_t sequences = 2, length = 8;
 
-// A layer's surroundings in f32. The context does not fill new memory, because these fills would count.
+// Context, parameters and batch of a layer in f32. The context does not fill new memory, because each fill would count
+// as a launch.
 struct Launches {
   explicit Launches(const std::vector<std::string>& overrides) : config(small_recipe(overrides).model) {
     batch.sequences = sequences, batch.length = length;
@@ -46,10 +47,11 @@ struct Launches {
     return Tensor::from<float>(values, shape, context);
   }
 
-  // Runs `layer` forward and backward. It maps a tape and x[tokens, hidden] to its results.
+  // Launches of one forward and one backward.
   struct Counts {
     LaunchCounts forward, backward;
   };
+  // Runs `layer` forward and backward. `layer` maps a tape and x[tokens, hidden] to its results.
   template <class F>
   Counts count(const F& layer) {
     initialize();
@@ -76,7 +78,7 @@ struct Launches {
   MicroBatch batch;
 };
 
-// Erases the launches whose number depends on sizes and dtypes: products, and copies of their operands.
+// Returns the counts without products and copies of their operands, whose number depends on sizes and dtypes.
 LaunchCounts without_products(LaunchCounts counts) {
   std::erase_if(counts, [](const auto& of_name) {
     return of_name.first == "cublasLtMatmul" || of_name.first.starts_with("grouped matmul");
@@ -97,7 +99,7 @@ Launches::Counts count_moe_layer(const std::vector<std::string>& overrides) {
   return {without_products(std::move(forward)), without_products(std::move(backward))};
 }
 
-TEST(Launches, OfAnMoeLayer) {
+TEST(Launches, HaveTheKnownCountsInAnMoeLayer) {
   const auto [forward, backward] = count_moe_layer({"model.moe.z_loss=0.001"});
   EXPECT_EQ(forward, (LaunchCounts{{"router", 1},
                                    {"cudaMemsetAsync", 1},  // zeroes the counts
@@ -132,7 +134,7 @@ TEST(Launches, ExpertsWithGeluScatterNoWeights) {
                                     {"add", 1}}));  // adds up the logits' gradients
 }
 
-TEST(Launches, QueriesAndKeysAreRotatedInOne) {
+TEST(Launches, QueriesAndKeysAreRotatedInOneLaunch) {
   Launches l({});
   const layers::RotaryTable table(l.config.context, l.config.size_of_head(), l.config.rotary_theta, {}, Dtype::f32,
                                   l.context);

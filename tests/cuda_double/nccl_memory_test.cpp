@@ -1,5 +1,5 @@
-// Peaks of a device's memory under NCCL. Memory is freed when it is last used in the order of issue, although the
-// device is far behind.
+// Peaks of a device's memory under NCCL. Memory is freed at its last use in the order of issue, although the device
+// reaches this use much later.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -31,8 +31,8 @@ int64_t peak_since(const device::MemoryStats& before, device::DeviceContext& con
   return context.allocator()->stats().peak_total - before.total;
 }
 
-// Stages that pass on tensors whose elements are all equal, and that sum all inputs of a rank. Each action allocates
-// memory of the size of a message, as in models of any size.
+// Stages that pass on tensors whose elements are all equal, and that sum all inputs of a rank. Each action also
+// allocates memory of the size of a message, as a model does.
 class OneValue final : public pp::StageWork {
  public:
   explicit OneValue(Device device)
@@ -90,9 +90,9 @@ std::vector<int64_t> peaks_of_pipeline(pp::PipelineKind kind, int ranks, int mic
   return peaks;
 }
 
-// If memory is freed before its tensor was received, its next user waits for the receiver. This may block all ranks
-// (parallel/pp/transfers.h).
-TEST(NcclMemory, APipelineNeedsNoMoreForMoreMicroBatches) {
+// If a sender frees memory before its tensor is received, the next user of the memory waits for the receiver. This may
+// block all ranks (parallel/pp/transfers.h).
+TEST(NcclMemory, PipelineMemoryDoesNotGrowWithMicroBatches) {
   for (const pp::PipelineKind kind : pp::all_kinds())
     for (const int ranks : {2, 3, 4}) {
       SCOPED_TRACE(cat(name_of(kind), " on ", ranks, " ranks"));
@@ -133,13 +133,13 @@ std::vector<int64_t> peaks_of_pass(int chunks) {
   return peaks;
 }
 
-TEST(NcclMemory, ABoundedPassInEightChunksNeedsTwoEighthsOfThePass) {
+TEST(NcclMemory, BoundedPassInEightChunksNeedsTwoEighthsOfTheMemory) {
   const std::vector<int64_t> whole = peaks_of_pass(1), cut = peaks_of_pass(8);
   for (int rank : {0, 1}) EXPECT_LE(8 * cut[rank], 2 * whole[rank]) << "rank " << rank;
 }
 
-// No event owns the rows that a rank sends, and a tape overwrites a gradient of which it is the sole owner. Here rank 1
-// receives late: the memory of its gathered rows is still in use by a lane that waits for `gate`.
+// No event owns the rows that a rank sends, and a tape overwrites a gradient of which it is the sole owner. Rank 1
+// receives late, because a lane that waits for `gate` still uses the memory of its gathered rows.
 TEST(NcclMemory, RowsMayBeOverwrittenOnceTheyAreGathered) {
   constexpr int64_t rows = 8, width = 64;
   std::promise<void> gate;

@@ -20,7 +20,7 @@ struct CudaPinned : ::testing::Test {
   const std::shared_ptr<ReusedBuffers> buffers = std::make_shared<ReusedBuffers>(blocks, memory);
 };
 
-TEST_F(CudaPinned, ABufferIsNotUsedAgainBeforeItsCopy) {
+TEST_F(CudaPinned, BufferIsNotUsedAgainBeforeItsCopy) {
   const auto queue = std::make_shared<Queue>(0, 0);
   std::promise<void> gate;
   {  // allocated before the queue is busy, because an allocation waits for it
@@ -39,7 +39,7 @@ TEST_F(CudaPinned, ABufferIsNotUsedAgainBeforeItsCopy) {
   EXPECT_EQ(memory->held(), 2 * 4096);
 }
 
-TEST_F(CudaPinned, AtTheLimitCachedBuffersMakeRoom) {
+TEST_F(CudaPinned, CachedBuffersAreFreedAtTheLimit) {
   for (int i = 0; i < 2; ++i) buffers->take(4096);
   EXPECT_EQ(memory->held(), 4096);
   const auto large = buffers->take(8192);
@@ -120,13 +120,13 @@ TEST_F(CudaPinned, OffloadedBlocksAreReusedAndCounted) {
   EXPECT_EQ(a, b);
   EXPECT_EQ(allocator.stats().used_in(Category::offload), 8000);
   allocator.deallocate(b, 8000, Category::offload);
-  void* c = allocator.allocate(9000, Category::offload);  // the cached buffer is freed for it
+  void* c = allocator.allocate(9000, Category::offload);  // frees the cached buffer to make room
   EXPECT_EQ(memory->held(), limit);
   EXPECT_THROW(static_cast<void>(allocator.allocate(1, Category::offload)), base::Error);
   allocator.deallocate(c, 9000, Category::offload);
 }
 
-// Sizes of routed rows differ in every step. Few of them need an allocation.
+// Sizes of routed rows differ in every step, but few sizes need an allocation.
 TEST_F(CudaPinned, OffloadedBlocksOfSimilarSizesAreReused) {
   const auto unlimited = std::make_shared<PinnedMemory>(0, 0);
   PinnedAllocator allocator(blocks, unlimited);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ranks that are processes of mpirun and use cards of the double. They must train as on the CPU.
+# Ranks under mpirun that use cards of the double. Their losses must equal those on the CPU.
 . "$(dirname "$0")/../cli/cli.sh"
 
 small=(train.steps=2 batch.global=4 batch.micro=1 model.context=8)

@@ -41,7 +41,7 @@ struct CudaDouble : ::testing::Test {
   std::promise<void> gate;
 };
 
-TEST_F(CudaDouble, AnEventIsPassedWhenItsStreamReachesIt) {
+TEST_F(CudaDouble, EventIsPassedWhenItsStreamReachesIt) {
   block(first);
   EXPECT_EQ(cudaEventRecord(event, first), cudaSuccess);
   EXPECT_EQ(cudaEventQuery(event), cudaErrorNotReady);
@@ -51,7 +51,7 @@ TEST_F(CudaDouble, AnEventIsPassedWhenItsStreamReachesIt) {
   EXPECT_EQ(cudaEventQuery(event), cudaSuccess);
 }
 
-TEST_F(CudaDouble, StreamsWaitForEarlierRecordsNotForLaterOnes) {
+TEST_F(CudaDouble, StreamsWaitForEarlierRecordsOnly) {
   EXPECT_EQ(cudaStreamWaitEvent(second, event, 0), cudaSuccess);  // the event was not recorded
   EXPECT_EQ(cudaStreamSynchronize(second), cudaSuccess);
   block(first);
@@ -66,7 +66,7 @@ TEST_F(CudaDouble, StreamsWaitForEarlierRecordsNotForLaterOnes) {
   EXPECT_TRUE(ran);
 }
 
-TEST_F(CudaDouble, CopiesOfPageableMemoryAreDoneWithItOnReturn) {
+TEST_F(CudaDouble, PageableMemoryMayBeReusedAfterACopyReturns) {
   void* there = nullptr;
   ASSERT_EQ(cudaMalloc(&there, sizeof(int)), cudaSuccess);
   block(first);
@@ -116,7 +116,7 @@ TEST_F(CudaDouble, AllocationsBeyondTheCapacityFail) {
   set_capacity(before);
 }
 
-TEST_F(CudaDouble, AFailureStaysWithTheDevice) {
+TEST_F(CudaDouble, FailedWorkBreaksItsDevice) {
   enqueue(first, [] { throw std::runtime_error("planted by a test"); });
   EXPECT_EQ(cudaStreamSynchronize(first), cudaErrorLaunchFailure);
   EXPECT_EQ(cudaStreamSynchronize(second), cudaErrorLaunchFailure);
@@ -155,7 +155,7 @@ TEST_F(CudaDouble, CallsOfThreadsWithoutADeviceFail) {
   EXPECT_EQ(take_calls_without_device(), 3);
 }
 
-// True if `call`, on a thread of device 0, waits for a stream that is busy.
+// True if `call` waits for a busy stream. Runs `call` on a thread of device 0.
 template <class F>
 bool waits_for_the_device(const F& call) {
   using namespace std::chrono_literals;
@@ -174,7 +174,7 @@ bool waits_for_the_device(const F& call) {
   return waited;
 }
 
-TEST_F(CudaDouble, CallsThatMakeOrFreeMemoryWaitForTheDevice) {
+TEST_F(CudaDouble, AllocationsAndFreesWaitForTheDevice) {
   void *there = nullptr, *pinned = nullptr;
   EXPECT_TRUE(waits_for_the_device([&] { return cudaMalloc(&there, 16); }));
   EXPECT_TRUE(waits_for_the_device([&] { return cudaHostAlloc(&pinned, 16, cudaHostAllocDefault); }));
@@ -184,7 +184,7 @@ TEST_F(CudaDouble, CallsThatMakeOrFreeMemoryWaitForTheDevice) {
 }
 
 // With as many further streams as the device has connections, one of them shares the first stream's connection.
-TEST_F(CudaDouble, AStreamWaitsForTheWaitingHeadOfItsConnection) {
+TEST_F(CudaDouble, StreamWaitsForBlockedWorkOfItsConnection) {
   const int count = settings().connections;
   std::vector<cudaStream_t> others(count);
   for (cudaStream_t& s : others) EXPECT_EQ(cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, 0), cudaSuccess);

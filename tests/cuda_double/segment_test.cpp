@@ -60,7 +60,7 @@ TEST_F(CudaSegment, GrowsOnlyByTheMissingPages) {
 
 TEST_F(CudaSegment, ReturnsFreePagesAndGrowsIntoTheGap) {
   void *a = take(3 * mib), *b = take(6 * mib), *c = take(mib);
-  give(b, 6 * mib);  // pages 2 and 3 entirely, the second and the fifth partly
+  give(b, 6 * mib);  // two whole pages, and a part of the page on either side
   segment.give_back_pages();
   EXPECT_EQ(segment.held(), 3 * page);
   EXPECT_EQ(cuda_double::in_use(0), 3 * page);
@@ -72,7 +72,7 @@ TEST_F(CudaSegment, ReturnsFreePagesAndGrowsIntoTheGap) {
   EXPECT_EQ(segment.held(), 0);
 }
 
-TEST_F(CudaSegment, ATakenBlockWaitsForAllFormerUsersOfItsParts) {
+TEST_F(CudaSegment, TakenBlockWaitsForAllFormerUsersOfItsParts) {
   const auto first = std::make_shared<Queue>(0, 0), second = std::make_shared<Queue>(0, 0);
   void *a = take(mib), *b = take(mib);
   const Marks of_a{first->record()}, of_b{second->record()};

@@ -30,7 +30,7 @@ struct ThreadCard : ::testing::Test {
   }
 };
 
-TEST_F(ThreadCard, IsThatOfTheQueueWhichAThreadUsesFirst) {
+TEST_F(ThreadCard, IsTheCardOfTheFirstUsedQueue) {
   const auto queue = std::make_shared<Queue>(3, 0);
   const auto mark = queue->record();
   const auto timed = queue->record_timed();
@@ -67,7 +67,7 @@ TEST_F(ThreadCard, StaysWhenAThreadServesAnotherCard) {
   });
 }
 
-TEST_F(ThreadCard, IsTheContextsOnTheThreadOfItsHostStream) {
+TEST_F(ThreadCard, IsTheContextsCardOnItsHostStream) {
   DeviceContext context({.kind = DeviceKind::cuda, .place = 3});
   context.host_stream().wait(context.compute().record());
   int card = -1;
@@ -76,7 +76,7 @@ TEST_F(ThreadCard, IsTheContextsOnTheThreadOfItsHostStream) {
   EXPECT_EQ(card, 3);
 }
 
-TEST_F(ThreadCard, IsChosenWhereAnotherThreadFreesPinnedMemory) {
+TEST_F(ThreadCard, IsChosenWhenAnotherThreadFreesPinnedMemory) {
   DeviceContext context({.kind = DeviceKind::cuda, .place = 3});
   std::shared_ptr<std::byte> buffer = context.host_buffer(4096);
   context.fill(context.compute(), buffer.get(), 0, 4096);

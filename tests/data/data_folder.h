@@ -1,4 +1,4 @@
-// Folder that lives as long as a test, and operations of tests on its files.
+// Folder that exists during a test, and operations of tests on its files.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -75,7 +75,7 @@ TEST_F(Inputs, LinksAreFollowedOnlyOnRequest) {
   EXPECT_EQ(left[3], cat("in/folder/b.txt: same file again, as ", folder_ / "in/b.txt"));
 }
 
-TEST_F(Inputs, ALinkThatIsAnInputIsFollowed) {
+TEST_F(Inputs, LinkGivenAsInputIsFollowed) {
   folder_.write("real/a.txt", "text");
   link("real", "in");
   link("real/a.txt", "a.txt");
@@ -85,14 +85,14 @@ TEST_F(Inputs, ALinkThatIsAnInputIsFollowed) {
   EXPECT_EQ(taken(file), Texts{"a.txt"});
 }
 
-TEST_F(Inputs, AFileWithTwoNamesIsTakenOnce) {
+TEST_F(Inputs, FileWithTwoNamesIsTakenOnce) {
   folder_.write("in/b.txt", "text");
   fs::create_hard_link(folder_ / "in/b.txt", folder_ / "in/a.txt");
   EXPECT_EQ(taken(rules()), Texts{"in/a.txt"});
   EXPECT_EQ(skipped(rules()), Texts{cat("in/b.txt: same file again, as ", folder_ / "in/a.txt")});
 }
 
-TEST_F(Inputs, ARepeatedInputIsRefused) {
+TEST_F(Inputs, RepeatedInputIsRefused) {
   folder_.write("in/a/b.txt", "text");
   link("in/a/b.txt", "link.txt");
   const auto twice = [&](const Texts& inputs) {
@@ -134,7 +134,7 @@ TEST_F(Inputs, PatternsSelectFiles) {
   EXPECT_EQ(skipped(named), Texts{"in/README.md: excluded"});
 }
 
-TEST_F(Inputs, APatternWithoutMatchIsReported) {
+TEST_F(Inputs, PatternWithoutMatchIsReported) {
   folder_.write("in/a.txt", "text");
   InputRules r = rules();
   r.include = {"*.txt", "*.text"};
@@ -160,7 +160,7 @@ TEST_F(Inputs, KnownBinariesAreSkippedByContent) {
                    cat("1 gzip-compressed file (to take the text: gunzip): ", folder_ / "in/log")}));
 }
 
-TEST_F(Inputs, AnInputThatIsNotTextIsRefusedWithItsKind) {
+TEST_F(Inputs, NonTextInputIsRefusedWithItsKind) {
   InputRules r = rules();
   r.inputs = {folder_.write("a.txt.gz", std::string_view("\x1f\x8b\x08\0", 4)),
               folder_.write("b", std::string_view("\x28\xb5\x2f\xfd\0", 5)),
@@ -176,7 +176,7 @@ TEST_F(Inputs, AnInputThatIsNotTextIsRefusedWithItsKind) {
   expect_contains(text, "to take its text: gunzip");
 }
 
-TEST_F(Inputs, AFolderOfOnlyBinariesIsReported) {
+TEST_F(Inputs, FolderOfOnlyBinariesIsReported) {
   for (int i = 0; i < 10; ++i) folder_.write(cat("in/", i, ".gz"), std::string_view("\x1f\x8b\x08\0", 4));
   expect_contains(
       refusal(ExitCode::data, rules()),
@@ -184,7 +184,7 @@ TEST_F(Inputs, AFolderOfOnlyBinariesIsReported) {
           folder_ / "in/0.gz", ", ", folder_ / "in/1.gz", ", ", folder_ / "in/2.gz", ", ..."));
 }
 
-TEST_F(Inputs, TheOutputIsNotRead) {
+TEST_F(Inputs, OutputIsNotRead) {
   folder_.write("in/a.txt", "text");
   folder_.write("in/out/tokenizer.json", "{}");
   InputRules r = rules();
@@ -219,7 +219,7 @@ TEST_F(Inputs, UnreadableInputsAreReportedWithTheReason) {
   EXPECT_EQ(skipped(rules()), Texts{"in/pipe: no regular file, a pipe"});
 }
 
-TEST_F(Inputs, AFolderThatCannotBeListedIsNamed) {
+TEST_F(Inputs, UnlistableFolderIsNamed) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may list everything";
   folder_.write("in/a.txt", "text");
   folder_.write("in/private/b.txt", "text");

@@ -41,7 +41,7 @@ Source source_of(const std::vector<int>& lengths, int64_t context, uint64_t seed
   return {dataset_of(lengths), context, packing, seed};
 }
 
-// Tests of properties of both orders.
+// Tests of properties that both orders of data have.
 template <class T>
 class Shuffled : public testing::Test {};
 using Sources = testing::Types<ShuffledSequences, ShuffledDocuments>;
@@ -54,7 +54,7 @@ std::vector<int> visits(const Source& source, int tokens, int64_t begin, int64_t
   return seen;
 }
 
-TYPED_TEST(Shuffled, AnEpochOfWholeSequencesIsEveryTokenOnce) {
+TYPED_TEST(Shuffled, EpochOfWholeSequencesHasEveryTokenOnce) {
   auto lengths = many_lengths();
   lengths.push_back(16 - total(lengths) % 16);
   const int n = total(lengths);
@@ -64,7 +64,7 @@ TYPED_TEST(Shuffled, AnEpochOfWholeSequencesIsEveryTokenOnce) {
 }
 
 // A sequence that contains the end of an epoch is neither lost nor seen twice.
-TYPED_TEST(Shuffled, EpochsThatEndWithASequenceHaveEveryTokenOncePerEpoch) {
+TYPED_TEST(Shuffled, SequencesAcrossEpochsHaveEveryTokenOncePerEpoch) {
   const int n = total(many_lengths());
   for (int64_t context : {1, 7, 16, 48, 1000}) {
     const auto epochs = static_cast<int>(context / std::gcd(context, n));
@@ -73,7 +73,7 @@ TYPED_TEST(Shuffled, EpochsThatEndWithASequenceHaveEveryTokenOncePerEpoch) {
   }
 }
 
-TYPED_TEST(Shuffled, ASequenceDependsOnSeedAndIndexOnly) {
+TYPED_TEST(Shuffled, SequenceDependsOnSeedAndIndexOnly) {
   const auto make = [](uint64_t seed) { return source_of<TypeParam>(many_lengths(), 16, seed); };
   const auto a = make(5), b = make(5), c = make(6);
   const Batch all = a.batch(0, 60);
@@ -130,7 +130,7 @@ TYPED_TEST(Shuffled, DocumentsInASequenceDoNotSeeEachOther) {
   }
 }
 
-TYPED_TEST(Shuffled, ADatasetShorterThanTheContextRepeats) {
+TYPED_TEST(Shuffled, DatasetShorterThanTheContextRepeats) {
   const Batch batch = source_of<TypeParam>({2}, 5).batch(0, 2);
   EXPECT_EQ(batch.ids, (Ids{0, 1, 0, 1, 0, 1, 0, 1, 0, 1}));
   EXPECT_EQ(batch.targets, (Ids{1, -1, 1, -1, 1, -1, 1, -1, 1, -1}));
@@ -138,7 +138,7 @@ TYPED_TEST(Shuffled, ADatasetShorterThanTheContextRepeats) {
   EXPECT_EQ(source_of<TypeParam>({1}, 3).batch(0, 1).target_count(), 0);
 }
 
-TYPED_TEST(Shuffled, JoinedTextIsOneRun) {
+TYPED_TEST(Shuffled, JoinedTextIsOneDocument) {
   const auto source = source_of<TypeParam>({3, 3}, 5, 1, Packing::joined);
   const Batch batch = source.batch(0, 2);
   EXPECT_EQ(batch.target_count(), 10);
@@ -146,7 +146,7 @@ TYPED_TEST(Shuffled, JoinedTextIsOneRun) {
   EXPECT_EQ(batch.last, Ids(10, 5));
 }
 
-TYPED_TEST(Shuffled, TheLossMaskRemovesTargets) {
+TYPED_TEST(Shuffled, LossMaskRemovesTargets) {
   const TypeParam source(dataset_of({10}, /*mask_odd_ids=*/true), 5, Packing::isolated, 1);
   const Batch batch = source.batch(0, 2);
   for (size_t t = 0; t < 10; ++t)
@@ -170,7 +170,7 @@ double share_of_neighbours_in_one_document(const Source& source, const std::vect
 
 // For ten equal documents in random order, the share is a tenth. In the order `documents`, each document is followed by
 // another whole document.
-TEST(ShuffledSequences, NeighboursAreFromOneLongDocumentOnlyByChance) {
+TEST(ShuffledSequences, NeighboursShareALongDocumentOnlyByChance) {
   const std::vector<int> lengths(10, 1600);
   const int64_t sequences = 2000;
   const double chance = 0.1, sigma = std::sqrt(chance * (1 - chance) / static_cast<double>(sequences));
@@ -179,8 +179,8 @@ TEST(ShuffledSequences, NeighboursAreFromOneLongDocumentOnlyByChance) {
   EXPECT_GT(share_of_neighbours_in_one_document(source_of<ShuffledDocuments>(lengths, 8), lengths, sequences), 0.99);
 }
 
-// There is one document of ten tokens and two epochs: five pieces, three of which begin in the first epoch.
-TEST(ShuffledSequences, APieceAcrossEpochsBelongsToTheEpochWhereItBegins) {
+// One document of ten tokens is cut into five pieces over two epochs. Three of the pieces begin in the first epoch.
+TEST(ShuffledSequences, PieceAcrossEpochsBelongsToTheEpochOfItsBegin) {
   const auto source = source_of<ShuffledSequences>({10}, 4);
   const auto pieces = [&](int64_t begin, int64_t end) {
     std::set<std::pair<Ids, Ids>> found;
@@ -201,7 +201,7 @@ TEST(ShuffledSequences, APieceAcrossEpochsBelongsToTheEpochWhereItBegins) {
   EXPECT_EQ(pieces(3, 5), (Pieces{{{2, 3, 4, 5}, {3, 4, 5, 6}}, {{6, 7, 8, 9}, {7, 8, 9, -1}}}));
 }
 
-TEST(ShuffledSequences, EpochsDifferInOrderAndInWhereSequencesBegin) {
+TEST(ShuffledSequences, EpochsDifferInOrderAndSequenceBounds) {
   auto lengths = many_lengths();
   lengths.push_back(16 - total(lengths) % 16);  // otherwise sequences would begin elsewhere in each epoch
   const int64_t sequences = total(lengths) / 16;
@@ -215,7 +215,7 @@ TEST(ShuffledSequences, EpochsDifferInOrderAndInWhereSequencesBegin) {
   EXPECT_LT(again, sequences);
 }
 
-TEST(ShuffledSequences, TakeNoMoreMemoryForMoreDocuments) {
+TEST(ShuffledSequences, NeedConstantMemoryForAnyNumberOfDocuments) {
   const auto allocated = [](int documents) {
     const auto source = source_of<ShuffledSequences>(std::vector<int>(documents, 8), 16);
     Batch batch(1, 16);
@@ -251,7 +251,7 @@ TEST(ShuffledDocuments, DocumentsStayWholeAndEpochsDifferInOrder) {
   EXPECT_FALSE(std::is_sorted(orders[0].begin(), orders[0].end()));
 }
 
-TEST(ShuffledDocuments, ADocumentLongerThanTheContextContinues) {
+TEST(ShuffledDocuments, DocumentLongerThanTheContextContinues) {
   const auto source = source_of<ShuffledDocuments>({10}, 4);
   const Batch batch = source.batch(0, 5);  // two epochs of ten tokens
   EXPECT_EQ(batch.ids, (Ids{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
@@ -262,8 +262,7 @@ TEST(ShuffledDocuments, ADocumentLongerThanTheContextContinues) {
   EXPECT_EQ(source.epoch(3), 1);
 }
 
-// Runs that continue from their checkpoints rely on these values: first tokens of the first sequences, and of some
-// distant ones.
+// Resumed runs rely on these values, which are the first tokens of the first sequences and of some distant sequences.
 TEST(DataOrder, NeverChanges) {
   const auto firsts = [](const Source& source) {
     Ids out;

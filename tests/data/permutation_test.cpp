@@ -88,7 +88,7 @@ TEST(Permutation, DependsOnItsKey) {
   EXPECT_NE(values(permutation(100, 1, 2), 100), values(permutation(100, 2, 2), 100));
 }
 
-// Runs that continue from their checkpoints rely on these values.
+// Resumed runs rely on these values.
 TEST(Permutation, NeverChanges) {
   EXPECT_EQ(values(permutation(10), 10), (std::vector<int64_t>{4, 9, 5, 7, 8, 0, 2, 6, 1, 3}));
   EXPECT_EQ(values(permutation(1'000'000), 5), (std::vector<int64_t>{841499, 937615, 936110, 264981, 159320}));
@@ -96,7 +96,7 @@ TEST(Permutation, NeverChanges) {
             (std::vector<int64_t>{20960164544681, 6140224941227, 29070248272214}));
 }
 
-TEST(Permutation, NumbersOutsideAreABug) {
+TEST(Permutation, OutOfRangeNumbersAreABug) {
   EXPECT_THROW(permutation(3)(3), std::logic_error);
   EXPECT_THROW(permutation(3)(-1), std::logic_error);
   EXPECT_THROW(permutation(0)(0), std::logic_error);

@@ -23,7 +23,7 @@ std::vector<std::string> documents(std::string_view text, const DocumentSplit& s
 
 using Texts = std::vector<std::string>;
 
-TEST(Documents, AFileIsADocument) {
+TEST(Documents, FileIsADocument) {
   EXPECT_EQ(documents("one\n\ntwo\n", {}), (Texts{"one\n\ntwo\n"}));
   EXPECT_EQ(documents(" \n\t", {}), (Texts{""})) << "a text of only white space is empty";
   EXPECT_EQ(documents("", {}), (Texts{""}));
@@ -41,7 +41,7 @@ TEST(Documents, AreCutAtSeparatorLines) {
   EXPECT_EQ(documents("a%\n\nb\n%\r\nc\n%\n%\nd", split), (Texts{"a%\n\nb\n", "c\n", "", "d"}));
 }
 
-TEST(Documents, LongOnesAreCutWhereTextPausesAndKeepEveryByte) {
+TEST(Documents, LongDocumentsAreCutAtPausesAndKeepEveryByte) {
   const std::string text = book(0, 50) + std::string(3000, 'x') + std::string(1500, '\xc3') + "\n" + book(0, 5);
   std::string joined;
   for (const std::string& piece : documents(text, {.separator = "", .longest_bytes = 1000})) {
@@ -54,7 +54,7 @@ TEST(Documents, LongOnesAreCutWhereTextPausesAndKeepEveryByte) {
   }
 }
 
-TEST(Documents, ACutDoesNotSplitAUtf8Character) {
+TEST(Documents, CutDoesNotSplitAUtf8Character) {
   std::string text;
   for (int i = 0; i < 100; ++i) text += "\xe2\x82\xac";
   for (const std::string& piece : documents(text, {.separator = "", .longest_bytes = 16})) {
@@ -62,7 +62,7 @@ TEST(Documents, ACutDoesNotSplitAUtf8Character) {
   }
 }
 
-TEST(Prepare, WritesFilesThatMatchItsSummary) {
+TEST(Prepare, WrittenFilesMatchTheSummary) {
   Corpus f;
   const PrepareSummary summary = prepare(f.options);
   EXPECT_EQ(summary.files, 2);
@@ -86,7 +86,7 @@ TEST(Prepare, WritesFilesThatMatchItsSummary) {
   EXPECT_TRUE(text.starts_with(tokenizer->decode(ids)) || text.find(tokenizer->decode(ids)) != std::string::npos);
 }
 
-TEST(Prepare, TheSameInputGivesTheSameBytes) {
+TEST(Prepare, SameInputGivesTheSameBytes) {
   Corpus a, b;
   prepare(a.options), prepare(b.options);
   for (const auto name : {tokenizer_file_name, train_file_name, heldout_file_name}) {
@@ -94,7 +94,7 @@ TEST(Prepare, TheSameInputGivesTheSameBytes) {
   }
 }
 
-TEST(Prepare, ASecondRunSkipsUnlessSomethingChanged) {
+TEST(Prepare, SecondRunSkipsUnchangedInput) {
   Corpus f;
   const PrepareSummary first = prepare(f.options);
   const PrepareSummary second = prepare(f.options);
@@ -178,7 +178,7 @@ TEST(Prepare, DoesNotReplaceADatasetWithoutASummary) {
   EXPECT_EQ(contents_of(f.options.output).at("notes.txt"), "mine");
 }
 
-TEST(Prepare, AFailureLeavesTheOldDatasetAsItWas) {
+TEST(Prepare, FailureLeavesTheOldDatasetUnchanged) {
   Corpus f;
   prepare(f.options);
   const auto before = contents_of(f.options.output);
@@ -218,7 +218,7 @@ TEST(Prepare, SmallCorporaStillHaveBothParts) {
   }
 }
 
-TEST(Prepare, NothingHeldOutLeavesNoHeldOutFile) {
+TEST(Prepare, ShareOfZeroLeavesNoHeldOutFile) {
   Corpus f;
   prepare(f.options);
   f.options.heldout = 0;
@@ -256,7 +256,7 @@ TEST(Prepare, AnyBytesSurvive) {
   EXPECT_EQ(load_tokenizer(f.folder / "out/tokenizer.json")->decode(ids), bytes);
 }
 
-TEST(Prepare, RefusesBytesThatAreNotTextAnywhereInAFile) {
+TEST(Prepare, RefusesNonTextBytesAnywhereInAFile) {
   Corpus f;
   const std::string text = book(0, 5000);
   ASSERT_GT(text.size(), size_t{2} << 20);
@@ -295,7 +295,7 @@ TEST(Prepare, NamesAllBadFilesTogether) {
   }
 }
 
-TEST(Prepare, AByteOrderMarkIsNotPartOfTheText) {
+TEST(Prepare, ByteOrderMarkIsNotPartOfTheText) {
   Corpus plain, marked;
   marked.folder.write("text/a.txt", "\xef\xbb\xbf" + book(0, 100));
   EXPECT_EQ(prepare(marked.options).train, prepare(plain.options).train);
@@ -410,7 +410,7 @@ TEST(Prepare, FilesWithoutTextAreCountedApart) {
   }
 }
 
-TEST(Prepare, TheSummaryListsEveryFile) {
+TEST(Prepare, SummaryListsEveryFile) {
   Corpus f;
   f.folder.write("text/README.md", "read me");
   f.folder.write("text/.hidden", "secret");

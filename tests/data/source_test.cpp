@@ -28,7 +28,7 @@ TEST(SequentialSource, PredictsEveryTokenOnceInFileOrder) {
   }
 }
 
-TEST(SequentialSource, PadsTheLastSequenceWithADocumentOfItsOwn) {
+TEST(SequentialSource, PadsTheLastSequenceWithASeparateDocument) {
   const SequentialSource source(dataset_of({3, 0, 3}), 4, Packing::isolated);
   ASSERT_EQ(source.size(), 2);
   const Batch batch = source.batch(0, 2);
@@ -41,18 +41,18 @@ TEST(SequentialSource, PadsTheLastSequenceWithADocumentOfItsOwn) {
   EXPECT_EQ(joined.batch(0, 2).last, (Ids{4, 4, 4, 4, 2, 2, 4, 4}));
 }
 
-TEST(SequentialSource, WithoutAnythingToPredictIsADataError) {
+TEST(SequentialSource, WithoutTargetsIsADataError) {
   expect_contains(message_of(ExitCode::data, [] { SequentialSource(dataset_of({1}), 4, Packing::isolated); }),
                   "has 1 token, expected at least 2 to predict one");
 }
 
-TEST(SequentialSource, SequencesOutsideAreABug) {
+TEST(SequentialSource, OutOfRangeSequencesAreABug) {
   const SequentialSource source(dataset_of({3, 0, 3}), 4, Packing::isolated);
   EXPECT_THROW(source.batch(1, 2), std::logic_error);
   EXPECT_THROW(source.batch(-1, 1), std::logic_error);
 }
 
-TEST(Batch, CountsDocumentsThatDivideItsSequences) {
+TEST(Batch, CountsDocumentsOfDividedSequences) {
   const Batch batch = SequentialSource(dataset_of({3, 0, 3}), 4, Packing::isolated).batch(0, 2);
   EXPECT_EQ(batch.document_count(), 4);
   const auto changed = [&](std::vector<int32_t> Batch::*bounds, size_t t, int32_t to) {
@@ -117,7 +117,7 @@ TEST(Mixture, BadWeightsAreUsageErrors) {
                   "no sequence would be drawn");
 }
 
-TEST(Concatenated, IsOnePartAfterTheOther) {
+TEST(Concatenated, HasItsPartsInOrder) {
   const auto a = std::make_shared<SequentialSource>(dataset_of({9}), 4, Packing::isolated);
   const auto b = std::make_shared<SequentialSource>(dataset_of({5}), 4, Packing::isolated);
   const ConcatenatedSource both({a, b});

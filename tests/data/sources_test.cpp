@@ -63,7 +63,7 @@ std::string error_of(base::ExitCode code, F f) {
   return {};
 }
 
-TEST(Sources, AFiniteOneIsRepeatedForTraining) {
+TEST(Sources, FiniteSourceIsRepeatedForTraining) {
   const TrainingData data = open(with_counting(3), {{"first", "5"}});
   EXPECT_EQ(data.train->size(), Source::endless);
   EXPECT_EQ(data.train->epoch(2), 0);
@@ -106,7 +106,7 @@ TEST(Sources, ValuesOutsideTheVocabularyAreReportedWithTheirPlace) {
             "data.source counting: sequence 0, token 2: its document is [0, 2), which does not contain it");
 }
 
-TEST(Sources, ASourceThatChangesOnRereadingIsRefused) {
+TEST(Sources, ChangingSourceIsRefused) {
   int32_t calls = 0;
   EXPECT_EQ(
       error_of(base::ExitCode::data,
@@ -115,7 +115,7 @@ TEST(Sources, ASourceThatChangesOnRereadingIsRefused) {
       "index");
 }
 
-TEST(Sources, ASourceWithAnotherContextOrNoSequenceIsRefused) {
+TEST(Sources, SourceWithAnotherContextOrNoSequenceIsRefused) {
   EXPECT_EQ(error_of(base::ExitCode::data, [] { open(with_counting(0)); }), "data.source counting: has no sequence");
   Sources sources;
   sources.add("counting",

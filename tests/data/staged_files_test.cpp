@@ -23,7 +23,7 @@ size_t entries(const ScratchFolder& folder) {
   return count;
 }
 
-TEST(StagedFiles, TakeTheirPlacesTogether) {
+TEST(StagedFiles, AppearTogether) {
   const ScratchFolder folder;
   folder.write("first", "old"), folder.write("second", "old"), folder.write("other", "old");
   {
@@ -55,7 +55,7 @@ TEST(StagedFiles, AreRemovedWithoutCommit) {
 
 // A name in a missing folder makes a move fail: in the first case the move of an old file, in the second the move of a
 // new file.
-TEST(StagedFiles, AFailedCommitPutsTheOldFilesBack) {
+TEST(StagedFiles, FailedCommitPutsTheOldFilesBack) {
   using Names = std::array<std::string_view, 2>;
   for (const Names& order : {Names{"first", "sub/old"}, Names{"sub/new", "first"}}) {
     const ScratchFolder folder;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr Digest tokenizer_digest{1, 2};
 
-// Writes three documents, the second of which is empty: tokens 0..9 and 10..14.
+// Writes three documents: tokens 0..9, no token, and tokens 10..14.
 std::string write_sample(const ScratchFolder& folder, int64_t vocab = 300, bool mask = false) {
   const std::string path = folder / "train.hxd";
   TokenDatasetWriter writer(path, vocab, tokenizer_digest, mask);
@@ -86,7 +86,7 @@ TEST(TokenDataset, FingerprintDependsOnContentsAlone) {
   EXPECT_NE(TokenDataset(write_sample(a)).fingerprint(), TokenDataset(write_sample(c, 301)).fingerprint());
 }
 
-TEST(TokenDataset, AChangeSinceTheCheckpointIsNamed) {
+TEST(TokenDataset, ChangeSinceTheCheckpointIsNamed) {
   const ScratchFolder folder;
   const std::string path = write_sample(folder);
   const Digest before = TokenDataset(path).fingerprint();
@@ -187,7 +187,7 @@ TEST(TokenDatasetDamage, IdOutsideTheVocabularyIsRefused) {
   expect_contains(opening_resigned(large_id), "token 7 has id 519, expected 0 to 299");
 }
 
-TEST(TokenDatasetDamage, IdOutsideTheVocabularyIsFoundAtTheReadIfOpeningSkipsContents) {
+TEST(TokenDatasetDamage, UncheckedIdOutsideTheVocabularyIsFoundAtTheRead) {
   const ScratchFolder folder;
   const std::string path = write_sample(folder);
   std::string bytes = read_file(path);
@@ -198,7 +198,7 @@ TEST(TokenDatasetDamage, IdOutsideTheVocabularyIsFoundAtTheReadIfOpeningSkipsCon
   expect_contains(message_of(ExitCode::data, [&] { dataset.read_ids(0, ids); }), "token 7 has id 519");
 }
 
-TEST(TokenDatasetDamage, AFlippedBitInAnyByteIsFound) {
+TEST(TokenDatasetDamage, FlippedBitInAnyByteIsFound) {
   const ScratchFolder folder;
   const std::string path = write_sample(folder, 300, true);
   const std::string sound = read_file(path);
@@ -220,7 +220,7 @@ TEST(TokenDatasetDamage, ShrinkingWhileOpenIsADataErrorNotABusError) {
   EXPECT_EQ(message, path + ": ends at byte 106, expected at least 126 (it had 158 bytes when it was opened)");
 }
 
-TEST(TokenDatasetWriter, WithoutFinishLeavesNothing) {
+TEST(TokenDatasetWriter, WithoutFinishLeavesNoFile) {
   const ScratchFolder folder;
   { TokenDatasetWriter writer(folder / "train.hxd", 300, {}); }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));

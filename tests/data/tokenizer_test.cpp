@@ -113,7 +113,7 @@ TEST(Bpe, EqualCountsGoToTheSmallestIds) {
 }
 
 TEST(Bpe, TrainingEqualsTheNaiveAlgorithm) {
-  // The definition: counts all pairs again after each merge.
+  // Computes the merges by their definition: counts all pairs again after each merge.
   std::map<std::vector<int32_t>, int64_t> words;
   const std::string text = story + story + " aaaa aaa aaaaa bananas banana";
   for (const std::string& piece : pieces(text)) {
@@ -163,7 +163,7 @@ TEST(Bpe, SmallTextGivesASmallerVocabulary) {
   EXPECT_LT(trained(4096)->vocab_size(), 4096);
 }
 
-TEST(Bpe, CompressesTheTextItWasTrainedOn) {
+TEST(Bpe, CompressesItsTrainingText) {
   const auto bpe = trained(400);
   EXPECT_LT(bpe->encode(story).size() * 3, story.size() * 2);
 }

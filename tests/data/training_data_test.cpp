@@ -94,14 +94,14 @@ TEST(TrainingData, ChangesSinceTheCheckpointAreNamed) {
   expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "1 datasets, the checkpoint was trained on 2");
 }
 
-TEST(TrainingData, AForeignTokenizerIsNamed) {
+TEST(TrainingData, ForeignTokenizerIsNamed) {
   const Prepared p;
   make_byte_tokenizer()->save(p.folder / "out/tokenizer.json");
   expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "out/train.hxd: was made with tokenizer ");
 }
 
 // No later step checks ids again before they reach a device.
-TEST(TrainingData, ADatasetWithMoreIdsThanItsTokenizerIsNamed) {
+TEST(TrainingData, DatasetWithMoreIdsThanItsTokenizerIsNamed) {
   const Prepared p;
   const auto tokenizer = load_tokenizer(p.folder / "out/tokenizer.json");
   TokenDatasetWriter writer(p.folder / "out/train.hxd", tokenizer->vocab_size() + 1, tokenizer->fingerprint());
@@ -110,7 +110,7 @@ TEST(TrainingData, ADatasetWithMoreIdsThanItsTokenizerIsNamed) {
                   "out/train.hxd: has a vocabulary of 401 ids, but tokenizer.json beside it has 400");
 }
 
-TEST(TrainingData, AModelVocabularyThatIsTooSmallIsAUsageError) {
+TEST(TrainingData, TooSmallModelVocabularyIsAUsageError) {
   Prepared p;
   p.opening.vocab_size = 399;
   expect_contains(message_of(ExitCode::usage, [&] { p.open(); }), "model.vocab (399) must be at least");

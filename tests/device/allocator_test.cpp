@@ -130,7 +130,7 @@ TEST(CachingAllocator, OutOfMemoryNamesTheRequestTheLimitAndTheUseByCategory) {
   EXPECT_EQ(a.largest_blocks(), "");
 }
 
-TEST(CachingAllocator, AccountsForMemoryThatALibraryTook) {
+TEST(CachingAllocator, CountsMemoryOfLibraries) {
   CachingAllocator a;
   void* block = a.allocate(100, Category::temporary);
   a.account(5000, Category::connection);

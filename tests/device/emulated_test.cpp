@@ -72,7 +72,7 @@ TEST_F(EmulatedDevice, TakesNoHostWork) {
   EXPECT_THROW(device.compute().run([] {}), std::logic_error);
 }
 
-TEST_F(EmulatedDevice, FreshMemoryIsNotANumber) {
+TEST_F(EmulatedDevice, FreshMemoryIsNan) {
   float* block = allocate();
   EXPECT_TRUE(std::isnan(read(Lane::compute, block)));
   free(block);
@@ -86,9 +86,9 @@ TEST_F(EmulatedDeviceDeathTest, EndsAProcessWhoseHostReadsItsMemory) {
   free(block);
 }
 
-// The block is freed without a record that a lane still uses it. That lane reads NaN, even if the block is allocated
-// again only later.
-TEST_F(EmulatedDevice, MemoryThatWasFreedTooSoonReadsAsNotANumber) {
+// A block is freed without a record that a lane still uses it. The lane reads NaN, even if the block is allocated again
+// only later.
+TEST_F(EmulatedDevice, MemoryFreedTooSoonReadsAsNan) {
   float* block = allocate();
   device.fill(device.compute(), block, 0, bytes);
   device.compute().synchronize();
@@ -148,7 +148,7 @@ TEST_F(EmulatedDevice, CopiesFromPinnedMemoryReadItWhenTheQueueReachesThem) {
   free(block);
 }
 
-TEST_F(EmulatedDevice, AFailureIsThrownByLaterWaitsAndLaunches) {
+TEST_F(EmulatedDevice, FailureIsThrownByLaterWaitsAndLaunches) {
   lane(Lane::compute).launch({}, [] { base::fail(base::ExitCode::resource, "no room"); });
   EXPECT_THROW(device.compute().synchronize(), base::Error);
   EXPECT_THROW(lane(Lane::compute).launch({}, [] {}), base::Error);

@@ -15,7 +15,7 @@ TEST(FreeRanges, JoinTheirNeighboursOnBothSides) {
   EXPECT_EQ(free.take(1), std::nullopt);
 }
 
-TEST(FreeRanges, TheSmallestThatIsLargeEnoughIsTaken) {
+TEST(FreeRanges, SmallestSufficientRangeIsTaken) {
   FreeRanges free;
   free.give(0, 30), free.give(40, 10), free.give(60, 20);
   EXPECT_EQ(free.take(10), 40);

@@ -1,4 +1,4 @@
-// Ranges for a profiler, observed by a double of a profiler. NVTX loads it at the first call.
+// Named ranges, observed by a double of a profiler. NVTX loads the double at its first call.
 #define NVTX_STATIC_INJECTION_IMPL  // this file defines the injection
 #include <gtest/gtest.h>
 #include <nvtx3/nvToolsExt.h>

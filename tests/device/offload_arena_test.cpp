@@ -34,7 +34,7 @@ TEST(OffloadArena, KeepsWrittenBytesAndCountsThemOutsideTheTotal) {
   EXPECT_EQ(arena.stats().peak_in(Category::offload), 5100);
 }
 
-TEST(OffloadArena, BlocksReusedFromTheFileDoNotOverlapLiveOnes) {
+TEST(OffloadArena, ReusedBlocksDoNotOverlapLiveBlocks) {
   OffloadArena arena("/tmp");
   void* first = arena.allocate(4096, Category::offload);
   auto* second = static_cast<char*>(arena.allocate(4096, Category::offload));
@@ -48,7 +48,7 @@ TEST(OffloadArena, BlocksReusedFromTheFileDoNotOverlapLiveOnes) {
   arena.deallocate(third, 4096, Category::offload);
 }
 
-TEST(OffloadArena, AFolderThatCannotHoldAFileIsAResourceErrorThatNamesIt) {
+TEST(OffloadArena, UnusableFolderIsNamedByAResourceError) {
   try {
     OffloadArena arena("/no/such/folder");
     FAIL() << "no error was thrown";
@@ -58,7 +58,7 @@ TEST(OffloadArena, AFolderThatCannotHoldAFileIsAResourceErrorThatNamesIt) {
   }
 }
 
-TEST(OffloadArena, AForeignBlockIsRefused) {
+TEST(OffloadArena, ForeignBlockIsRefused) {
   OffloadArena arena("/tmp");
   int foreign = 0;
   EXPECT_THROW(arena.deallocate(&foreign, 4, Category::offload), std::logic_error);
@@ -113,7 +113,7 @@ TEST(OffloadArena, StopsGrowingAlthoughSizesChangeInEveryStep) {
   EXPECT_LE(file.back(), file[steps / 2] + rounding) << "the file grew in the second half of the steps";
 }
 
-// Some blocks outlive a step, like those of a pipeline's micro-batches in flight. They split the free memory.
+// Some blocks outlive a step, like blocks of a pipeline's micro-batches in flight. They fragment the free memory.
 TEST(OffloadArena, StaysNearItsPeakWhenBlocksAreFreedInAnyOrder) {
   OffloadArena arena(testing::TempDir());
   const base::Philox random(3, base::Purpose::route);

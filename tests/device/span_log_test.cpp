@@ -18,7 +18,7 @@ std::vector<std::string> names_of(const std::vector<Recorded>& spans) {
   return names;
 }
 
-TEST(SpanLog, RecordsNothingBeforeStart) {
+TEST(SpanLog, RecordsNoSpanBeforeStart) {
   DeviceContext context;
   const Span before(context.spans(), "before");
   context.spans().sample();
@@ -53,7 +53,7 @@ TEST(SpanLog, SpansMayBeNestedAndEndInAnyOrder) {
   EXPECT_LE(spans[0].end, spans[1].end);
 }
 
-TEST(SpanLog, ASpanOfAnEarlierRecordingDoesNotEndInALaterOne) {
+TEST(SpanLog, SpansDoNotCrossRecordings) {
   DeviceContext context;
   SpanLog& log = context.spans();
   log.start();
@@ -81,7 +81,7 @@ TEST(SpanLog, MemoryIsNotedByCategory) {
   for (size_t i = 1; i < samples.size(); ++i) EXPECT_LE(samples[i - 1].time, samples[i].time);
 }
 
-TEST(SpanLog, ADevicesQueueHasItsOwnTimes) {
+TEST(SpanLog, DevicesQueueHasItsOwnTimes) {
   DeviceContext context({.kind = DeviceKind::emulated});
   SpanLog& log = context.spans();
   log.start();

@@ -76,7 +76,7 @@ TEST(Event, KeepsOwnersUntilItIsDone) {
   EXPECT_TRUE(watch.expired());
 }
 
-TEST(Event, KeepsNothingOnceDone) {
+TEST(Event, KeepsNoOwnerOnceDone) {
   const auto state = Event::make_state();
   complete(state);
   auto owner = std::make_shared<int>(1);
@@ -84,9 +84,9 @@ TEST(Event, KeepsNothingOnceDone) {
   EXPECT_EQ(owner.use_count(), 1);
 }
 
-// Allocators of devices reuse memory in the order of issue. Memory that events kept could not be reused before the host
-// drops the events.
-TEST(Event, KeepsNothingOnADevice) {
+// Device allocators reuse memory in the order of issue. An event that kept memory would delay its reuse until the host
+// drops the event.
+TEST(Event, KeepsNoOwnerOnADevice) {
   struct Unpassed final : DeviceMark {
     bool passed() const override { return false; }
     void wait() const override {}
@@ -119,7 +119,7 @@ TEST(Event, ThenRunsAfterAFailureAsWell) {
   EXPECT_TRUE(called);
 }
 
-TEST(Event, TheWaitHookRunsOnceOnTheFirstWaiterAndNotAfterCompletion) {
+TEST(Event, WaitHookRunsOnceOnTheFirstWaiterAndNotAfterCompletion) {
   const auto state = Event::make_state();
   const Event e(state);
   int calls = 0;
@@ -169,7 +169,7 @@ TEST(WorkerStream, DoesNotBlockTheCaller) {
   EXPECT_TRUE(e.done());
 }
 
-TEST(WorkerStream, AnEventIsDoneBeforeLaterWork) {
+TEST(WorkerStream, EventIsDoneBeforeLaterWork) {
   const auto s = make_worker_stream("worker");
   std::promise<void> gate;
   s->run([] {});
@@ -196,7 +196,7 @@ TEST(WorkerStream, WaitsForAnEventOfAnotherStream) {
   EXPECT_EQ(seen, 1);
 }
 
-TEST(WorkerStream, AFailureSkipsTheRestAndReachesEveryLaterEvent) {
+TEST(WorkerStream, FailureSkipsTheRestAndReachesEveryLaterEvent) {
   const auto s = make_worker_stream("worker");
   bool ran = false;
   const Event before = s->record();
@@ -209,7 +209,7 @@ TEST(WorkerStream, AFailureSkipsTheRestAndReachesEveryLaterEvent) {
   EXPECT_FALSE(ran);
 }
 
-TEST(WorkerStream, AFailedEventFailsTheStreamThatWaitsForIt) {
+TEST(WorkerStream, FailedEventFailsTheWaitingStream) {
   const auto first = make_worker_stream("first"), second = make_worker_stream("second");
   first->run([] { throw std::runtime_error("send failed"); });
   second->wait(first->record());

@@ -66,7 +66,7 @@ TEST(BucketPlan, OnlyOwnershipDependsOnTheZeroLevel) {
   });
 }
 
-TEST(BucketPlan, ABucketHasOneGroupAndOneDtype) {
+TEST(BucketPlan, BucketHasOneGroupAndOneDtype) {
   comm::with_ranks(4, [](const comm::ProcessGroup& world) {
     device::DeviceContext context{tests::on_test_device()};
     const mesh::Mesh mesh(world, {.dp = 4, .ep = 2});
@@ -82,7 +82,7 @@ TEST(BucketPlan, ABucketHasOneGroupAndOneDtype) {
   });
 }
 
-TEST(BucketPlan, AGroupOfOneHasNothingToShare) {
+TEST(BucketPlan, GroupOfOneHasNoShares) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     device::DeviceContext context{tests::on_test_device()};
     const mesh::Mesh mesh(world, {.dp = 2, .ep = 2});
@@ -93,7 +93,7 @@ TEST(BucketPlan, AGroupOfOneHasNothingToShare) {
   });
 }
 
-// On some ranks, experts are one row wider. This must not move the ends of dense buckets there.
+// Experts are one row wider on some ranks. This must not move the bounds of dense buckets on these ranks.
 TEST(BucketPlan, RanksWithUnevenExpertsAgreeOnDenseBuckets) {
   std::mutex mutex;
   std::set<std::vector<int64_t>> dense;

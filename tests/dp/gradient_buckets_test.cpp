@@ -132,7 +132,7 @@ TEST(GradientBuckets, RoundedSumsContainEveryMicroBatchOfAStep) {
 
 // Several contributions of a micro-batch are summed in f32. 256 + 3 * 0.5 is 257.5, which bf16 rounds to 258. If each
 // 0.5 were rounded separately, all of them would be lost.
-TEST(GradientBuckets, AMicroBatchIsRoundedOnce) {
+TEST(GradientBuckets, MicroBatchIsRoundedOnce) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     Model m(world, 1, 1, Zero::nothing, Dtype::bf16);
     m.buckets->begin(1);
@@ -161,7 +161,7 @@ TEST(GradientBuckets, ContributionsMayRunAheadOfOtherBuckets) {
     });
 }
 
-TEST(GradientBuckets, TheUnitSizeDeterminesTheirNumber) {
+TEST(GradientBuckets, UnitSizeDeterminesTheirNumber) {
   comm::with_ranks(1, [](const comm::ProcessGroup& world) {
     EXPECT_EQ(Model(world, 1, 1).buckets->count(), 5u);
     // Counted from the last parameter: 12 + 5 elements take 136 bytes; 8 + 1 + 3 elements remain.
@@ -189,7 +189,7 @@ TEST(GradientBuckets, RanksMayBecomeReadyInAnyOrder) {
     });
 }
 
-TEST(GradientBuckets, C2_R3_AnUnusedParameterGetsZeroNotGarbage) {
+TEST(GradientBuckets, C2_R3_UnusedParameterGetsZeroNotGarbage) {
   for (const Zero zero : every_zero)
     comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
       Model m(world, 1, 48, zero);
@@ -222,7 +222,7 @@ TEST(GradientBuckets, BecomingReadyTwiceInAStepIsABug) {
   });
 }
 
-TEST(GradientBuckets, AParameterOfAnotherModelIsABug) {
+TEST(GradientBuckets, ParameterOfAnotherModelIsABug) {
   comm::with_ranks(1, [](const comm::ProcessGroup& world) {
     Model m(world, 1, 1), other(world, 1);
     EXPECT_THROW(m.buckets->ready(*other.all[0], m.stream()), std::logic_error);

@@ -73,7 +73,7 @@ TEST(WeightBuckets, I1_InitialWeightsDoNotDependOnZero) {
       });
 }
 
-TEST(WeightBuckets, AnUpdateOfOwnedWeightsReachesEveryRank) {
+TEST(WeightBuckets, UpdateOfOwnedWeightsReachesEveryRank) {
   for (const Zero zero : sharded)
     comm::with_ranks(3, [&](const comm::ProcessGroup& world) {
       Model m(world, zero);
@@ -104,7 +104,7 @@ TEST(WeightBuckets, OnlyTheWeightsOfAShareStayInMemoryUnderZero3) {
   });
 }
 
-TEST(WeightBuckets, TheNextUnitIsGatheredAheadOnceTheOrderIsKnownAndOthersAreFreed) {
+TEST(WeightBuckets, NextUnitIsGatheredAheadInAKnownOrder) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model m(world, Zero::weights);
     for (int64_t l = 0; l < layers; ++l) {
@@ -126,9 +126,9 @@ TEST(WeightBuckets, TheNextUnitIsGatheredAheadOnceTheOrderIsKnownAndOthersAreFre
   });
 }
 
-// Operations of one communicator keep the order of their calls. With a communicator for both, weights could not be sent
-// before gradients.
-TEST(WeightBuckets, UnderZero3WeightsAreNotOrderedAgainstGradientsOfTheSameRanks) {
+// Operations of one communicator keep the order of their calls. If weights and gradients shared a communicator, weights
+// could not be sent before gradients.
+TEST(WeightBuckets, WeightsAreNotOrderedAgainstGradientsUnderZero3) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model whole(world, Zero::nothing), m(world, Zero::weights);
     const comm::ProcessGroup& gradients = *m.plan->buckets().front().group;
@@ -143,7 +143,7 @@ TEST(WeightBuckets, UnderZero3WeightsAreNotOrderedAgainstGradientsOfTheSameRanks
 }
 
 // A pass in another order is correct, too. Only the weights gathered ahead are wasted.
-TEST(WeightBuckets, AnUnexpectedOrderIsOnlySlower) {
+TEST(WeightBuckets, UnexpectedOrderIsOnlySlower) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model whole(world, Zero::nothing), m(world, Zero::weights);
     m.forward_and_backward();
@@ -151,7 +151,7 @@ TEST(WeightBuckets, AnUnexpectedOrderIsOnlySlower) {
   });
 }
 
-TEST(WeightBuckets, WeightsThatAreNotInMemoryAreNotRead) {
+TEST(WeightBuckets, AbsentWeightsAreNotRead) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model m(world, Zero::weights);
     m.use(0);
@@ -199,7 +199,7 @@ TEST(WeightBuckets, RanksMayReadHeldWeightsDifferently) {
                    {.watchdog_seconds = 20});
 }
 
-TEST(WeightBuckets, AnUpdateOfHeldWeightsIsRefused) {
+TEST(WeightBuckets, UpdateOfHeldWeightsIsRefused) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model m(world, Zero::weights);
     const HeldWeight held = m.hold(2);
@@ -213,7 +213,7 @@ TEST(WeightBuckets, AnUpdateOfHeldWeightsIsRefused) {
 }
 
 // An op holds its tensors until it ends.
-TEST(WeightBuckets, ATensorInUseOutlivesItsUnit) {
+TEST(WeightBuckets, TensorInUseOutlivesItsUnit) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model whole(world, Zero::nothing), m(world, Zero::weights);
     const Tensor first = m.use(0);

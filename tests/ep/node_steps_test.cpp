@@ -57,7 +57,7 @@ Tensor chosen(Lab& lab, int rank, Load load, int64_t experts) {
   return Tensor::from<int32_t>(ids, {tokens, top_k}, lab.context);
 }
 
-// Returns slot rows that contain their rank and number, as they are sent.
+// Returns slot rows in the order of sending. Each row contains its rank and number.
 Tensor naming_rows(Lab& lab, const RoutingPlan& plan, int rank) {
   std::vector<double> names;
   for (int64_t r = 0; r < plan.counts.slots(); ++r)
@@ -154,8 +154,8 @@ TEST_P(TwoStepExchange, ReturnIsTheAdjointOfSending) {
   });
 }
 
-// Rows are sent to each of the etp ranks that share an expert, over all ranks.
-TEST_P(TwoStepExchange, DirectEspRowsArriveAsInOneStep) {
+// Each row is sent to all etp ranks that share its expert, by one exchange over all ranks.
+TEST_P(TwoStepExchange, DirectEspRowsEqualThoseOfOneStep) {
   on_ranks([](const comm::ProcessGroup& world) {
     Lab lab;
     const auto ep_group = world.split(world.rank() % 2, 0, comm::TrafficClass::ep, "ep");

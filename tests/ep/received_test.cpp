@@ -22,7 +22,8 @@ using comm::ProcessGroup;
 using ep::RowOf;
 using Kind = Operation::Kind;
 
-// Returns rank 0's error if element `at` of its received data is `value`, in operations of this kind and type.
+// Sets element `at` of the data that rank 0 receives to `value`, in operations of this kind and type. Returns rank 0's
+// error.
 std::string told(Kind kind, Dtype dtype, int64_t at, int64_t value, RowOf row_of) {
   const Wrong change = [=](const ProcessGroup& right, const Operation& op, device::Stream& stream) {
     std::optional<device::Event> done;

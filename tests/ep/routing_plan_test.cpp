@@ -92,7 +92,7 @@ TEST(RoutingPlan, R8_RefusesExpertsOutOfRange) {
   EXPECT_EQ(refused({0, -2}), "[ep] slot 1 names expert -2, expected at least -1 and less than 3");
 }
 
-TEST(RoutingPlan, RefusesExpertsThatRanksCannotDivide) {
+TEST(RoutingPlan, RefusesIndivisibleNumbersOfExperts) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     Lab lab;
     EXPECT_THROW(plan_over(world, ids_of(lab, {0}, 1), 3), std::logic_error);
@@ -267,7 +267,7 @@ TEST(SlotOrder, ForSeveralRanksEqualsTheOrderOfEachRank) {
     }
 }
 
-TEST(SlotOrder, NamesTheRankThatSentAnUnknownExpert) {
+TEST(SlotOrder, NamesTheSenderOfAnUnknownExpert) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     Lab lab;
     const Tensor ids = ids_of(lab, {0, 1, 2, 7}, 1);  // the last id is rank 1's second one
@@ -280,7 +280,7 @@ TEST(SlotOrder, NamesTheRankThatSentAnUnknownExpert) {
   });
 }
 
-TEST(SlotOrder, RefusesTokenRowsThatNameAnExpertTwice) {
+TEST(SlotOrder, RefusesTokenRowsWithARepeatedExpert) {
   Lab lab;
   EXPECT_THROW(ep::order_slots(ids_of(lab, {0, 0, 1}, 3), {4, 2, {}, RowOf::token}, 0, lab.stream()), std::logic_error);
 }
@@ -322,15 +322,15 @@ TEST(RoutingPlan, DirectAndGatheringExchangesDeliverTheSameRows) {
   });
 }
 
-// An arrived row: its expert, the etp and ep rank of its source, its chunk, and its slot there. Grouped rows are in the
-// order of these numbers.
+// Arrived row: its expert, the etp and ep rank of its source, its chunk, and its slot on the source. Grouped rows are
+// sorted by these members, in this order.
 struct ArrivedRow {
   int64_t expert, etp, ep, chunk, slot;
   auto operator<=>(const ArrivedRow&) const = default;
 };
 
 // Two ep ranks with four experts each, shared by two etp ranks.
-TEST(RoutingPlan, PlacesAreThoseFoundRowByRow) {
+TEST(RoutingPlan, PlacesEqualASearchRowByRow) {
   constexpr int64_t experts = 8, local = 4, top_k = 3;
   constexpr int ranks = 2;
   comm::with_ranks(4, [](const comm::ProcessGroup& world) {
@@ -341,7 +341,8 @@ TEST(RoutingPlan, PlacesAreThoseFoundRowByRow) {
     const auto check = [&](const ep::PlanOptions& options) {
       const bool alike = options.esp_exchange == EspExchange::replicated;
       const auto ids_from = [&](int j, int p) {
-        const int source = alike ? p : 2 * p + j;  // etp ranks hold the same tokens, or tokens of their own
+        const int source =
+            alike ? p : 2 * p + j;  // etp ranks hold the same tokens if alike, otherwise different tokens
         return random_ids(lab, source, source == 1 ? 0 : 9, top_k, experts);
       };
       std::vector<std::pair<int, int>> sources{{0, 0}, {0, 1}, {1, 0}, {1, 1}};  // etp rank, ep rank

@@ -63,7 +63,7 @@ TEST(CudaDevice, HostReadsAreCounted) {
   EXPECT_EQ(card().host_reads().at("two numbers"), 1);
 }
 
-TEST(CudaDevice, ABufferIsUsedAgainOnlyAfterItsCopies) {
+TEST(CudaDevice, BufferIsUsedAgainOnlyAfterItsCopies) {
   const auto values = numbers(1 << 20);
   const int64_t bytes = 8 << 20;
   const Tensor t = Tensor::empty({1 << 20}, Dtype::i64, card());

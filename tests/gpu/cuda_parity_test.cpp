@@ -1,4 +1,5 @@
-// Every entry of the CUDA table compared with the naive one, over dtypes, odd sizes, and the sizes of the fast paths.
+// Compares every entry of the CUDA table with the naive implementation, over dtypes, odd sizes, and the sizes of the
+// fast paths.
 #include <gtest/gtest.h>
 
 #include "framework/kernels/cuda/launches.h"

@@ -26,7 +26,7 @@ class LibrariesTest : public testing::Test {
     ::unsetenv("HEXAD_CUDA_LIBRARIES");
     std::filesystem::remove_all(folder);
   }
-  // Returns the error of loading `library`, only from the folder, and then looking up `function`.
+  // Loads `library`, which is searched only in the folder, and looks up `function`. Returns the message of the error.
   std::string message(const std::string& library, const char* function = "cudnnCreate") {
     ::setenv("HEXAD_CUDA_LIBRARIES", folder.c_str(), 1);
     try {
@@ -43,19 +43,19 @@ class LibrariesTest : public testing::Test {
 constexpr const char* way_out =
     "; install CUDA 13 and cuDNN 9, or name the folder that has them in HEXAD_CUDA_LIBRARIES; or use device: cpu";
 
-TEST_F(LibrariesTest, AMissingOneIsNamed) {
+TEST_F(LibrariesTest, MissingLibraryIsNamed) {
   EXPECT_EQ(message("libcudnn.so.9"), "device: cuda was requested, but libcudnn.so.9 cannot be loaded (" + folder +
                                           "/libcudnn.so.9: cannot open shared object file: No such file or directory)" +
                                           way_out);
 }
 
-TEST_F(LibrariesTest, AFileThatIsNotALibraryIsNamed) {
+TEST_F(LibrariesTest, NonLibraryFileIsNamed) {
   std::ofstream(folder + "/libcudnn.so.9") << "cuDNN";
   EXPECT_EQ(message("libcudnn.so.9"), "device: cuda was requested, but libcudnn.so.9 cannot be loaded (" + folder +
                                           "/libcudnn.so.9: file too short)" + way_out);
 }
 
-TEST_F(LibrariesTest, AMissingFunctionIsNamed) {
+TEST_F(LibrariesTest, MissingFunctionIsNamed) {
   std::filesystem::create_symlink("/lib/x86_64-linux-gnu/libm.so.6", folder + "/libcudnn.so.9");
   EXPECT_EQ(
       message("libcudnn.so.9"),

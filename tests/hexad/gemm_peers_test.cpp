@@ -1,4 +1,4 @@
-// Products of oneDNN and Eigen, with which `hexad bench gemm` compares Hexad's.
+// Products of oneDNN and Eigen, with which `hexad bench gemm` compares Hexad's products.
 #include "tools/hexad/gemm_peers.h"
 
 #include <gtest/gtest.h>

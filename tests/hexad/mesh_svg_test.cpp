@@ -40,7 +40,7 @@ TEST(MeshSvg, ColoursARankByItsMicroBatches) {
   }
 }
 
-TEST(MeshSvg, PutsNoTwoCellsOfAViewInOnePlace) {
+TEST(MeshSvg, PutsEachCellOfAViewInItsOwnPlace) {
   std::string svg = mesh_svg(mesh::Layout(everything, 16));
   std::set<std::string> places;
   int cells = 0;
@@ -65,7 +65,7 @@ TEST(MeshSvg, DrawsASingleRank) {
   EXPECT_EQ(svg.substr(svg.size() - 7), "</svg>\n");
 }
 
-TEST(MeshSvg, LoadsNothing) {
+TEST(MeshSvg, LoadsNoOtherFile) {
   const std::string svg = mesh_svg(mesh::Layout(everything, 16));
   EXPECT_EQ(count(svg, "http"), 1);  // the only URL is the name of the format
   EXPECT_EQ(count(svg, "url("), 0);

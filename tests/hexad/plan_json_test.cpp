@@ -1,4 +1,4 @@
-// JSON of `hexad plan`, of plans that were made up.
+// JSON output of `hexad plan` for plans that the tests make up.
 #include "tools/hexad/commands/plan_json.h"
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ class PlanJson : public testing::Test {
   const RoutingLoad load_ = RoutingLoad::even;
 };
 
-TEST_F(PlanJson, HasTheNumbersOfRanksThatAreTooFew) {
+TEST_F(PlanJson, ListsInsufficientNumbersOfRanks) {
   const std::vector<FewestRanks::Refused> fewer{{1, 0, std::numeric_limits<double>::infinity()}, {2, 5, 3e9}};
   const Json json = plan_json(planned(Objective::ranks), plan(), 0.5, fewer);
   const Json& refused = json["refused_ranks"];
@@ -78,7 +78,7 @@ TEST_F(PlanJson, HasTheNumbersOfRanksThatAreTooFew) {
   EXPECT_FALSE(plan_json(planned(Objective::time), plan(), 0.5, {}).contains("refused_ranks"));
 }
 
-TEST_F(PlanJson, HasWhatTheTableSays) {
+TEST_F(PlanJson, HasTheNumbersOfTheTable) {
   Plan two = plan();
   two.simulated = 7;
   const Json json = plan_json(planned(Objective::time), two, 0.5, {});
@@ -92,7 +92,7 @@ TEST_F(PlanJson, HasWhatTheTableSays) {
   EXPECT_EQ(json["layouts"][0]["layout"], two.best[0].candidate.to_string(ranks));
 }
 
-TEST_F(PlanJson, ExplainsTheSecondLayoutAndTheRecipeAsItIs) {
+TEST_F(PlanJson, ExplainsTheSecondLayoutAndTheGivenRecipe) {
   const OwnLayout own{.layout = layout_with(4, 3e9, {"parallel.pp=2"}), .lack = {}};
   const Json json = explanation_json(planned(Objective::time), plan(), own);
   EXPECT_EQ(json["to_second"]["changed_seconds"]["kernels"], (Json{2.0, 3.0}));
@@ -105,12 +105,12 @@ TEST_F(PlanJson, ExplainsTheSecondLayoutAndTheRecipeAsItIs) {
   EXPECT_EQ(as_is["changed_seconds"]["kernels"], (Json{2.0, 4.0}));
 }
 
-TEST_F(PlanJson, SaysWhyTheRecipeAsItIsHasNoStep) {
+TEST_F(PlanJson, ExplainsAMissingStepOfTheGivenRecipe) {
   const Json json = explanation_json(planned(Objective::time), plan(), {.layout = {}, .lack = "no legal layout"});
   EXPECT_EQ(json["to_recipe_as_it_is"], (Json{{"error", "no legal layout"}}));
 }
 
-TEST(PathJson, HasWhatLengthsLackAndTheNearestThatFit) {
+TEST(PathJson, NamesTheShortfallAndTheNearestFit) {
   const auto plan_at = [](const PlanQuestion& q) {
     Plan plan;
     plan.memory = 10;
@@ -120,7 +120,7 @@ TEST(PathJson, HasWhatLengthsLackAndTheNearestThatFit) {
   };
   const std::vector<int64_t> lengths{64, 128};
   const std::vector<PathPoint> path =
-      expansion_path(plan_at, {.lengths = lengths, .ranks = 8, .most_ranks = 8});  // 8 and 16 bytes of 10
+      expansion_path(plan_at, {.lengths = lengths, .ranks = 8, .most_ranks = 8});  // needs 8 and 16 of 10 bytes
   const Json json = path_json(plan_at, path, 8);
   EXPECT_EQ(json["path"][0]["fits"], true);
   EXPECT_EQ(json["path"][0]["layout"], path[0].layout->candidate.to_string(8));

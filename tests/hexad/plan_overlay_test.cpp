@@ -10,7 +10,7 @@ const std::string recipe =
     "model: {layers: 8, hidden: 512}\n"
     "distributed: {priority: [tp, ep, pp]}\n";
 
-TEST(PlanOverlay, HasTheGivenKeysAndThePlannedOnesOnce) {
+TEST(PlanOverlay, HasEachGivenOrPlannedKeyOnce) {
   const std::vector<std::string> given{"model={layers: 4}", "parallel={ep: 4, cp_kind: ring}", "parallel.tp=2"};
   EXPECT_EQ(overlay_text("/recipes/a.yaml", config::parse(recipe, "a.yaml", given),
                          {{"parallel.tp", "8"}, {"parallel.ep", "1"}, {"schedule.pipeline.split", "[3, 5]"}}),
@@ -26,7 +26,7 @@ TEST(PlanOverlay, HasTheGivenKeysAndThePlannedOnesOnce) {
             "    split: [3, 5]\n");
 }
 
-TEST(PlanOverlay, IsReadAsTheTextsOfTheCommandLine) {
+TEST(PlanOverlay, ReadsBackAsTheTextsOfTheCommandLine) {
   const std::vector<std::string> given{"run.dir=a: # b, c", "data.source_options=[{name: \"1\", number: 1}]",
                                        "distributed.priority.0=pp", "train.resume=null"};
   const std::string text = overlay_text("/a #1.yaml", config::parse(recipe, "a.yaml", given), {});

@@ -15,8 +15,9 @@ mpirun -np 2 build/my-hexad train recipe.yaml parallel.ep=2 run.dir=two
 [ "$(losses two | wc -l)" -eq 6 ] || failed "expected six steps: $(losses two)"
 # The values agree up to rounding in f32.
 paste <(losses run) <(losses two) | awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > 1e-5 * $1) exit 1 }' ||
-  failed "losses differ: $(losses run) and $(losses two)"
+  failed "losses of one and two ranks differ: $(losses run) and $(losses two)"
 build/my-hexad train recipe.yaml train.steps=3 optim.schedule=constant run.dir=again
 build/my-hexad train recipe.yaml optim.schedule=constant run.dir=again
 build/my-hexad train recipe.yaml optim.schedule=constant run.dir=whole
-[ "$(losses again)" == "$(losses whole)" ] || failed "losses differ: $(losses again) and $(losses whole)"
+[ "$(losses again)" == "$(losses whole)" ] ||
+  failed "losses of the resumed and the whole run differ: $(losses again) and $(losses whole)"

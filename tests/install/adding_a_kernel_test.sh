@@ -22,7 +22,7 @@ build() { cmake --build --preset release --target test_kernels_parity test_kerne
 # With the contract and its case, everything compiles, and the linker names the missing functions.
 apply 1 && apply 2
 configure
-build && failed 'nothing is missing'
+build && failed 'the linker does not report the missing functions'
 for backend in reference cpu; do
   grep -q "MultiplyKernels::of_$backend" ../build.log || failed "$(tail -30 ../build.log)"
 done

@@ -10,6 +10,7 @@ build/my-hexad inspect run >inspected
 grep -q '^layers.1.moe.router.weight .*\[4, 32\]' inspected || failed "$(cat inspected)"
 code=0
 build/my-hexad train recipe.yaml 'model.moe.router_options=[{name: sallt, value: 1}]' run.dir=other 2>slip || code=$?
-[ $code -eq 2 ] && grep -qF 'is not an option of the router hash; it has: salt' slip || failed "exit code $code: $(cat slip)"
+[ $code -eq 2 ] && grep -qF 'is not an option of the router hash; it has: salt' slip ||
+  failed "exit code $code, expected 2 and the known options: $(cat slip)"
 build/my-hexad verify recipe.yaml --world 4 --layouts 'ep=2;ep=4;tp=2,ep=2,etp=1;tp=2,ep=2,sp=true;pp=2,ep=2;tp=2,duplicates=drop' | tee verified
 grep -q ': 0 mismatches' verified

@@ -12,7 +12,8 @@ build/my-hexad train recipe.yaml train.steps=6 2>&1 | tee resumed
 grep -q 'resumed from' resumed
 code=0
 build/my-hexad validate recipe.yaml 'optim.options=[{name: momentun, value: 1}]' 2>slip || code=$?
-[ $code -eq 2 ] && grep -qF 'is not an option of the optimizer nesterov; it has: momentum' slip || failed "exit code $code: $(cat slip)"
+[ $code -eq 2 ] && grep -qF 'is not an option of the optimizer nesterov; it has: momentum' slip ||
+  failed "exit code $code, expected 2 and the known options: $(cat slip)"
 build/my-hexad verify recipe.yaml --world 4 \
   --layouts 'zero=1;zero=2,ep=2;zero=3,ep=4,offload=file;tp=2,ep=2,start=resumed;pp=2,ep=2,zero=1,start=resumed' | tee verified
 grep -q ': 0 mismatches' verified

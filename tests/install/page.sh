@@ -1,6 +1,6 @@
-# Sourced by the tests of pages that show a project built against the installed package. The scripts take SOURCE BUILD.
-# `follow_page PAGE FILE...` makes a new folder, installs BUILD of SOURCE into its folder hexad, and writes the files of
-# docs/PAGE there. These must include each FILE.
+# This file is sourced by the tests of pages that show a project built against the installed package. The tests take the
+# arguments SOURCE BUILD. `follow_page PAGE FILE...` makes a new folder, installs BUILD of SOURCE into its folder hexad, and
+# writes the files of docs/PAGE there. The page must show each FILE.
 set -euo pipefail
 source=$(realpath "$1")
 build=$(realpath "$2")
@@ -23,11 +23,11 @@ build_page() {
   cmake --build build
 }
 
-# The plain program must first refuse the recipe with TEXT.
+# Expects the plain program to refuse the recipe with TEXT.
 expect_refused() {
   local code=0
   hexad/bin/hexad validate recipe.yaml 2>refused || code=$?
-  [ $code -eq 2 ] && grep -qF "$1" refused || failed "exit code $code: $(cat refused)"
+  [ $code -eq 2 ] && grep -qF "$1" refused || failed "exit code $code, expected 2 and the text $1: $(cat refused)"
 }
 
 quietly() { "$@" >quiet.log 2>&1 || failed "$*: $(cat quiet.log)"; }

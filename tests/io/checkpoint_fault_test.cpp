@@ -16,7 +16,7 @@ using namespace testing;
 
 struct CheckpointFaults : CheckpointTest {};
 
-TEST_F(CheckpointFaults, Fault7AFullDiskNamesTheFileAndLeavesTheLastGoodOne) {
+TEST_F(CheckpointFaults, Fault7FullDiskNamesTheFileAndLeavesTheLastGoodCheckpoint) {
   const std::string disk = folder / "disk";
   fs::create_directory(disk);
   if (::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=1m") != 0)
@@ -46,7 +46,7 @@ TEST_F(CheckpointFaults, Fault7AFullDiskNamesTheFileAndLeavesTheLastGoodOne) {
   EXPECT_TRUE(warnings.empty());
 }
 
-TEST_F(CheckpointFaults, Fault7AFileSizeLimitIsAnErrorNotASignal) {
+TEST_F(CheckpointFaults, Fault7FileSizeLimitIsAnErrorNotASignal) {
   save(store, 100, 1, device);
   EXPECT_EQ(in_child([&] {
               std::signal(SIGXFSZ, SIG_IGN);
@@ -82,7 +82,7 @@ std::pair<bool, std::string> save_and_die(const std::string& path, StoreOptions 
   return {died, died ? read_bytes(note) : ""};
 }
 
-TEST_F(CheckpointFaults, Fault9KilledAtEveryFileBoundaryTheOldOrTheNewIsLoaded) {
+TEST_F(CheckpointFaults, Fault9KillAtAnyFileBoundaryLeavesTheOldOrTheNewCheckpoint) {
   options.keep = 2;
   std::string seen;
   for (int n = 0;; ++n) {
@@ -117,7 +117,7 @@ TEST_F(CheckpointFaults, Fault9KilledAtEveryFileBoundaryTheOldOrTheNewIsLoaded) 
   }
 }
 
-TEST_F(CheckpointFaults, Fault9KilledWhileAStepIsSavedAgainNothingIsLost) {
+TEST_F(CheckpointFaults, Fault9KillDuringARepeatedSaveLosesNothing) {
   for (int n = 0;; ++n) {
     const CheckpointStore run(folder / cat("run-", n), options);
     save(run, 200, 2, device);
@@ -131,7 +131,7 @@ TEST_F(CheckpointFaults, Fault9KilledWhileAStepIsSavedAgainNothingIsLost) {
   }
 }
 
-TEST_F(CheckpointFaults, AnErrorAtEveryFileBoundaryLeavesTheOldOrTheNew) {
+TEST_F(CheckpointFaults, ErrorAtAnyFileBoundaryLeavesTheOldOrTheNewCheckpoint) {
   for (int n = 0;; ++n) {
     const CheckpointStore quiet(folder / cat("run-", n), options);
     for (int64_t step : {80, 90, 100}) save(quiet, step, 2, device);
@@ -158,7 +158,7 @@ TEST_F(CheckpointFaults, AnErrorAtEveryFileBoundaryLeavesTheOldOrTheNew) {
   }
 }
 
-TEST_F(CheckpointFaults, AnUnconfirmedRenameKeepsTheSaveAndOlderCheckpoints) {
+TEST_F(CheckpointFaults, UnconfirmedRenameKeepsTheSaveAndOlderCheckpoints) {
   options.keep = 1;
   const CheckpointStore quiet(folder / "one", options);
   save(quiet, 100, 1, device);
@@ -178,14 +178,14 @@ TEST_F(CheckpointFaults, AnUnconfirmedRenameKeepsTheSaveAndOlderCheckpoints) {
   EXPECT_EQ(quiet.steps(), std::vector<int64_t>{400});
 }
 
-TEST_F(CheckpointFaults, AnUnreadableManifestIsNotWritten) {
+TEST_F(CheckpointFaults, UnreadableManifestIsNotWritten) {
   save(store, 100, 1, device);
   const std::string text = read_bytes(store.path(100) + "/manifest.json");
   const auto length = static_cast<int64_t>(text.size());
   EXPECT_NO_THROW(require_readable(text, "m", length));
   expect_error(ExitCode::resource, {cat("m: would have ", length, " bytes, expected at most ", length - 1)},
                [&] { require_readable(text, "m", length - 1); });
-  // The manifest contains these JSON texts, so they are nested more deeply in it.
+  // In the manifest, these JSON texts are nested more deeply than here.
   RunState state = state_of(200);
   state.layout = std::string(63, '[') + std::string(63, ']');
   CheckpointWriter writer(store, 200);
@@ -198,7 +198,7 @@ TEST_F(CheckpointFaults, AnUnreadableManifestIsNotWritten) {
   EXPECT_EQ(store.find(automatic, Check::full)->step(), 100);
 }
 
-TEST_F(CheckpointFaults, AScanNamesEveryBadCheckpointAndTheOneToContinueFrom) {
+TEST_F(CheckpointFaults, ScanNamesBadCheckpointsAndTheNewestGoodCheckpoint) {
   for (int64_t step : {100, 200, 300}) save(store, step, 2, device);
   const TensorInfo info = SafetensorsFile::open(shard(300)).info("experts.up[0:2,0:6,0:8]");
   flip_bit(shard(300), info.begin);
@@ -270,7 +270,7 @@ TEST_F(CheckpointFaults, Fault11EveryFlippedByteOfAShardIsFoundAndTheTensorNamed
   }
 }
 
-TEST_F(CheckpointFaults, Fault11DamageIsAlsoFoundWhenOnlyThePartThatIsNeededIsRead) {
+TEST_F(CheckpointFaults, Fault11DamageIsFoundInPartialReads) {
   save(store, 200, 2, device);
   const TensorInfo info = SafetensorsFile::open(shard(200)).info("experts.up[0:2,0:6,0:8]");
   flip_bit(shard(200), info.begin);
@@ -324,7 +324,7 @@ TEST_F(CheckpointFaults, IfNoCheckpointIsGoodTheUserMustDecide) {
                [&] { store.find(automatic, Check::full); });
 }
 
-TEST_F(CheckpointFaults, Fault12AManifestMissingCorruptOrNewerIsNotACheckpoint) {
+TEST_F(CheckpointFaults, Fault12ManifestMissingCorruptOrNewerIsNotACheckpoint) {
   save(store, 100, 2, device);
   save(store, 200, 2, device);
   const std::string path = store.path(200) + "/manifest.json", good = read_bytes(path);
@@ -396,7 +396,7 @@ TEST_F(CheckpointFaults, Fault14RetentionSparesCheckpointsInUse) {
   EXPECT_TRUE(warnings.empty());
 }
 
-TEST_F(CheckpointFaults, Fault14RetentionNeverDeletesTheNewestValidOne) {
+TEST_F(CheckpointFaults, Fault14RetentionKeepsTheNewestValidCheckpoint) {
   options.keep = 1;
   const CheckpointStore all(folder / "one", {.keep = 0, .warn = options.warn, .fault = {}});
   const CheckpointStore one(folder / "one", options);
@@ -408,7 +408,7 @@ TEST_F(CheckpointFaults, Fault14RetentionNeverDeletesTheNewestValidOne) {
   EXPECT_EQ(one.find(automatic, Check::full)->step(), 200);
 }
 
-TEST_F(CheckpointFaults, Fault14RetentionDeletesNothingWhenNothingIsGood) {
+TEST_F(CheckpointFaults, Fault14RetentionDeletesNothingIfNoCheckpointIsGood) {
   options.keep = 1;
   const CheckpointStore all(folder / "one", {.keep = 0, .warn = options.warn, .fault = {}});
   for (int64_t step : {100, 200}) {
@@ -431,7 +431,7 @@ TEST_F(CheckpointFaults, CleaningRemovesOnlyLeftoversOfSaves) {
   EXPECT_EQ(store.steps(), std::vector<int64_t>{100});
 }
 
-TEST_F(CheckpointFaults, Fault35ShardNamesThatLeaveTheFolderAreRefused) {
+TEST_F(CheckpointFaults, Fault35ShardNamesOutsideTheFolderAreRefused) {
   save(store, 100, 1, device);
   Manifest manifest = manifest_from_json(read_bytes(store.path(100) + "/manifest.json"), "m");
   for (const std::string& name : {std::string("/etc/passwd"), std::string("../step-00000200/a"), std::string("a/b"),
@@ -442,7 +442,7 @@ TEST_F(CheckpointFaults, Fault35ShardNamesThatLeaveTheFolderAreRefused) {
   }
 }
 
-TEST_F(CheckpointFaults, Fault35AShardThatIsALinkIsRefused) {
+TEST_F(CheckpointFaults, Fault35LinkedShardIsRefused) {
   save(store, 100, 1, device);
   const std::string path = shard(100, "00000-of-00001"), moved = folder / "elsewhere";
   fs::rename(path, moved);
@@ -451,7 +451,7 @@ TEST_F(CheckpointFaults, Fault35AShardThatIsALinkIsRefused) {
                [&] { store.find(Resume::parse("100"), Check::quick); });
 }
 
-TEST_F(CheckpointFaults, AnInconsistentManifestIsRefusedDespiteAValidDigest) {
+TEST_F(CheckpointFaults, InconsistentManifestIsRefusedDespiteAValidDigest) {
   save(store, 100, 1, device);
   const Manifest good = manifest_from_json(read_bytes(store.path(100) + "/manifest.json"), "m");
   const auto refused = [&](const std::string& why, const std::function<void(Manifest&)>& change) {
@@ -467,7 +467,7 @@ TEST_F(CheckpointFaults, AnInconsistentManifestIsRefusedDespiteAValidDigest) {
   refused("a digest of 32 hexadecimal digits", [](Manifest& m) { m.shards[0].digest = "0"; });
 }
 
-TEST_F(CheckpointFaults, ShardsThatRankZeroCannotSeeStopTheCommit) {
+TEST_F(CheckpointFaults, ShardsInvisibleToRankZeroStopTheCommit) {
   CheckpointWriter writer(store, 100);
   writer.create();
   const std::string part = writer.write_shard(0, 1, items_of(model_of(100, device), 0, 1));

@@ -28,7 +28,7 @@ TEST_F(Checkpoints, SavedUnderAnyLayoutLoadsBitForBit) {
   EXPECT_TRUE(warnings.empty());
 }
 
-TEST_F(Checkpoints, K1AnyLayoutLoadsWhatAnyOtherSaved) {
+TEST_F(Checkpoints, K1AnyLayoutLoadsCheckpointsOfAnyOther) {
   for (int writers : {1, 2, 4}) {
     save(store, writers, writers, device);
     const Model model = model_of(writers, device);
@@ -43,7 +43,7 @@ TEST_F(Checkpoints, K1AnyLayoutLoadsWhatAnyOtherSaved) {
   }
 }
 
-TEST_F(Checkpoints, RegionsThatCrossPiecesInTwoDimensionsAreAssembled) {
+TEST_F(Checkpoints, RegionsAcrossPiecesInTwoDimensionsAreAssembled) {
   const Tensor t = random_bits({6, 10}, Dtype::f32, device, 1);
   CheckpointWriter writer(store, 5);
   writer.create();
@@ -65,7 +65,7 @@ TEST_F(Checkpoints, RegionsThatCrossPiecesInTwoDimensionsAreAssembled) {
   expect_error(ExitCode::data, {"holds no moment1 't'"}, [&] { checkpoint.read("t", Kind::moment1, device); });
 }
 
-TEST_F(Checkpoints, AWriterMayPutTwoPiecesOfOneTensorIntoItsShard) {
+TEST_F(Checkpoints, WriterMayPutTwoPiecesOfOneTensorIntoItsShard) {
   const Tensor t = random_bits({4, 2}, Dtype::i32, device, 2);
   CheckpointWriter writer(store, 5);
   writer.create();
@@ -88,7 +88,7 @@ std::map<std::string, Tensor> merged_shards(const std::string& folder, Device de
   return all;
 }
 
-TEST_F(Checkpoints, NoTwoShardsHaveATensorOfOneName) {
+TEST_F(Checkpoints, TensorNamesAreUniqueAcrossShards) {
   for (int ranks : {1, 2, 4}) {
     save(store, ranks, ranks, device);
     const auto all = merged_shards(store.path(ranks), device);
@@ -108,7 +108,7 @@ TEST_F(Checkpoints, NoTwoShardsHaveATensorOfOneName) {
   EXPECT_TRUE(all.contains("unused"));
 }
 
-TEST_F(Checkpoints, OlderShardsWithTensorsOfOneNameAreRead) {
+TEST_F(Checkpoints, OlderShardsWithRepeatedNamesAreRead) {
   const Tensor t = random_bits({4, 2}, Dtype::f32, device, 3);
   const std::string path = store.path(5);
   std::filesystem::create_directories(path);
@@ -131,7 +131,7 @@ TEST_F(Checkpoints, OlderShardsWithTensorsOfOneNameAreRead) {
   expect_bitwise(store.open(5, Check::full).read("t", Kind::main, device), t);
 }
 
-TEST_F(Checkpoints, TheManifestKeepsThePositionOfTheRun) {
+TEST_F(Checkpoints, ManifestKeepsThePositionOfTheRun) {
   save(store, 100, 2, device);
   const RunState run = store.open(100, Check::quick).manifest().run, expected = state_of(100);
   EXPECT_EQ(run.tokens, expected.tokens);
@@ -151,7 +151,7 @@ TEST_F(Checkpoints, ShardsAreOrdinarySafetensorsFiles) {
   EXPECT_TRUE(file.contains("moment1:experts.up"));
 }
 
-TEST_F(Checkpoints, RetentionKeepsTheLastOnes) {
+TEST_F(Checkpoints, RetentionKeepsTheLastCheckpoints) {
   for (int64_t step = 10; step <= 60; step += 10) save(store, step, 1, device);
   EXPECT_EQ(store.steps(), (std::vector<int64_t>{40, 50, 60}));
   EXPECT_EQ(read_bytes(folder / "checkpoints/latest"), "step-00000060\n");
@@ -208,7 +208,7 @@ TEST_F(Checkpoints, ResumeIsAutoNoneOrAStep) {
   }
 }
 
-TEST_F(Checkpoints, AStepOfMoreThanTenDigitsWorks) {
+TEST_F(Checkpoints, StepOfMoreThanTenDigitsWorks) {
   save(store, 123'456'789'012, 1, device);
   EXPECT_EQ(store.find(automatic, Check::full)->step(), 123'456'789'012);
 }

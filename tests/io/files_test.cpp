@@ -34,7 +34,7 @@ TEST(AtomicWrite, ReplacesAFileWhole) {
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
 }
 
-TEST(AtomicWrite, AKillAtAnyPointLeavesTheOldOrTheNewFile) {
+TEST(AtomicWrite, KillAtAnyPointLeavesTheOldOrTheNewFile) {
   int points = 0;
   for (bool died = true; died; ++points) {
     const TempFolder folder;
@@ -53,7 +53,7 @@ TEST(AtomicWrite, AKillAtAnyPointLeavesTheOldOrTheNewFile) {
   EXPECT_EQ(points, 4);  // write, sync, rename, and a run without fault
 }
 
-TEST(AtomicWrite, AFailureLeavesNoTemporaryFile) {
+TEST(AtomicWrite, FailureLeavesNoTemporaryFile) {
   const TempFolder folder;
   write_file(folder / "a", "old");
   EXPECT_THROW(write_file(folder / "a", "new", [](std::string_view) { throw std::runtime_error("disk"); }),
@@ -74,7 +74,7 @@ TEST(AtomicWrite, IfOnlyTheFolderIsNotFlushedTheMessageNamesTheNewFile) {
   EXPECT_EQ(read_bytes(folder / "a"), "new");
 }
 
-TEST(RunLock, Fault13TheSecondJobGetsHostAndProcess) {
+TEST(RunLock, Fault13SecondJobGetsHostAndProcess) {
   const TempFolder folder;
   const RunLock lock = RunLock::acquire(folder / "run/nested");
   std::array<char, 256> host{};
@@ -129,7 +129,7 @@ constexpr LockTiming quick{.beat = std::chrono::milliseconds(20), .patience = st
 // Patience longer than any test, so that only a change of the file can end the wait.
 constexpr LockTiming patient{.beat = std::chrono::milliseconds(20), .patience = std::chrono::hours(1)};
 
-TEST(RunLock, IsTakenOverFromAnotherHostThatDoesNotRenewIt) {
+TEST(RunLock, IsTakenOverFromAHostWithoutRenewals) {
   const TempFolder folder;
   for (const std::string left : {"elsewhere 4711\n", "elsewhere 4711 another-boot token 00000000000000000009\n"}) {
     write_bytes(folder / "lock", left);
@@ -178,7 +178,7 @@ TEST(RunLock, IsRenewedWhileItIsHeld) {
   EXPECT_NO_THROW(lock.require_held());
 }
 
-TEST(RunLock, AFormerHolderFailsItsCheckAndLeavesTheFile) {
+TEST(RunLock, FormerHolderFailsItsCheckAndLeavesTheFile) {
   const TempFolder folder;
   {
     RunLock lock = RunLock::acquire(
@@ -190,7 +190,7 @@ TEST(RunLock, AFormerHolderFailsItsCheckAndLeavesTheFile) {
   EXPECT_TRUE(read_bytes(folder / "lock").starts_with("elsewhere 4711 "));
 }
 
-TEST(RunLock, AFormerHolderLearnsOfTheLossAtTheNextRenewal) {
+TEST(RunLock, FormerHolderLearnsOfTheLossAtTheNextRenewal) {
   const TempFolder folder;
   const RunLock lock = RunLock::acquire(
       folder.path(), [](const std::string&) {}, quick);
@@ -206,13 +206,13 @@ TEST(RunLock, AFormerHolderLearnsOfTheLossAtTheNextRenewal) {
   while (held()) other.beat();  // repeats the beat, because a renewal may overwrite it
 }
 
-TEST(RunLock, AnEmptyLockFileOfAKilledStarterIsTakenOver) {
+TEST(RunLock, EmptyLockFileOfAKilledStarterIsTakenOver) {
   const TempFolder folder;
   write_bytes(folder / "lock", "");
   RunLock::acquire(folder.path());
 }
 
-TEST(RunLock, Fault15AnUnwritableRunDirectoryFailsAtTheStart) {
+TEST(RunLock, Fault15UnwritableRunDirectoryFailsAtTheStart) {
   const TempFolder folder;
   write_bytes(folder / "file", "");
   expect_error(ExitCode::resource, {folder / "file/run", "the run directory cannot be made"},
@@ -239,7 +239,7 @@ TEST(RunLock, Fault15AnUnwritableRunDirectoryFailsAtTheStart) {
             4);
 }
 
-TEST(Finite, Fault19TheFirstBadElementIsNamed) {
+TEST(Finite, Fault19FirstBadElementIsNamed) {
   device::DeviceContext device;
   constexpr float inf = std::numeric_limits<float>::infinity();
   const std::vector<float> values{1, -2, 3, -inf, 5, NAN};

@@ -40,12 +40,12 @@ TEST(FlatRegions, WholeRowsAreOneRectangle) {
   EXPECT_EQ(texts(regions_of_flat_range(matrix, {0, 20})), (Texts{"[0, 0]+[4, 5]"}));
 }
 
-TEST(FlatRegions, ARangeSplitsIntoPartialRowsAroundWholeRows) {
+TEST(FlatRegions, RangeSplitsIntoPartialRowsAroundWholeRows) {
   EXPECT_EQ(texts(regions_of_flat_range({{0, 0}, {4, 5}}, {3, 17})),
             (Texts{"[0, 3]+[1, 2]", "[1, 0]+[2, 5]", "[3, 0]+[1, 2]"}));
 }
 
-TEST(FlatRegions, ARangeInsideARowIsOneRectangle) {
+TEST(FlatRegions, RangeInsideARowIsOneRectangle) {
   EXPECT_EQ(texts(regions_of_flat_range({{0, 0}, {4, 5}}, {6, 9})), (Texts{"[1, 1]+[1, 3]"}));
 }
 
@@ -53,20 +53,20 @@ TEST(FlatRegions, BeginAtTheStartOfTheRegion) {
   EXPECT_EQ(texts(regions_of_flat_range({{2, 10}, {2, 3}}, {2, 5})), (Texts{"[2, 12]+[1, 1]", "[3, 10]+[1, 2]"}));
 }
 
-TEST(FlatRegions, AnEmptyRangeHasNone) {
+TEST(FlatRegions, EmptyRangeHasNoRectangle) {
   EXPECT_TRUE(regions_of_flat_range({{0, 0}, {4, 5}}, {7, 7}).empty());
   EXPECT_TRUE(regions_of_flat_range({{0, 0}, {0, 5}}, {0, 0}).empty());
 }
 
-TEST(FlatRegions, AScalarIsOneRegion) { EXPECT_EQ(regions_of_flat_range({{}, {}}, {0, 1}).size(), 1u); }
+TEST(FlatRegions, ScalarIsOneRegion) { EXPECT_EQ(regions_of_flat_range({{}, {}}, {0, 1}).size(), 1u); }
 
-TEST(FlatRegions, ARangeOutsideIsABug) {
+TEST(FlatRegions, RangeOutsideTheRegionIsABug) {
   EXPECT_THROW(regions_of_flat_range({{0}, {4}}, {2, 5}), std::logic_error);
   EXPECT_THROW(regions_of_flat_range({{0}, {4}}, {3, 2}), std::logic_error);
 }
 
 // Compares every range of every region of some shapes with the definition.
-TEST(FlatRegions, CoverTheRangeInOrderAndAreAtMostTwiceTheRankLessOne) {
+TEST(FlatRegions, CoverTheRangeInOrderWithFewRectangles) {
   const std::pair<Shape, Region> cases[] = {{{7}, {{2}, {5}}},
                                             {{5, 6}, {{1, 2}, {3, 4}}},
                                             {{3, 4, 3}, {{1, 0, 1}, {2, 4, 2}}},

@@ -1,4 +1,4 @@
-// The safetensors format: exact round trips, partial reads, and headers, of which every value is checked.
+// The safetensors format: exact round trips, partial reads, and headers, whose values are all checked.
 #include "framework/io/safetensors.h"
 
 #include "framework/data/digest.h"
@@ -53,19 +53,19 @@ TEST_F(Safetensors, EveryDtypeIsReadBackBitForBit) {
   }
 }
 
-TEST_F(Safetensors, AFileWithoutTensorsIsLegal) {
+TEST_F(Safetensors, FileWithoutTensorsIsLegal) {
   write_safetensors(file, {});
   EXPECT_TRUE(SafetensorsFile::open(file).tensors().empty());
 }
 
-TEST_F(Safetensors, AnUnreadablyLargeHeaderIsNotWritten) {
+TEST_F(Safetensors, UnreadablyLargeHeaderIsNotWritten) {
   const std::vector<NamedTensor> long_name{{std::string(100'000'000, 'x'), Tensor::zeros({1}, Dtype::u8, device)}};
   expect_error(ExitCode::resource, {file, "would have a header of 1000000", "expected at most 100000000"},
                [&] { write_safetensors(file, long_name); });
   EXPECT_FALSE(fs::exists(file));
 }
 
-TEST_F(Safetensors, AStridedTensorIsWrittenRowMajor) {
+TEST_F(Safetensors, StridedTensorIsWrittenRowMajor) {
   const Tensor t = random_bits({5, 6, 4}, Dtype::bf16, device, 3);
   const Tensor part = t.slice(1, 1, 5).slice(2, 1, 3);
   write_safetensors(file, std::vector<NamedTensor>{{"part", part}});
@@ -95,7 +95,7 @@ TEST_F(Safetensors, ColumnsOfATensorLargerThanTheReadWindowAreReadCorrectly) {
   }
 }
 
-TEST_F(Safetensors, ARegionOutsideTheTensorIsRefused) {
+TEST_F(Safetensors, RegionOutsideTheTensorIsRefused) {
   write_safetensors(file, std::vector<NamedTensor>{{"t", random_bits({4, 4}, Dtype::u8, device, 6)}});
   const SafetensorsFile back = SafetensorsFile::open(file);
   const auto read = [&](Shape begin, Shape size) {
@@ -113,7 +113,7 @@ TEST_F(Safetensors, DuplicateTensorNamesThrow) {
   EXPECT_THROW(write_safetensors(file, std::vector<NamedTensor>{{"t", t}, {"t", t}}), std::logic_error);
 }
 
-TEST_F(Safetensors, AWriterNamesFileBytesAndReason) {
+TEST_F(Safetensors, WriterNamesFileBytesAndReason) {
   expect_error(ExitCode::resource, {"/nowhere/x: cannot be created: No such file"},
                [&] { write_safetensors(folder / "nowhere/x", {}); });
   if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
@@ -222,7 +222,7 @@ TEST_F(Safetensors, Fault34OverlapHoleAndTrailingBytesAreRefused) {
   EXPECT_EQ(SafetensorsFile::open(file).tensors()[0].name, "b");
 }
 
-TEST_F(Safetensors, AFileThatShrinksAfterOpeningIsAnErrorNotASignal) {
+TEST_F(Safetensors, ShrinkingFileIsAnErrorNotASignal) {
   write_safetensors(file, std::vector<NamedTensor>{{"t", random_bits({4000}, Dtype::u8, device, 8)}});
   const SafetensorsFile back = SafetensorsFile::open(file);
   fs::resize_file(file, 2000);

@@ -249,7 +249,7 @@ TEST_P(AttentionBits, BothInstructionSetsAgree) {
   EXPECT_TRUE(same_bits(dv[0], dv[1]));
 }
 
-TEST(AttentionErrors, NameTheTensorAndWhatWasExpected) {
+TEST(AttentionErrors, NameTheTensorAndTheExpectation) {
   device::DeviceContext context;
   const auto zeros = [&](const Shape& shape, Dtype dtype = Dtype::f32) { return Tensor::zeros(shape, dtype, context); };
   const Tensor q = zeros({6, 4, 8}), k = zeros({6, 2, 8});

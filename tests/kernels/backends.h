@@ -1,4 +1,4 @@
-// Backends that a test program covers: the CPU's table and the reference, or those of a device (tests/gpu).
+// Backends that a test program covers: the CPU's table and the reference, or the tables of a device (tests/gpu).
 #pragma once
 
 #include <ostream>
@@ -9,7 +9,7 @@
 
 namespace hexad::tests {
 
-/// A table and the kind of device that it works on.
+/// Kernel table, and the kind of device on which it works.
 struct Backend {
   std::string name;
   const kernels::KernelTable* table;

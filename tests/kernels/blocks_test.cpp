@@ -51,7 +51,7 @@ TEST_F(Blocks, SumsOfTensorsCoverAllElements) {
     ASSERT_EQ(static_cast<float>(out.data<bf16>()[i]), static_cast<float>(i % 7 - 3 + i % 5 - 2 + i % 3 - 1)) << i;
 }
 
-TEST_F(Blocks, AProductIsAddedToEveryRowOfABf16Tensor) {
+TEST_F(Blocks, ProductIsAddedToEveryRowOfABf16Tensor) {
   const int64_t outputs = 1030, inputs = 1025, rows = 3;
   ASSERT_GT(outputs * inputs, BlockSizes{}.rounded_elements);
   const Tensor dw = counting<bf16>({outputs, inputs}, 9), dy = counting<bf16>({rows, outputs}, 7),

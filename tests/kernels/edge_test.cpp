@@ -1,4 +1,4 @@
-// Edge cases of inputs, one named test for each, for the tables of the test program.
+// Edge cases of inputs for the kernel tables of the test program. Each case is one test.
 #include <atomic>
 #include <cmath>
 #include <numeric>
@@ -13,7 +13,7 @@ namespace {
 
 class Edge : public EdgeTest {};
 
-TEST_P(Edge, AGroupedProductMayHaveAllTokensOnOneExpert) {
+TEST_P(Edge, GroupedProductMayHaveAllTokensOnOneExpert) {
   const std::vector<int64_t> offsets{0, 0, 3, 3};
   const Tensor x = tensor<float>({1, 2, 3, 4, 5, 6}, {3, 2}), out = filled({3, 1}, nan);
   const Tensor w = tensor<float>({nan, nan, 10, 1, nan, nan}, {3, 1, 2});  // empty experts are not even read
@@ -21,7 +21,7 @@ TEST_P(Edge, AGroupedProductMayHaveAllTokensOnOneExpert) {
   EXPECT_EQ(out.to_vector<float>(), (Floats{12, 34, 56}));
 }
 
-TEST_P(Edge, AnExpertWithoutTokensGetsAZeroGradient) {  // zero, not stale
+TEST_P(Edge, ExpertWithoutTokensGetsAZeroGradient) {  // zero, not stale
   const std::vector<int64_t> offsets{0, 2, 2};
   const Tensor x = tensor<float>({1, 2}, {2, 1}), dy = tensor<float>({3, 4}, {2, 1});
   const Tensor dw = filled({2, 1, 1}, nan);
@@ -41,7 +41,7 @@ TEST_P(Edge, RowsWithoutExpertAreNeitherReadNorWritten) {
   EXPECT_EQ(dw.to_vector<float>(), (Floats{4}));
 }
 
-TEST_P(Edge, ADroppedSlotIsNotRead) {  // 0 x NaN would be NaN
+TEST_P(Edge, DroppedSlotIsNotRead) {  // 0 x NaN would be NaN
   const Tensor y = tensor<float>({nan, 3}, {2, 1}), rows = tensor<int64_t>({-1, 1, -1, -1}, {2, 2});
   const Tensor weights = tensor<float>({nan, 2, nan, nan}, {2, 2}), out = filled({2, 1}, nan);
   k.permute.combine(stream, out, y, rows, weights, {});
@@ -93,7 +93,7 @@ TEST_P(Edge, RepeatedTokensAddUpInTheEmbedding) {
   EXPECT_EQ(dtable.to_vector<float>(), (Floats{3, 1, 6}));
 }
 
-TEST_P(Edge, AllTargetsIgnoredIsNoLossAndNoGradient) {
+TEST_P(Edge, IgnoredTargetsGiveNoLossAndNoGradient) {
   const Tensor logits = tensor<float>({nan, 2, 3, 4}, {2, 2}), losses = filled({2}, nan);
   k.cross_entropy.forward(stream, losses, logits, logits, tensor<int32_t>({-1, -1}, {2}), 0.5);
   EXPECT_EQ(losses.to_vector<float>(), (Floats{0, 0}));
@@ -113,7 +113,7 @@ TEST_P(Edge, CrossEntropyOfNanIsNan) {  // a NaN loss skips the step
   EXPECT_TRUE(std::isnan(losses.to_vector<float>()[0]));
 }
 
-TEST_P(Edge, AQueryThatSeesNoKeyGivesZero) {
+TEST_P(Edge, QueryWithoutVisibleKeyGivesZero) {
   const AttentionShape shape{.sequences = 1, .queries = 2, .keys = 2, .scale = 1};
   const Tensor q = tensor<float>({1, 1}, {2, 1, 1}), v = tensor<float>({5, 7}, {2, 1, 1}), out = filled({2, 1, 1}, nan);
   const Tensor log_sum_exp = filled({2, 1}, nan);
@@ -173,7 +173,7 @@ TEST_P(Edge, AddingToBf16RoundsOnce) {
   for (const Tensor& t : out) EXPECT_EQ(static_cast<float>(t.to_vector<bf16>()[0]), 258);
 }
 
-TEST_P(Edge, AResultThatIsReplacedIsNotRead) {
+TEST_P(Edge, ReplacedResultIsNotRead) {
   const Tensor x = filled({2, 1}, 3), w = filled({1, 1}, 2), out = filled({2, 1}, nan), dw = filled({1, 1}, nan);
   k.matmul.forward(stream, out, x, w, Write::replace);
   EXPECT_EQ(out.to_vector<float>(), (Floats{6, 6}));
@@ -200,8 +200,8 @@ TEST_P(Edge, OffsetsMayExistOnlyOnTheDevice) {
   EXPECT_EQ(dbias.to_vector<float>(), (Floats{1, 11}));
 }
 
-// Tests GroupOffsets::host. A card and the emulated device run later than the launch anyway. On the CPU, the lane is
-// kept busy.
+// Tests GroupOffsets::host with kernels that run after the call has returned. On the CPU, a busy lane delays them. On
+// other devices, they are always late.
 TEST_P(Edge, OffsetsOfTheHostAreReadBeforeTheCallReturns) {
   std::atomic<bool> go = false;
   const auto lane = GetParam().kind == device::DeviceKind::cpu ? device::make_worker_stream("lane") : nullptr;
@@ -232,7 +232,7 @@ TEST_P(Edge, BackendsPreferAtLeastOneRow) {
   }
 }
 
-TEST_P(Edge, TheGainsGradientOfNoRowsIsZero) {
+TEST_P(Edge, GainsGradientOfNoRowsIsZero) {
   const Tensor partials = filled({k.rms_norm.partials(0), 2}, nan);
   k.rms_norm.backward(stream, {}, partials, empty({0, 2}), empty({0, 2}), filled({2}, 1), empty({0}), {});
   for (float v : partials.to_vector<float>()) EXPECT_EQ(v, 0);
@@ -244,7 +244,7 @@ TEST_P(Edge, GatherLeavesRowsWithoutTokenUntouched) {
   EXPECT_EQ(out.to_vector<float>(), (Floats{5, 9, 4}));
 }
 
-TEST_P(Edge, ATokenWithoutSlotsGetsTheSumOfItsAddends) {
+TEST_P(Edge, TokenWithoutSlotsGetsTheSumOfItsAddends) {
   const Tensor y = filled({1, 1}, nan), rows = tensor<int64_t>({-1}, {1, 1}), out = filled({1, 1}, 3);
   k.permute.combine(stream, out, y, rows, {}, std::vector{out, filled({1, 1}, 4)});
   EXPECT_EQ(out.to_vector<float>(), (Floats{7}));
@@ -266,7 +266,7 @@ TEST_P(Edge, SlotsAreSortedByExpertThenTokenThenSlot) {
   EXPECT_EQ(tokens.to_vector<int64_t>(), (Rows{0, 0, 2, 2, -1, -1}));
 }
 
-TEST_P(Edge, ASkippedStepWritesNothing) {
+TEST_P(Edge, SkippedStepWritesNothing) {
   const Tensor main = filled({2}, 1), m = filled({2}, 2), v = filled({2}, 3), copy = filled({2}, 4);
   const Tensor bad = filled({2}, nan), factor = doubles({5});
   k.optimizer.clip(stream, factor, doubles({nan, 1}), 1);
@@ -340,7 +340,7 @@ TEST_P(Edge, NumbersInPartsSkipEmptyParts) {
   EXPECT_EQ(numbers(0, {}), Rows{}) << "without parts, there are no numbers";
 }
 
-TEST_P(Edge, ABlockWithoutKeysDoesNotChangeAttention) {
+TEST_P(Edge, BlockWithoutKeysDoesNotChangeAttention) {
   const Tensor sum = tensor<float>({1, 2, 3, nan}, {4, 1, 1}), log_sum_exp = tensor<float>({-inf, 1, 2, -inf}, {4, 1});
   const Tensor block = tensor<float>({nan, nan, 5, nan}, {4, 1, 1}),
                block_log_sum_exp = tensor<float>({-inf, -inf, 2, -inf}, {4, 1});
@@ -360,7 +360,7 @@ TEST_P(Edge, MergingTheFirstBlockGivesItsAttention) {
   EXPECT_EQ(log_sum_exp.to_vector<float>(), (Floats{-80, 90}));
 }
 
-TEST_P(Edge, TheSumOfSeveralIsRoundedOnce) {
+TEST_P(Edge, SumOfSeveralTensorsIsRoundedOnce) {
   std::vector<Tensor> addends;
   for (float value : {256.0f, 1.0f, 1.0f}) {  // 257 would become 256
     addends.push_back(empty({1}, Dtype::bf16));
@@ -370,7 +370,7 @@ TEST_P(Edge, TheSumOfSeveralIsRoundedOnce) {
   EXPECT_EQ(static_cast<float>(addends[1].to_vector<bf16>()[0]), 258);
 }
 
-TEST_P(Edge, TheSumOfOneIsACopy) {
+TEST_P(Edge, SumOfOneTensorIsACopy) {
   const Tensor out = filled({2}, nan);
   k.pointwise.sum_of(stream, out, std::vector{tensor<float>({-0.0f, inf}, {2})});
   EXPECT_TRUE(std::signbit(out.to_vector<float>()[0]));  // adding to zero would lose the sign
@@ -385,7 +385,7 @@ TEST_P(Edge, SplitSoftmaxMatchesTheSoftmaxOfAllColumns) {
   k.cross_entropy.forward(stream, expected, whole, whole, target, 2);
   for (int64_t rank : {0, 1})
     k.split_softmax.start(stream, statistics.slice(0, rank, rank + 1), parts[rank], target, rank);
-  EXPECT_EQ(statistics.to_vector<float>()[2], 0);  // another rank holds it
+  EXPECT_EQ(statistics.to_vector<float>()[2], 0);  // the first rank does not hold the target's column
   EXPECT_EQ(statistics.to_vector<float>()[5], 3);
   Floats gradient;
   for (int64_t rank : {0, 1}) {
@@ -423,7 +423,7 @@ TEST_P(Edge, SplitSoftmaxOfNanIsNanUnlessIgnored) {
 INSTANTIATE_TEST_SUITE_P(Kernels, Edge, ::testing::ValuesIn(backends_under_test()),
                          [](const auto& p) { return p.param.name; });
 
-// Checks that only the fast table makes.
+// Errors that only the fast table of the CPU reports.
 class CpuErrors : public EdgeTest {};
 INSTANTIATE_TEST_SUITE_P(Kernels, CpuErrors, ::testing::Values(Backend{"cpu", &cpu_table, device::DeviceKind::cpu}),
                          [](const auto& p) { return p.param.name; });
@@ -446,7 +446,7 @@ TEST_P(CpuErrors, NameTheIndexOutOfRange) {
   }
 }
 
-TEST_P(CpuErrors, NameTheRowThatIsWrittenTwice) {
+TEST_P(CpuErrors, NameARowWrittenTwice) {
   try {
     k.permute.scatter(stream, empty({3, 1}), empty({4, 1}), tensor<int64_t>({-1, 2, -1, 2}, {4}));
     FAIL();

@@ -1,4 +1,4 @@
-// Products of the CPU's kernels compared with Eigen's in f64, which is independent code.
+// Compares products of the CPU's kernels with f64 products of Eigen, which is independent code.
 #include <gtest/gtest.h>
 
 #include <Eigen/Core>
@@ -53,7 +53,7 @@ void expect_product(const Tensor& got, const Expected& want, std::string_view wh
 struct Sizes {
   int64_t rows, outputs, inputs;
 };
-/// Small and odd sizes, and one beyond several blocks in rows, columns and depth.
+/// Small and odd sizes, and one size of several blocks in rows, columns and depth.
 constexpr Sizes sizes[] = {{1, 1, 1}, {5, 3, 70}, {257, 131, 613}, {600, 530, 1031}};
 
 class EigenOracle : public testing::TestWithParam<Dtype> {

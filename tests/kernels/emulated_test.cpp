@@ -1,4 +1,4 @@
-// Every entry of the table on the emulated device. For all delays, results must be bitwise those of the CPU.
+// Runs every entry of the table on the emulated device. For all delays, results must equal the CPU's bitwise.
 #include <gtest/gtest.h>
 
 #include "tests/kernels/cases.h"
@@ -15,7 +15,7 @@ TEST(EmulatedTable, HasNoHoles) { EXPECT_EQ(holes_of(emulated_table), ""); }
 
 class Emulated : public ::testing::TestWithParam<std::tuple<Case, Dtype>> {};
 
-TEST_P(Emulated, GivesTheBitsOfTheCpu) {
+TEST_P(Emulated, EqualsTheCpuBitwise) {
   const auto& [c, dtype] = GetParam();
   device::DeviceContext device({.kind = device::DeviceKind::emulated});
   for (const Size& size : sizes()) {

@@ -16,8 +16,8 @@ std::vector<int64_t> offsets_of(const std::vector<int64_t>& rows, int64_t begin 
   return offsets;
 }
 
-/// Returns the groups in the order of a pass's list. A -1 remains if a group has no position or has that of another
-/// group.
+/// Returns the groups in the order of a pass's list. An entry stays -1 if a group has no position or shares the
+/// position of another group.
 std::vector<int64_t> listed(GroupedPass pass, const std::vector<int64_t>& rows, int64_t begin = 0) {
   const std::vector<int64_t> offsets = offsets_of(rows, begin);
   const auto groups = static_cast<int64_t>(rows.size());
@@ -49,7 +49,7 @@ TEST(GroupOrder, KeepsTheOrderOfPassesWhoseTilesAreEquallyLong) {
 }
 
 /// Returns the time of the busiest cluster relative to that of an even distribution. CUTLASS's static scheduler deals
-/// tiles to clusters in turn; a tile takes as long as its group has rows.
+/// tiles to clusters in turn. The time of a tile is proportional to the rows of its group.
 double makespan(const std::vector<int64_t>& rows, const std::vector<int64_t>& list, int tiles_per_group, int clusters) {
   std::vector<int64_t> busy(static_cast<size_t>(clusters));
   size_t next = 0;

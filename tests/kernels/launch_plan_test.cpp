@@ -57,7 +57,7 @@ TEST(LaunchPlan, GroupsOfThreadsHoldTheirWholeRow) {
     ASSERT_EQ(g.lanes * g.rows, g.threads);
     ASSERT_EQ(g.threads % warp_size, 0);
     ASSERT_LE(g.threads, most_threads_of_block);
-    // Sums over a part of a warp are computed by halving.
+    // A sum over a part of a warp repeatedly halves this part, so the number of lanes must be a power of two.
     ASSERT_TRUE(g.lanes > warp_size || std::has_single_bit(static_cast<unsigned>(g.lanes))) << vectors;
   }
   EXPECT_EQ(RowGroups::of(5, held, threads).lanes, 2);
@@ -65,7 +65,7 @@ TEST(LaunchPlan, GroupsOfThreadsHoldTheirWholeRow) {
 }
 
 // Offsets must be correct for operands of 2^31 elements and more.
-TEST(GroupProblem, StartsWhereItsGroupsRowsAndWeightsDo) {
+TEST(GroupProblem, StartsAtItsGroupsRowsAndWeights) {
   constexpr int64_t features = 14336, width = 4096, e = 300, begin = 1'000'001, end = begin + 7;
   const GroupProblem forward = group_problem(GroupedPass::forward, e, begin, end, features, width);
   EXPECT_EQ(forward.m, 7);

@@ -68,7 +68,7 @@ TEST(Loops, SigmoidIsWithinFourUlps) {
 }
 
 // One minus a sigmoid near one would lose digits exactly where the slope is near one.
-TEST(Loops, TheTanhGelusSlopeKeepsItsDigits) {
+TEST(Loops, TanhGelusSlopeKeepsItsDigits) {
   constexpr double c = 0.79788456080286535588, cubic = 0.044715;
   for (const auto* table : tables()) {
     const auto x = arguments(0, 8);
@@ -85,7 +85,7 @@ TEST(Loops, TheTanhGelusSlopeKeepsItsDigits) {
 
 // Elementwise loops give the same bits at every position of a vector, in the remainder of a loop, and on every
 // instruction set.
-TEST(Loops, AnElementDoesNotDependOnItsPosition) {
+TEST(Loops, ElementDoesNotDependOnItsPosition) {
   const auto x = arguments(-6, 6);
   const std::vector<float> up(x.size(), 1.25f);
   std::vector<float> whole(x.size()), single(x.size());

@@ -101,7 +101,7 @@ TEST(MetaKernels, RefuseToSortUnknownIds) {
                std::logic_error);
 }
 
-TEST(MetaKernels, ForgetValuesThatTheyOverwrite) {
+TEST(MetaKernels, ForgetOverwrittenValues) {
   Meta m;
   const Tensor x = Tensor::from<int64_t>(std::vector<int64_t>{1, 2}, {2}, m.context);
   EXPECT_EQ(x.to_vector<int64_t>(), (std::vector<int64_t>{1, 2}));
@@ -150,7 +150,7 @@ TEST(MetaKernels, KeepValuesGivenInParts) {
   EXPECT_EQ(offsets.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 4}));
 }
 
-// Two choices of experts: one without a kernel, and one given by the recipe.
+// Covers choices of experts that no kernel has made, and choices that the recipe gives.
 TEST(MetaKernels, UseTheRoutingModelInsteadOfTheRoutersChoice) {
   Meta m([](std::span<int32_t> ids, const MetaRun::Choice& choice) {
     if (choice.given) return;

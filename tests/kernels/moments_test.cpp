@@ -65,8 +65,8 @@ void expect_rounded(const Numbers& before, const Tensor& m, const Tensor& v, con
   }
 }
 
-// Runs of the piece end inside vectors, and a slice may begin at an odd element. A card uses one block for 16384
-// elements.
+// Contiguous runs of the piece end inside vectors, and a slice may begin at an odd element. A card uses one block for
+// 16384 elements.
 TEST_P(Moments, AreRoundedByTheBitsOfTheirElementInTheWholeParameter) {
   const GlobalIndex whole{}, later{.begin = 5}, cut{.begin = 5, .first = 11, .run = 13, .stride = 40},
       far{.first = (int64_t{1} << 32) - 100};
@@ -131,7 +131,7 @@ TEST_P(Moments, SmallChangesAddUp) {
   EXPECT_NEAR(mean(rising_v), 1 - 0.25 * left, allowed);
 }
 
-TEST_P(Moments, ASkippedStepDoesNotRoundThem) {
+TEST_P(Moments, AreNotRoundedInASkippedStep) {
   const Tensor main = filled({3}, 1), m = bf16s({1, 2, 3}), v = bf16s({4, 5, 6});
   const AdamwSlice slice{main, m, v, main, filled({3}, nan), 0.1, {}, key};
   k.optimizer.adamw(stream, {&slice, 1}, {.lr = 1, .beta1 = 0.9, .beta2 = 0.9, .eps = 1e-8, .step = 1}, doubles({-1}));

@@ -91,7 +91,7 @@ TEST(Parallel, SmallWorkStaysOnItsThread) {
   parallel_for(1000, 501, [&](int64_t, int64_t) { EXPECT_EQ(std::this_thread::get_id(), caller); });
 }
 
-TEST(Parallel, ALoopInsideALoopRunsOnOneThread) {
+TEST(Parallel, LoopInsideALoopRunsOnOneThread) {
   const Threads two(2);
   parallel_for(2, 1, [](int64_t, int64_t) {
     EXPECT_EQ(thread_count(), 1);
@@ -107,7 +107,7 @@ TEST(Parallel, ThreadsMayBecomeMoreAndFewer) {
   }
 }
 
-TEST(Parallel, ThreadsThatAreRanksHaveSeparateHelpers) {
+TEST(Parallel, RankThreadsHaveSeparateHelpers) {
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 4; ++rank)
     ranks.emplace_back([] {

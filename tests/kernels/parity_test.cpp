@@ -1,4 +1,4 @@
-// Every entry of the CPU table compared with the naive one, over dtypes and odd sizes.
+// Compares every entry of the CPU table with the naive implementation, over dtypes and odd sizes.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -25,7 +25,7 @@ TEST(KernelTable, HolesAreNamed) {
   EXPECT_EQ(holes_of(table), "swiglu.backward has no kernel\n");
 }
 
-// If a kernel returns nothing and writes nothing, its signature does not mark its output.
+// A kernel without a return value must mark an output in its signature.
 static_assert(has_effect<int64_t, int64_t> && has_effect<void, Stream&, Out<Tensor>, const Tensor&>);
 static_assert(!has_effect<void, Stream&, const Tensor&, const Tensor&>);
 
@@ -54,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Parity, ::testing::ValuesIn(in_their_dtypes(al
   return cat(std::get<Case>(p.param).name, "_", std::get<Dtype>(p.param));
 });
 
-// Returns an output filled with `value`, for the tests that the comparison can fail.
+// Returns an output filled with `value`. Tests use it to show that the comparison can fail.
 Tensor filled(Trial& r, double value) {
   const Tensor t = r.output({3, 5});
   reference_table.pointwise.fill(r.stream, t, value);

@@ -1,4 +1,4 @@
-// Rounded numbers of rows, which share a choice of kernel, and the plans that a cache keeps.
+// Rounded numbers of rows that share one choice of kernel, and the cache of plans.
 #include "framework/kernels/cuda/products/plan_cache.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST(PlanCache, MakesAValueOnce) {
   EXPECT_EQ(c.made, 4);
 }
 
-TEST(PlanCache, ForgetsTheHalfThatWasNotUsedForTheLongestTime) {
+TEST(PlanCache, EvictsTheLeastRecentlyUsedHalf) {
   Counted c;
   for (const int key : {1, 2, 3, 4, 1}) c.get(key);
   EXPECT_EQ(c.get(5), 50);  // 2 and 3 are forgotten
@@ -54,7 +54,7 @@ TEST(PlanCache, ForgetsTheHalfThatWasNotUsedForTheLongestTime) {
   EXPECT_EQ(c.made, 6);
 }
 
-TEST(PlanCache, KeepsAnEntryThatIsUsedAmongManyOthers) {
+TEST(PlanCache, KeepsAFrequentlyUsedEntry) {
   Counted c;
   for (int other = 100; other < 200; ++other) {
     c.get(1);

@@ -44,7 +44,7 @@ class OwnKernels : public ProductTest {};
 INSTANTIATE_TEST_SUITE_P(Dtypes, OwnKernels, testing::Values(Dtype::f32, Dtype::bf16, Dtype::f64),
                          [](const auto& p) { return std::string(name_of(p.param)); });
 
-TEST_P(OwnKernels, GiveTheSameBitsForAnyCutThreadsAndInstructionSet) {
+TEST_P(OwnKernels, AreBitwiseIdenticalForAnyCutThreadsAndInstructionSet) {
   const int64_t rows = 200, outputs = 700, inputs = 600;
   const Tensor x = random(rows, inputs), w = random(outputs, inputs),
                want = Tensor::empty({rows, outputs}, dtype(), context_);
@@ -89,8 +89,8 @@ class PairUnits : public ProductTest {
 INSTANTIATE_TEST_SUITE_P(Dtypes, PairUnits, testing::Values(Dtype::bf16), [](const auto&) { return "bf16"; });
 
 TEST_P(PairUnits, MatchDoubleLoopsInEveryLayoutBeyondTheirBlocks) {
-  // A unit processes 1024 terms, 128 or 256 columns (twice as many if a is packed, too), and 64 or 128 packed rows
-  // together. Strips of 1 to 32 rows are included, because units compute 3, 6, 10 or 11 of them together.
+  // A unit processes 1024 terms, 64 or 128 packed rows, and 128 or 256 columns together, or twice as many columns if a
+  // is packed, too. Strips of 1 to 32 rows are included, because units compute 3, 6, 10 or 11 rows together.
   std::vector<Sizes> all(std::begin(sizes), std::end(sizes));
   for (const Sizes& s :
        {Sizes{270, 67, 1030}, {33, 300, 1024}, {1056, 40, 1100}, {35, 33, 2048}, {3, 1, 64}, {43, 31, 65}, {22, 5, 96}})
@@ -118,9 +118,9 @@ TEST_P(PairUnits, MatchDoubleLoopsInEveryLayoutBeyondTheirBlocks) {
     }
 }
 
-TEST_P(PairUnits, GiveTheSameBitsForAnyCutAndThreads) {
-  // One thread keeps bf16 sums of many rows; several threads keep fewer each. Rows of the left operand are read in
-  // place; those of a transposed operand are packed.
+TEST_P(PairUnits, AreBitwiseIdenticalForAnyCutAndThreads) {
+  // One thread keeps bf16 sums of many rows. With several threads, each keeps sums of fewer rows. Rows of the left
+  // operand are read in place, and rows of a transposed operand are packed.
   const int64_t rows = 800, outputs = 700, inputs = 1100;
   const Tensor x = random(rows, inputs), across = random(inputs, rows), w = random(outputs, inputs);
   for (const Unit unit : pair_units())

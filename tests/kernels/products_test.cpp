@@ -153,8 +153,8 @@ TEST_P(Products, GroupedWeightGradientOfAnEmptyExpertIsZeroOrUntouched) {
   }
 }
 
-// Tests the choices of schedule.moe.gemms. 1 to 300 rows are below and above the blocks.
-TEST_P(Products, DenseCallsOfExpertsGiveTheBitsOfTheGroupedOne) {
+// Tests the choices of schedule.moe.gemms. Row counts from 1 to 300 are below and above the block sizes.
+TEST_P(Products, DenseCallsOfExpertsEqualTheGroupedCallBitwise) {
   const Offsets rows_of[] = {{0, 7, 20, 33, 65}, {0, 0, 1, 1, 65}, {0, 300, 301, 400, 400}, {0, 0, 0, 0, 0}};
   const int64_t outputs = 131, inputs = 259;
   const Tensor w = random(4 * outputs, inputs).reshape({4, outputs, inputs});
@@ -198,7 +198,7 @@ std::string message_of(F&& f) {
   return "nothing thrown";
 }
 
-TEST_P(Products, ErrorsNameTheTensorAndWhatWasExpected) {
+TEST_P(Products, ErrorsNameTheTensorAndTheExpectation) {
   const Tensor x = random(3, 4), w = random(5, 4), out = random(3, 6);
   EXPECT_EQ(message_of([&] { matmul_forward(stream_, out, x, w, Write::replace); }),
             "[matmul] w has 5 rows of 4; expected 6 of 4");
@@ -213,7 +213,7 @@ TEST_P(Products, ErrorsNameTheTensorAndWhatWasExpected) {
             "[grouped matmul] 2 offsets for 3 experts; expected 4");
 }
 
-TEST_P(Products, OffsetsOfTheDeviceAreCheckedWhenTheyAreRead) {
+TEST_P(Products, DeviceOffsetsAreCheckedWhenRead) {
   const Tensor x = random(3, 4), stack = random(10, 4).reshape({2, 5, 4}), y = random(3, 5);
   const auto given = [&](const Offsets& offsets, int64_t max_rows) {
     return GroupOffsets{.groups = 2,
@@ -229,8 +229,8 @@ TEST_P(Products, OffsetsOfTheDeviceAreCheckedWhenTheyAreRead) {
   EXPECT_EQ(message({.groups = 2}), "[grouped matmul] neither host nor device has the offsets");
 }
 
-// The result is that of widened operands, but no widened copies are made.
-TEST(ProductsOfMixedDtypes, GiveTheBitsOfWideOnes) {
+// The result equals that of widened operands, although no widened copies are made.
+TEST(ProductsOfMixedDtypes, EqualProductsOfWidenedOperandsBitwise) {
   device::DeviceContext context;
   Stream& stream = context.compute();
   std::mt19937_64 generator(7);

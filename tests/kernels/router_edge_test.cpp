@@ -1,4 +1,4 @@
-// Edge cases of inputs for routers and their losses, for the tables of the test program.
+// Edge cases of inputs for routers and their losses, for the kernel tables of the test program.
 #include "tests/kernels/edge.h"
 
 namespace hexad::tests {

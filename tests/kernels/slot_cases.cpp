@@ -103,7 +103,8 @@ void shift_parts(K k, Trial& r) {
 
 void iota_parts(K k, Trial& r) {
   const int64_t n = r.size.rows * std::min<int64_t>(r.size.width, 65);
-  // Empty parts at the start, between others and at the end; a single part; more parts than small sizes have elements.
+  // Covers empty parts at the start, between others and at the end; a single part; and more parts than small sizes have
+  // elements.
   std::vector<std::vector<int64_t>> ways{{0, n / 3, n / 3, n / 2, n, n, 9, 10, 20, -30, 40, 50}, {n, 5}, {}};
   constexpr int64_t many = 300;
   for (int64_t p = 0; p < many; ++p) ways.back().push_back(n * (p + 1) / many);

@@ -1,4 +1,4 @@
-// Results are bitwise identical for any number of threads, and for any other rows in the same call.
+// Results of a row are bitwise identical for any number of threads, and for any other rows in the same call.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -13,7 +13,7 @@ using namespace base;
 using namespace kernels;
 namespace {
 
-TEST(Threads, DoNotChangeOneBit) {
+TEST(Threads, ChangeNoBit) {
   using namespace kernels::cpu;
   const int before = thread_count();
   for (const Case& c : all_cases())

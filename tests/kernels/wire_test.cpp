@@ -67,7 +67,7 @@ class Wire : public ::testing::TestWithParam<const KernelTable*> {
   }
 };
 
-TEST_P(Wire, AnFp8RowIsCodesScaleAndRowWeights) {
+TEST_P(Wire, Fp8RowIsCodesScaleAndRowWeights) {
   const Bytes bytes =
       packed(tensor<float>({896, -1, 0.5f, 0, 448}, {1, 5}), WireFormat::fp8, {}, tensor<float>({1.5f}, {1, 1}))
           .to_vector<uint8_t>();
@@ -75,7 +75,7 @@ TEST_P(Wire, AnFp8RowIsCodesScaleAndRowWeights) {
   EXPECT_EQ(bytes, (Bytes{0x7e, 0xb0, 0x28, 0x00, 0x76, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0xc0, 0x3f}));
 }
 
-TEST_P(Wire, TheLargestElementOfARowIsNotRounded) {
+TEST_P(Wire, LargestElementOfARowIsNotRounded) {
   for (float largest : {1.0f, 3.14159f, -7e-5f, 1e30f, -std::numeric_limits<float>::max()}) {
     const float back = there_and_back({largest, largest / 100})[0];
     EXPECT_NEAR(back / largest, 1, tolerance(Dtype::f32, 1)) << largest;
@@ -110,13 +110,13 @@ TEST_P(Wire, Fp8KeepsTheStatedErrorBound) {
   EXPECT_GT(worst, 0.9);  // the bound is tight
 }
 
-TEST_P(Wire, ARowOfZerosHasScaleZeroAndIsUnpackedUnchanged) {
+TEST_P(Wire, RowOfZerosHasScaleZeroAndIsUnpackedUnchanged) {
   const Bytes bytes = packed(tensor<float>({0, -0.0f, 0, 0}, {1, 4}), WireFormat::fp8).to_vector<uint8_t>();
   EXPECT_EQ(bytes, (Bytes{0, 0x80, 0, 0, 0, 0, 0, 0}));
   EXPECT_EQ(there_and_back({0, 0, 0}), (Floats{0, 0, 0}));
 }
 
-TEST_P(Wire, ANonFiniteElementPoisonsOnlyItsRow) {
+TEST_P(Wire, NonFiniteElementPoisonsOnlyItsRow) {
   for (float bad : {nan, -nan, inf, -inf}) {
     Floats values(3 * 65, 2.0f);
     values[65 + 40] = bad;
@@ -132,13 +132,13 @@ TEST_P(Wire, ANonFiniteElementPoisonsOnlyItsRow) {
   }
 }
 
-TEST_P(Wire, AnF64BeyondFloatsIsNotFinite) {
+TEST_P(Wire, F64BeyondFloatsIsNotFinite) {
   const Tensor x = tensor<double>({1, 1e300}, {1, 2}), out = Tensor::like(x);
   k.wire.unpack(stream, out, {}, packed(x, WireFormat::fp8), {}, WireFormat::fp8);
   for (double v : out.to_vector<double>()) EXPECT_TRUE(std::isnan(v));
 }
 
-TEST_P(Wire, TheModelsFormatKeepsEveryBit) {
+TEST_P(Wire, ModelsFormatKeepsEveryBit) {
   const Floats row{std::bit_cast<float>(0x7f800001u), -nan, inf, -0.0f, std::bit_cast<float>(1u), 1 / 3.0f};
   const Floats back = there_and_back(row, WireFormat::model);
   for (size_t i = 0; i < row.size(); ++i)
@@ -189,7 +189,7 @@ TEST_P(Wire, AcceptsZeroRows) {
 INSTANTIATE_TEST_SUITE_P(Kernels, Wire, ::testing::Values(&cpu_table, &reference_table),
                          [](const auto& p) { return p.param == &cpu_table ? "cpu" : "reference"; });
 
-// Checks that only the fast table makes.
+// Errors that only the fast table of the CPU reports.
 class WireErrors : public Wire {
  protected:
   template <class F>
@@ -212,7 +212,7 @@ TEST_P(WireErrors, NameBytesOfAnotherFormat) {
                  [&] { k.wire.unpack(stream, x, {}, bytes, {}, WireFormat::model); });
 }
 
-TEST_P(WireErrors, NameARowThatIsWrittenTwice) {
+TEST_P(WireErrors, NameARowWrittenTwice) {
   const Tensor x = filled({2, 3}, 1), index = tensor<int64_t>({4, 4}, {2}), out = filled({5, 3}, 0);
   const auto bytes = packed(x, WireFormat::fp8);
   expect_refused("[unpack] index[1] is 4 for the second time; expected distinct rows",

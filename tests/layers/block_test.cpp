@@ -25,7 +25,7 @@ const Registry& registry() {
 
 using Layer = std::function<Value(Tape&, const Value&, const ForwardContext&)>;
 
-// Layers of the block as parameters of the same names, and so with the same initial values.
+// Parameters of the block's layers, under the same names and therefore with the same initial values.
 struct Parts {
   Norm attention_norm, mlp_norm;
   Attention attention;
@@ -82,7 +82,7 @@ struct Case {
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 class BlockSums : public testing::TestWithParam<Case> {};
 
-TEST_P(BlockSums, EqualThoseOfTheFormula) {
+TEST_P(BlockSums, EqualTheFormula) {
   std::vector<std::string> overrides{"model.position=learned", "model.moe.routing=balanced"};
   overrides.insert(overrides.end(), GetParam().overrides.begin(), GetParam().overrides.end());
   const ModelConfig c = small_recipe(overrides).model;
@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(, BlockSums,
                          [](const auto& i) { return i.param.name; });
 
 // Addends are rows of a rank's tokens. Each chunk sums its own rows.
-TEST(BlockOfTensorRanks, GivesTheRunOfOneRankUnderMemoryReuse) {
+TEST(BlockOfTensorRanks, EqualsTheRunOfOneRankUnderMemoryReuse) {
   std::vector<std::string> overrides = everything;
   overrides.push_back("model.layers=1");
   const Recipe alone = small_recipe(overrides);

@@ -28,8 +28,8 @@ TEST(ModelSize, M1_DbrxHasThePublishedParameters) {
 }
 
 TEST(ModelSize, M1_FlopsOfATokenOfMixtralEqualTheHandCount) {
-  // A layer has q and output of 4096 x 4096 each, k and v of 4096 x 1024 each, the router of 4096 x 8, and two experts
-  // with three matrices of 4096 x 14336 each. The head is 4096 x 32000; the embedding is a table.
+  // A layer has q and output of 4096 x 4096 each, k and v of 4096 x 1024 each, and the router of 4096 x 8. It also has
+  // two experts with three matrices of 4096 x 14336 each. The head is 4096 x 32000. The embedding is a table.
   const double layer = 2.0 * 4096 * 4096 + 2.0 * 4096 * 1024 + 4096.0 * 8 + 2 * 3.0 * 4096 * 14336;
   const double products = 32 * layer + 4096.0 * 32000;
   // Causal attention: scores and values take 2 operations each for 4096 elements and half of 32768 keys. Forward does
@@ -39,8 +39,8 @@ TEST(ModelSize, M1_FlopsOfATokenOfMixtralEqualTheHandCount) {
 }
 
 TEST(ModelSize, M1_FlopsOfATokenOfASmallModelEqualTheHandCount) {
-  // With hidden 16, 4 heads of 4 and 2 heads of keys: q and output have 256 weights each, k and v 128 each, the router
-  // 64, and 2 experts 3 x 16 x 12 each.
+  // With hidden 16, 4 heads of 4 and 2 heads of keys, q and output have 256 weights each, and k and v 128 each. The
+  // router has 64 weights, and the 2 experts have 3 x 16 x 12 each.
   const double layer = 2 * 256 + 2 * 128 + 64 + 2 * 3 * 16 * 12;
   const double expected = 6 * (2 * layer + 16 * 31) + 2 * 12 * 16 * 4.0;
   EXPECT_DOUBLE_EQ(model_size(small_recipe().model, Registry()).flops_per_token, expected);
@@ -49,10 +49,10 @@ TEST(ModelSize, M1_FlopsOfATokenOfASmallModelEqualTheHandCount) {
                    expected + 2 * 12 * 16 * 4.0);
 }
 
-// Compares the count without memory with the parameters that the layers make.
+// Compares the parameters counted without memory with the parameters that the layers make.
 class CountEqualsModel : public testing::TestWithParam<std::vector<std::string>> {};
 
-TEST_P(CountEqualsModel, OnThisRecipe) {
+TEST_P(CountEqualsModel, ForThisRecipe) {
   const comm::SelfGroup self;
   const Recipe recipe = small_recipe(GetParam());
   const ModelInstance instance(recipe, Registry(), self);

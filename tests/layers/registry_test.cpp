@@ -48,7 +48,7 @@ data: {synthetic: true}
   return load_recipe(config::parse(yaml, "test.yaml", overrides), with_scaled(), 0);
 }
 
-TEST(Registry, ARegisteredLayerFillsTheFeedForwardSlotAndTrains) {
+TEST(Registry, RegisteredLayerFillsTheFeedForwardSlotAndTrains) {
   const Recipe recipe = scaled_recipe();
   ModelInstance instance(recipe, with_scaled(), self);
   EXPECT_EQ(instance.parameters.find("layers.1.mlp.linear.weight").global_shape(), (Shape{8, 8}));
@@ -70,7 +70,7 @@ TEST(Registry, OptionsComeFromTheRecipe) {
 }
 
 // Checks read only the recipe and make no layer.
-TEST(Registry, RefusesAnOptionThatTheLayerDoesNotDeclare) {
+TEST(Registry, RefusesUndeclaredOptions) {
   const auto refusal = [](const std::string& layer, const std::string& options) {
     return message_of(ExitCode::usage, [&] { scaled_recipe({"model.mlp=" + layer, "model.mlp_options=" + options}); });
   };
@@ -105,7 +105,7 @@ std::vector<moe::IssueStep> backwards(size_t chunks) {
   return steps;
 }
 
-TEST(Registry, ARegisteredOrderTrainsToTheSameBits) {
+TEST(Registry, RegisteredOrderTrainsToIdenticalBits) {
   Registry registry;
   registry.add_moe_order({"backwards", backwards});
   EXPECT_EQ(registry.moe_order_names(),
@@ -131,7 +131,7 @@ schedule: {moe: {chunk_by: tokens, chunks: 3}}
   EXPECT_EQ(trained("backwards"), trained("alternating"));
 }
 
-TEST(Registry, AnImpossibleOrderIsRefusedWithItsStep) {
+TEST(Registry, ImpossibleOrderIsRefusedWithItsStep) {
   Registry registry;
   registry.add_moe_order({"hasty", [](size_t chunks) {
                             auto steps = moe::alternating_order().steps(chunks);

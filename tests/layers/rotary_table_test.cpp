@@ -54,9 +54,9 @@ TEST(RotaryTable, YarnOfFactorOneIsOff) {
   expect_bitwise(table({}).sine, table(yarn).sine, Zeros::expected);
 }
 
-// Peng et al. 2023: fast dimensions keep their frequency, slow ones are interpolated, and the ramp is between them. The
-// table is multiplied by 0.1 ln(factor) + 1.
-TEST(RotaryTable, YarnKeepsFastDimensionsAndInterpolatesSlowOnes) {
+// Peng et al. 2023: fast dimensions keep their frequency, slow dimensions are interpolated, and a ramp lies between
+// them. The table is multiplied by 0.1 ln(factor) + 1.
+TEST(RotaryTable, YarnInterpolatesOnlySlowDimensions) {
   YarnConfig yarn;
   yarn.factor = 4, yarn.original_context = 4096, yarn.beta_fast = 32, yarn.beta_slow = 1;
   const RotaryTable t = table(yarn), plain = table({});

@@ -21,8 +21,8 @@ namespace {
 
 using Overrides = std::vector<std::string>;
 const comm::SelfGroup self;
-// If another token changes its expert, rows of grouped products may be computed in another order. Therefore, bits are
-// compared in dense models.
+// If another token changes its expert, rows of grouped products may be computed in another order. Therefore, only dense
+// models are compared bitwise.
 const Overrides dense{"model.moe.experts=0", "model.mlp_hidden=20"};
 
 Overrides dense_with(const Overrides& more) {
@@ -113,7 +113,7 @@ TEST(Encoder, SeesAllTokens) {
   for (int64_t t = 0; t < 8; ++t) EXPECT_FALSE(equal_rows(before, after, t, t + 1)) << "token " << t;
 }
 
-TEST(Positions, RotaryOnesAreRelative) {
+TEST(Positions, RotaryPositionsAreRelative) {
   ModelInstance instance(small_recipe(dense_with({"model.context=16"})), Registry(), self);
   data::Batch batch = sequence(false);
   const Tensor before = logits(instance, batch);
@@ -121,7 +121,7 @@ TEST(Positions, RotaryOnesAreRelative) {
   expect_close(before, logits(instance, batch), tolerance(Dtype::f64, 1000));
 }
 
-TEST(Positions, LearnedOnesAreAbsolute) {
+TEST(Positions, LearnedPositionsAreAbsolute) {
   ModelInstance instance(small_recipe(dense_with({"model.context=16", "model.position=learned"})), Registry(), self);
   data::Batch batch = sequence(false);
   const Tensor before = logits(instance, batch);

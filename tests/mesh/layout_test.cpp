@@ -28,11 +28,11 @@ void for_each_layout(int world, F f) {
       }
 }
 
-// Orders, of which at least one begins with each axis. Some of the orders are illegal for several stages.
+// Orders of axes. Every axis begins at least one of them. Some orders are illegal for several stages.
 constexpr const char* orders[] = {"tp-cp-ep-dp-pp", "tp-cp-dp-ep-pp", "cp-ep-tp-dp-pp", "ep-tp-dp-cp-pp",
                                   "pp-dp-ep-cp-tp", "dp-cp-pp-tp-ep", "tp-pp-dp-ep-cp", "ep-cp-tp-pp-dp"};
 
-// Calls f for every legal layout of `world` ranks: those of for_each_layout(), and each with every legal order.
+// Calls f for every layout of for_each_layout(), each with every legal order of axes.
 template <class F>
 void for_each_ordered_layout(int world, F f) {
   for_each_layout(world, [&](const Layout& m) {
@@ -211,7 +211,7 @@ TEST(Layout, EtpGroupsInsideTpGroupsAreRecognised) {
 }
 
 // A scan of the world for each query would read 10^9 coordinates.
-TEST(Layout, QuestionsAboutManyRanksTakeTimeLinearInTheAnswers) {
+TEST(Layout, QueriesTakeTimeLinearInTheirAnswers) {
   const int world = 65536;
   for (const char* order : {"", "tp-cp-ep-dp-pp", "pp-dp-ep-cp-tp"}) {
     const Layout m({.pp = 8, .cp = 4, .tp = 8, .ep = 64, .etp = 2, .order = order}, world);
@@ -276,7 +276,7 @@ TEST(Layout, TheTwoViewsCoverTheSameStage) {
     });
 }
 
-TEST(Layout, GradientsAreSummedOverRanksThatDifferInDataOnly) {
+TEST(Layout, GradientsAreSummedOverDataRanks) {
   const Layout m({.pp = 2, .dp = 2, .cp = 2, .tp = 2, .ep = 4, .etp = 1}, 16);
   EXPECT_EQ(m.reducers(dense, 0).size(), 4u);  // dp 2 x cp 2
   EXPECT_EQ(m.reducers(expert, 0).size(), 2u);
@@ -293,7 +293,7 @@ TEST(Layout, PartialGradientsAreSummedOverTheTensorAxisToo) {
   EXPECT_EQ(m.holders(dense, 0), m.reducers({.view = MeshView::dense, .partial = {Axis::tp}}, 0));
 }
 
-TEST(Layout, PiecesHeldBySeveralTensorRanksAreSummedOverThem) {
+TEST(Layout, GradientsOfSharedPiecesAreSummedOverTensorRanks) {
   const Layout m({.dp = 2, .tp = 4}, 8);
   const auto heads = [](int t) {
     return Placement{.view = MeshView::dense, .shards = {{Axis::tp, 0, 2, t / 2}}, .partial = {Axis::tp}};
@@ -305,7 +305,7 @@ TEST(Layout, PiecesHeldBySeveralTensorRanksAreSummedOverThem) {
   EXPECT_TRUE(m.first_holder(heads(2), 2));
 }
 
-TEST(Layout, ATiedEmbeddingIsSummedOverTheFirstAndTheLastStage) {
+TEST(Layout, TiedEmbeddingIsSummedOverTheFirstAndTheLastStage) {
   const Layout m({.pp = 3, .tp = 2}, 6);
   const auto tied = [](int t) {
     return Placement{.view = MeshView::dense, .shards = {{Axis::tp, 0, 2, t}}, .partial = {Axis::pp}};
@@ -412,7 +412,7 @@ TEST(Order, TpCpDpEpPpPutsExpertsAlongData) {
   EXPECT_EQ(groups(m, Axis::ep), (Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
 }
 
-// Legal because tp 2 = etp 2 ranks precede pp in both views.
+// The order is legal, because tp 2 and etp 2 put equally many ranks before pp in both views.
 TEST(Order, PpMayStandBetweenEqualFactors) {
   const Layout m({.pp = 2, .tp = 2, .ep = 2, .etp = 2, .order = "tp-pp-dp-cp-ep"}, 8);
   EXPECT_EQ(groups(m, Axis::pp), (Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));
@@ -485,7 +485,7 @@ TEST(Order, RefusalsNameTheAxisAndTheNearestLegalOrder) {
             "parallel.order (tp-cp-ep-dp-pp-) has an axis without a name" + expected + "tp-cp-ep-dp-pp");
 }
 
-TEST(Order, ARankOnTwoStagesIsRefusedWithTheArithmetic) {
+TEST(Order, RankOnTwoStagesIsRefusedWithTheArithmetic) {
   EXPECT_EQ(
       refusal({.pp = 2, .tp = 2, .ep = 2, .etp = 1, .order = "tp-pp-cp-ep-dp"}, 8),
       "parallel.order (tp-pp-cp-ep-dp) puts pp after tp 2 = 2 ranks of dense layers, but after etp 1 = 1 ranks of "

@@ -69,7 +69,7 @@ TEST(Mesh, TrafficClassesFollowTheAxes) {
   EXPECT_EQ(mesh.reducers({.view = MeshView::dense}).traffic(), comm::TrafficClass::dp);
 }
 
-TEST(Mesh, OneRankHasGroupsOfOneEverywhere) {
+TEST(Mesh, OneRankHasOnlyGroupsOfOne) {
   const comm::SelfGroup self;
   const Mesh mesh(self, {});
   for (int a = 0; a < axis_count; ++a) {
@@ -97,7 +97,7 @@ TEST(Mesh, PlacementsWithTheSameRanksShareOneGroup) {
   EXPECT_EQ(&mesh.reducers({.view = MeshView::dense}), &mesh.reducers({.view = MeshView::expert}));
 }
 
-TEST(Mesh, AnIllegalLayoutIsRefusedOnAllRanks) {
+TEST(Mesh, IllegalLayoutIsRefusedOnAllRanks) {
   EXPECT_THROW(comm::with_ranks(2, [](const ProcessGroup& world) { Mesh(world, {.ep = 3}); }), base::Error);
 }
 

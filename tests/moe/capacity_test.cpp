@@ -54,7 +54,7 @@ TEST(Capacity, R1_IsCountedForEachScope) {
   EXPECT_EQ(count, 3);
 }
 
-TEST(Capacity, TheLastScopeMayBeShorter) {
+TEST(Capacity, LastScopeMayBeShorter) {
   const auto [ids, count] = drop(all_to_one, 1, 4, 1.0, DropRule::position);  // 2 of 4 stay, then 1 of 2
   EXPECT_EQ(ids, (std::vector<int32_t>{0, 0, -1, -1, 0, -1}));
   EXPECT_EQ(count, 3);
@@ -96,7 +96,7 @@ TEST(Capacity, R8_NanIsDroppedFirst) {
   EXPECT_EQ(count, 3);
 }
 
-TEST(Capacity, AcceptsRowsThatAreNotInTokenOrder) {
+TEST(Capacity, AcceptsRowsInAnyOrder) {
   Lab lab;
   // Tokens 0 .. 3 are rows 2, 3, 0, 1. The first two tokens stay.
   const Tensor ids = lab.values(std::vector<int32_t>{0, 0, 0, 0}, {4, 1});
@@ -124,7 +124,7 @@ TEST(Capacity, IsCountedOverTheTokensOfAllRanks) {
     });
 }
 
-TEST(Capacity, AnUnknownExpertEndsTheJobIfTheHostSeesIt) {
+TEST(Capacity, UnknownExpertEndsTheJobIfTheHostSeesIt) {
   const auto decide = [] {
     comm::with_ranks(2, [](const comm::ProcessGroup& world) {
       Lab lab;

@@ -54,7 +54,7 @@ TEST(IssueOrder, ProblemNamesTheIllegalStep) {
             "step 2 is weight_gradients[0], but experts[0] must come before it");
   EXPECT_EQ(why({{dispatch, 0}, {dispatch, 0}}), "step 2 is dispatch[0], but an earlier step is the same");
   EXPECT_EQ(why({{dispatch, 1}}), "step 1 is dispatch[1], but there are 1 chunks, counted from 0");
-  // The sums of weight gradients would be added in another order.
+  // This order would add the sums of weight gradients in another order.
   EXPECT_EQ(why({{dispatch, 1}, {compute, 1}, {weight_gradients, 1}}, 2),
             "step 3 is weight_gradients[1], but weight_gradients[0] must come before it");
 }

@@ -81,7 +81,7 @@ TEST(LocalWeights, BeforeTheLastProductEqualWeightsOfTheResults) {
   ExpertActivations early = held.activations(s, x, groups, weights);
   const double allowed = tolerance(Dtype::f64, rows * 5);
   expect_close(weighted(results), held.output(s, early, groups), allowed);
-  early.activated = {};  // not kept
+  early.activated = {};  // not kept for backward
   const Tensor early_dweights = Tensor::like(weights);
   const ExpertGradients before = held.input_gradients(s, early, dout, groups, early_dweights);
   expect_close(dweights, early_dweights, allowed);
@@ -92,7 +92,7 @@ TEST(LocalWeights, BeforeTheLastProductEqualWeightsOfTheResults) {
   for (size_t i = 0; i < expected.size(); ++i) expect_close(expected[i], actual[i], allowed, Zeros::expected);
 }
 
-TEST(LocalWeights, AreOfExpertsWithoutBiasesWhoseRowsStayOnTheRankAsTheyAre) {
+TEST(LocalWeights, NeedExpertsWithoutBiasesAndUnchangedRowsOnTheRank) {
   const SmallExperts plain, biased(ExpertKind::swiglu, true), gelu(ExpertKind::gelu);
   const auto weight = [&](const SmallExperts& t, const ep::ExpertGroups& groups, ep::RowOf row_of = ep::RowOf::slot,
                           WireFormat wire = WireFormat::model) {
@@ -175,7 +175,7 @@ int64_t kept_bytes(int64_t top_k, int64_t tokens) {
   return lab.context.allocator()->stats().used_in(Category::activation);
 }
 
-TEST(LocalWeights, LeaveInputsAndPreActivationsOfASlotForBackward) {
+TEST(LocalWeights, KeepInputsAndPreActivationsOfASlotForBackward) {
   constexpr int64_t tokens = 256, hidden = 16, width = 12, element = 8;
   const int64_t of_slot = (kept_bytes(3, tokens) - kept_bytes(2, tokens)) / tokens;
   EXPECT_GE(of_slot, element * (hidden + 2 * width));

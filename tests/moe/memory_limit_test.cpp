@@ -18,7 +18,7 @@ namespace hexad::tests {
 using namespace base;
 namespace {
 
-// Runs passes and records their memory in addition to the memory held before.
+// Runs passes and records the memory that they add to the memory held before.
 class PassMeter final : public schedule::GraphRunner {
  public:
   void run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
@@ -126,7 +126,7 @@ TEST(MemoryLimitCheck, NeedsMemoryReuse) {
 }
 
 // The recipe allows a limit only with memory_reuse, and memory_reuse only without duplicates.
-TEST(MemoryLimitCheck, RefusesTokensThatSeveralRanksHold) {
+TEST(MemoryLimitCheck, RefusesReplicatedTokens) {
   Lab lab;
   const comm::SelfGroup self;
   moe::PassSettings settings = pass_settings({&self, &self, &self}, 4);

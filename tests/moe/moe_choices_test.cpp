@@ -18,7 +18,7 @@ TEST(MoeChoices, MatchTheKeysOfTheSectionInOrder) {
   EXPECT_EQ(written, keys + "trial_share ");
 }
 
-TEST(MoeChoices, TheReferenceNamesEveryValueWithItsPaper) {
+TEST(MoeChoices, ReferenceNamesEveryValueWithItsPaper) {
   const std::string reference = config::reference<MoeScheduleConfig>();
   const auto expect_words = [&](auto e) {
     for (const auto& word : words(e)) {
@@ -81,7 +81,7 @@ TEST(MoeChoices, NamesIncludeNonDefaultSettings) {
       "4096, order returns_last, compute_share 0.5");
 }
 
-TEST(MoeChoices, UnusualOnesAreThoseThatDifferFromTheDefault) {
+TEST(MoeChoices, UnusualChoicesDifferFromTheDefault) {
   MoeSchedule s;
   EXPECT_EQ(unusual_choices(s), "");
   s.chunk_by = ChunkBy::tokens, s.chunks = 4;

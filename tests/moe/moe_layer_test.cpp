@@ -23,7 +23,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 using Row = std::vector<double>;
 
-// Weights of a parameter, for nested loops.
+// Weights of a parameter, indexed by nested loops.
 struct Weights {
   std::vector<double> values;
   int64_t rows, columns;
@@ -211,7 +211,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"Gelu", {"model.moe.expert=gelu", "model.moe.top_k=1", "model.moe.normalize=false"}}),
     [](const auto& i) { return i.param.name; });
 
-TEST(MoeLayer, R5_TheSecondBiasIsWeightedByTheRouterProbability) {
+TEST(MoeLayer, R5_SecondBiasIsWeightedByTheRouterProbability) {
   MoeLab lab({"model.bias=true", "model.moe.top_k=1", "model.moe.normalize=false"});
   for (const auto& p : lab.parameters)
     if (p->name() != "moe.router.weight")
@@ -280,7 +280,7 @@ TEST(MoeLayer, A4_OnlyTheFirstPassCounts) {
   }
 }
 
-TEST(MoeLayer, A4_AnEvaluationCountsNothingAndHasNoAuxiliaryLosses) {
+TEST(MoeLayer, A4_EvaluationHasNoCountsAndNoAuxiliaryLosses) {
   MoeLab lab;
   const MicroBatch batch = lab.batch(3, 4);
   const auto policy = keep_policy();
@@ -290,7 +290,7 @@ TEST(MoeLayer, A4_AnEvaluationCountsNothingAndHasNoAuxiliaryLosses) {
 }
 
 // The difference of the logits is below the resolution of bf16.
-TEST(MoeLayer, A5_TheRouterResolvesWeightsFinerThanBf16) {
+TEST(MoeLayer, A5_RouterResolvesWeightsFinerThanBf16) {
   comm::SelfGroup self;
   MoeLab lab({"model.moe.top_k=1", "model.moe.aux_loss.coefficient=0"}, self, 1, Dtype::bf16);
   const Tensor& router = lab.parameter("router.weight").local();
@@ -308,7 +308,7 @@ TEST(MoeLayer, A5_TheRouterResolvesWeightsFinerThanBf16) {
   EXPECT_EQ(lab.observed().counts, (std::vector<int64_t>{0, 0, 12, 0}));
 }
 
-TEST(MoeLayer, B1_TheBiasMovesByTheSignOfTheLoadOnceABatch) {
+TEST(MoeLayer, B1_BiasMovesByTheSignOfTheLoadOnceABatch) {
   MoeLab lab({"model.moe.bias_rate=0.125"});
   ASSERT_EQ(std::distance(lab.states.begin(), lab.states.end()), 1);
   const auto& state = *lab.states.begin();
@@ -318,19 +318,19 @@ TEST(MoeLayer, B1_TheBiasMovesByTheSignOfTheLoadOnceABatch) {
   EXPECT_EQ(values_of(state.tensor), (std::vector<double>{-0.25, 0.25, 0.125, -0.125}));
 }
 
-TEST(MoeLayer, B1_TheBiasDoesNotMoveWhileAnOverrideChooses) {
+TEST(MoeLayer, B1_BiasDoesNotMoveWhileAnOverrideChooses) {
   MoeLab lab({"model.moe.bias_rate=0.125", "model.moe.routing=zipf"});
   lab.layer.finish_batch({7, 3, 5, 5});
   EXPECT_EQ(values_of(lab.states.begin()->tensor), std::vector<double>(4, 0.0));
 }
 
-TEST(MoeLayer, B1_TheBiasIsKeptInF32UnderBf16) {
+TEST(MoeLayer, B1_BiasIsKeptInF32UnderBf16) {
   comm::SelfGroup self;
   MoeLab lab({"model.moe.bias_rate=0.001"}, self, 1, Dtype::bf16);
   EXPECT_EQ(lab.states.begin()->tensor.dtype(), Dtype::f32);
 }
 
-TEST(MoeLayer, B1_TheBiasChangesTheChoiceAndNotTheWeights) {
+TEST(MoeLayer, B1_BiasChangesTheChoiceAndNotTheWeights) {
   MoeLab lab({"model.moe.bias_rate=100", "model.moe.top_k=2"});
   lab.layer.finish_batch({0, 0, 9, 9});  // now experts 0 and 1 always win
   MoeLab forced({"model.moe.bias_rate=100", "model.moe.experts=4"});
@@ -350,7 +350,7 @@ TEST(MoeLayer, B1_TheBiasChangesTheChoiceAndNotTheWeights) {
   }
 }
 
-TEST(MoeLayer, R8_ANanTokenDoesNotChangeOtherTokens) {
+TEST(MoeLayer, R8_NanTokenDoesNotChangeOtherTokens) {
   for (const char* capacity : {"none", "0.8"}) {
     MoeLab lab({std::string("model.moe.capacity_factor=") + capacity, "model.moe.drop=position"});
     const Tensor x = lab.randn({12, lab.config.hidden});

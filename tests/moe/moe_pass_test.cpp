@@ -66,7 +66,7 @@ TEST(MoePass, SendsOneChunkAheadAndAlternatesSendsWithReturns) {
   EXPECT_EQ(t.pass.letters(), "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 C0(S0) C1(S1)");
 }
 
-TEST(MoePass, PlacesChunksThatAreComputedTogetherOnTheLaneOfTheirOverlap) {
+TEST(MoePass, PlacesJointChunksOnTheLaneOfTheirOverlap) {
   EchoOnOneRank o2({.chunking = {ep::Chunking::By::tokens, 2}, .merged = true}, Overlap::a2a_allgather);
   EXPECT_EQ(o2.pass.letters(),
             "inter: S0(P0) S1(P1) R0(U0) R1(U1) | intra: D0(S0) D1(S1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)");
@@ -81,7 +81,7 @@ TEST(MoePass, WeightGradientsFollowTheReturnOfTheirChunk) {
   EXPECT_EQ(t.pass.letters(), "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 C0(S0) W0(C0) C1(S1) W1(C1)");
 }
 
-// Returns the threads that experts may use in each computing task, under compute_share 0.5 of `threads`.
+// Returns the number of threads that experts may use in each computing task, under compute_share 0.5 of `threads`.
 std::vector<int> threads_of_experts(const ep::PlanOptions& options, int threads, bool shared = false) {
   EchoOnOneRank t(options);
   std::vector<int> seen;
@@ -162,7 +162,7 @@ TEST(MoePass, RefusesThreeChunksInFlightWithTwoBuffers) {
 }
 
 // Each of two etp ranks computes an addend, here the rows themselves.
-TEST(MoePass, SumsTheResultsOfRanksThatShareExperts) {
+TEST(MoePass, SumsTheResultsOfRanksWithSharedExperts) {
   using ep::EspExchange;
   const std::pair<EspExchange, std::string> graphs[] = {
       {EspExchange::gather, "inter: S0(P0) R0(A0) | intra: G0(S0) A0(U0) | compute: P0 D0(G0) C0(D0) U0(C0)"},

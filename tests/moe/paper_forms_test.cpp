@@ -94,7 +94,8 @@ TEST(PaperForms, MpmoePhasesMatchTheSimulatedGraph) {
       const Passes keep = simulated(cut, rates);
       const auto kept = mpmoe::predict(layer, paper, mpmoe::Reuse::none, n);
       expect_near(keep.forward.total(), kept.forward.seconds(), 0.01, "forward of " + what);
-      // A result returns before the weight gradients of its chunk. The paper counts them as part of the experts' work.
+      // A result returns before the weight gradients of its chunk. The paper counts these gradients as part of the
+      // experts' work.
       EXPECT_LE(keep.backward.total(), 1.01 * kept.backward.seconds()) << what;
       EXPECT_GE(keep.backward.total(), kept.backward.seconds() - 1 / flops * product_flops / n * 2) << what;
       const Passes s4 = simulated(joined(cut, {"schedule.moe.memory_reuse=s4"}), rates);
@@ -109,7 +110,7 @@ TEST(PaperForms, MpmoePhasesMatchTheSimulatedGraph) {
 TEST(PaperForms, ParmsAlgorithm1AgreesWithTheSimulator) {
   using namespace plan;
   const parm::Layer layer{.B = 1, .L = tokens, .M = hidden, .E = 8, .k = top_k, .N_MP = 2, .N_EP = 2, .N_ESP = 2};
-  // Number of phases of the overlapped pair: one for each rank of the ep group. Parm has N_EP N_ESP.
+  // Number of phases of the overlapped pair: one for each rank of the ep group. Parm has N_EP N_ESP phases.
   constexpr double phases = 2;
   int of_s1 = 0;
   for (const double gather : {0.2, 0.5, 1.0, 2.0, 8.0}) {  // speed of the MP group relative to the other groups

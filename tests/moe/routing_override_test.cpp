@@ -95,7 +95,7 @@ TEST(RoutingOverride, TraceIsRepeatedFromTheStart) {
   EXPECT_EQ(choose(file.config(), 2, 3), (std::vector<int32_t>{2, 4, 0, 5, 3, 1}));
 }
 
-TEST(RoutingOverride, ABadTraceIsRefusedWithFileAndLine) {
+TEST(RoutingOverride, BadTraceIsRefusedWithFileAndLine) {
   EXPECT_EQ(TraceFile("0 5\n3 6\n").message(), trace_path() + ":2: expert 6 is not in 0 .. 5");
   EXPECT_EQ(TraceFile("3 -1\n").message(), trace_path() + ":1: expert -1 is not in 0 .. 5");
   EXPECT_EQ(TraceFile("3 3\n").message(), trace_path() + ":1: expert 3 is named twice");

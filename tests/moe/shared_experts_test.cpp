@@ -116,9 +116,9 @@ TEST(Addends, AreAddedOnceToEachTokenUnderEverySchedule) {
     }
 }
 
-// Schedules sum at different times: the share of a rank, the tokens of a chunk, or all tokens after the pass. The bits
-// of an expert's result do not depend on the rows that are computed with it (kernels/cpu/products/gemm.h). A token's
-// slots and addends are summed in one order, in f32.
+// Schedules sum at different times: for the share of a rank, for the tokens of a chunk, or for all tokens after the
+// pass. The bits of an expert's result do not depend on the rows that are computed with it
+// (kernels/cpu/products/gemm.h). A token's slots and addends are summed in one order, in f32.
 TEST(Addends, GiveTheSameBitsInBf16UnderEverySchedule) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     const auto under = [&](const std::string& choice) {
@@ -232,7 +232,7 @@ TEST(SharedExperts, BesideTheAllToAllAreATaskOfBothPasses) {
     });
 }
 
-// Counts the held weights of routed experts, and the largest number while shared experts hold theirs.
+// Counts the held weights of routed experts. Records the largest count while weights of shared experts are held.
 class Holders final : public autograd::ParameterStorage {
  public:
   autograd::GatheredWeights gather_weights(Parameter& p, Stream&) override {

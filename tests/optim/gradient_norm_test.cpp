@@ -79,7 +79,7 @@ TEST(GradientNorm, CountsEveryElementOfATensorOfSeveralBlocks) {
   }
 }
 
-TEST(GradientNorm, C2_ARankWithoutGradientsJoins) {
+TEST(GradientNorm, C2_RankWithoutGradientsJoins) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     device::DeviceContext context(tests::on_test_device({.poison = true}));
     const mesh::Mesh mesh(world, {.dp = 2, .ep = 2});
@@ -112,7 +112,7 @@ TEST(GradientNorm, C2_DoesNotOverflowInF32) {
   });
 }
 
-TEST(GradientNorm, IsNanOnEveryRankWhenOneHasANan) {
+TEST(GradientNorm, IsNanOnEveryRankIfOneRankHasANan) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     device::DeviceContext context(tests::on_test_device({.poison = true}));
     const mesh::Mesh mesh(world, {.dp = 2, .ep = 2});

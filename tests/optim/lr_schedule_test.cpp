@@ -63,7 +63,7 @@ TEST(LearningRate, KeepsItsLastValueAfterTheEnd) {
     EXPECT_DOUBLE_EQ(learning_rate(config(kind), 1000, total), 0.2);
 }
 
-TEST(LearningRate, AWarmUpAsLongAsTheRunNeverDecays) {
+TEST(LearningRate, WarmUpOfTheWholeRunNeverDecays) {
   OptimConfig c = config(ScheduleKind::cosine);
   c.warmup = total;
   EXPECT_DOUBLE_EQ(learning_rate(c, 55, total), 1.0);

@@ -123,7 +123,7 @@ TEST(Optimizer, SmallStepsAreNotLostInBf16) {
   for (size_t e = 0; e < was.size(); ++e) EXPECT_EQ(model[e], static_cast<double>(bf16(static_cast<float>(is[e]))));
 }
 
-TEST(Optimizer, AParameterWithoutGradientIsTreatedAsHavingAZeroOne) {
+TEST(Optimizer, MissingGradientCountsAsZero) {
   Lab lab;
   Parameter& p = add(lab, "p", Dtype::f64, true);
   OptimConfig config;
@@ -136,7 +136,7 @@ TEST(Optimizer, AParameterWithoutGradientIsTreatedAsHavingAZeroOne) {
   expect_zeros(state(optimizer, p, "moment1"));
 }
 
-TEST(Optimizer, ANegativeFactorSkipsTheStep) {
+TEST(Optimizer, NegativeFactorSkipsTheStep) {
   for (const std::string kind : {"adamw", "sgd"}) {
     Lab lab;
     Parameter& p = add(lab, "p", Dtype::bf16, true);
@@ -191,7 +191,7 @@ Trained trained(const OptimConfig& config, const Placement& placement = {}, Flat
   return {values("main"), values("moment1"), values("moment2")};
 }
 
-TEST(Bf16Moments, AreThoseInF32UpToRounding) {
+TEST(Bf16Moments, EqualF32MomentsUpToRounding) {
   const Trained exact = trained({}), rounded = trained(with_bf16_moments());
   EXPECT_NE(rounded, exact);
   constexpr double step = 0x1p-7;  // relative spacing of bf16 numbers
@@ -213,8 +213,8 @@ TEST(Bf16Moments, DependOnTheSeed) {
   EXPECT_NE(trained(config), one);
 }
 
-// A rank's part has the bits of the same elements of the whole parameter.
-TEST(Bf16Moments, HaveTheSameBitsInAPartAsInTheWholeParameter) {
+// Elements of a rank's part are bitwise identical to the same elements of the whole parameter.
+TEST(Bf16Moments, AreBitwiseIdenticalInPartsOfAParameter) {
   const Trained whole = trained(with_bf16_moments());
   const auto expect_part = [&](const Trained& part, const Placement& placement, FlatRange range) {
     const auto [begin, size] = placement.region({6, 8});
@@ -240,8 +240,8 @@ TEST(Bf16Moments, HaveTheSameBitsInAPartAsInTheWholeParameter) {
     }
 }
 
-// There are more elements than are in memory at a time.
-TEST(Bf16Moments, HaveTheSameBitsWhenOffloaded) {
+// The states have more elements than are in memory at a time.
+TEST(Bf16Moments, AreBitwiseIdenticalWhenOffloaded) {
   EXPECT_GT(1100 * 1000, base::BlockSizes{}.optimizer_elements);
   const auto result = [](optim::StateOffload offload) {
     Lab lab;

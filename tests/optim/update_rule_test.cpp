@@ -17,7 +17,7 @@ namespace {
 
 using namespace optim;
 
-// Rule with two states, so that a mix-up shows.
+// Rule with two states. A mix-up of the states changes its results.
 class Averaged final : public UpdateRule {
  public:
   std::vector<std::string> states() const override { return {"sum", "steps"}; }
@@ -92,7 +92,7 @@ TEST_P(ElementwiseRule, EqualsItsFormulaAndKeepsItsStates) {
 INSTANTIATE_TEST_SUITE_P(, ElementwiseRule, testing::Values(Dtype::f64, Dtype::f32, Dtype::bf16),
                          [](const auto& i) { return std::string(name_of(i.param)); });
 
-TEST(UpdateRules, ASkippedStepWritesNothing) {
+TEST(UpdateRules, SkippedStepWritesNothing) {
   Lab lab;
   Parameter& p = add(lab, Dtype::bf16);
   Optimizer optimizer(averaged(), lab.parameters, StateOffload::none, with_averaged());
@@ -104,8 +104,8 @@ TEST(UpdateRules, ASkippedStepWritesNothing) {
   expect_zeros(state(optimizer, "sum"));
 }
 
-// There are more elements than are in memory at a time.
-TEST(UpdateRules, OffloadedStatesGiveTheSameBits) {
+// The states have more elements than are in memory at a time.
+TEST(UpdateRules, OffloadedStatesAreBitwiseIdentical) {
   EXPECT_GT(1100 * 1000, base::BlockSizes{}.optimizer_elements);
   const auto trained = [](StateOffload offload) {
     Lab lab;
@@ -151,7 +151,7 @@ TEST(UpdateRules, IllegalStateNamesAreRefused) {
   EXPECT_EQ(refusal({"v", "m", "v"}), "optim.name (named): two of its states are named v");
 }
 
-TEST(UpdateRules, StatesInBf16AreRefusedForRulesThatDoNotReadTheirDtype) {
+TEST(UpdateRules, Bf16StatesAreRefusedForRulesThatIgnoreTheDtype) {
   for (const std::string name : {"averaged", "sgd"}) {
     OptimConfig config = averaged();
     config.name = name, config.moment_dtype = MomentDtype::bf16;

@@ -59,7 +59,7 @@ std::string refusal(const std::string& was, const std::string& is) {
   return "accepted";
 }
 
-TEST(Cluster, ReadsWhatItWrites) {
+TEST(Cluster, RoundTripsThroughItsFile) {
   const Cluster cluster = load_text(text);
   const std::string written = to_yaml(cluster);
   EXPECT_EQ(to_yaml(load_text(written)), written);
@@ -227,7 +227,7 @@ TEST(DefaultCluster, CanBeWrittenAndRead) {
   EXPECT_EQ(to_yaml(load_text(written)), written);
 }
 
-TEST(ClusterRecipes, MeasuredOnesGiveRates) {
+TEST(ClusterRecipes, MeasuredClustersGiveRates) {
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(HEXAD_SOURCE_DIR "/recipes/clusters")) {
     const Cluster cluster = load_cluster(entry.path().string());

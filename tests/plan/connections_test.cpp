@@ -1,4 +1,5 @@
-// Memory of NCCL's connections on the meta device: at the start, groups are connected for the operations of a step.
+// Memory of NCCL's connections on the meta device. At the start of a run, groups are connected for the operations of a
+// step.
 #include <gtest/gtest.h>
 
 #include "tests/training/training.h"
@@ -27,7 +28,7 @@ Recipe on_cards(std::vector<std::string> overrides) {
 
 class Connections : public testing::TestWithParam<Case> {};
 
-// An operation of a kind for which its group was not connected would add memory.
+// A step adds memory if one of its operations needs a connection that its group does not have.
 TEST_P(Connections, AreMadeBeforeTheFirstStep) {
   const auto& [name, ranks, overrides] = GetParam();
   const Recipe recipe = on_cards(overrides);
@@ -76,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 double connections_of(const Recipe& recipe, int64_t world) { return estimate_memory(recipe, {}, world).connections; }
 
-TEST(ConnectionsOfARank, AreThoseOfNcclAndNone) {
+TEST(ConnectionsOfARank, NeedMemoryOnlyForNcclOnSeveralRanks) {
   EXPECT_GT(connections_of(on_cards({"parallel.ep=2"}), 2), 0);
   EXPECT_EQ(connections_of(on_cards({}), 1), 0) << "one rank connects to no other";
   EXPECT_EQ(connections_of(on_cards({"parallel.ep=2", "distributed.device_collectives=host"}), 2), 0);

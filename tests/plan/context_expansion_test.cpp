@@ -28,9 +28,9 @@ void expect_groups(const Layout& layout, Axis axis, const Nodes& nodes) {
   EXPECT_EQ(ranks, 64);
 }
 
-// MoNTA, Fig. 12 as its text describes it: [TP/SP, EP, CP, PP, DP], tp 8 inside nodes of 8 GPUs, experts split over the
-// node; EP groups are the GPUs of one tensor position.
-TEST(ContextExpansion, HorizontalGroupsOf64RanksAreThoseOfMontaFig12a) {
+// MoNTA, Fig. 12, as its text describes it. The order is [TP/SP, EP, CP, PP, DP], and tp 8 is inside nodes of 8 GPUs.
+// Experts are split over the node. EP groups are the GPUs of one tensor position.
+TEST(ContextExpansion, HorizontalGroupsOf64RanksMatchMontaFig12a) {
   const Layout layout({.cp = 2, .tp = 8, .ep = 4}, 64);
   expect_groups(layout, Axis::ep, {{0, 1, 2, 3}, {4, 5, 6, 7}});
   expect_groups(layout, Axis::cp, {{0, 4}, {1, 5}, {2, 6}, {3, 7}});  // orthogonal to ep
@@ -40,7 +40,7 @@ TEST(ContextExpansion, HorizontalGroupsOf64RanksAreThoseOfMontaFig12a) {
     for (const int peer : layout.members(Axis::tp, rank)) EXPECT_EQ(peer / 8, rank / 8);
 }
 
-TEST(ContextExpansion, VerticalGroupsOf64RanksAreThoseOfMontaFig12b) {
+TEST(ContextExpansion, VerticalGroupsOf64RanksMatchMontaFig12b) {
   const Layout whole({.cp = 8, .tp = 8, .ep = 8}, 64);
   expect_groups(whole, Axis::ep, {{0, 1, 2, 3, 4, 5, 6, 7}});
   expect_groups(whole, Axis::cp, {{0, 1, 2, 3, 4, 5, 6, 7}});  // the same direction as ep
@@ -65,7 +65,7 @@ TEST(ContextExpansion, HorizontalSwitchesTheProductOfEpAndCp) {
   expect_expansion(Layout({.cp = 4, .tp = 8, .ep = 8}, 256), Kind::horizontal, 32, 256, 8);
 }
 
-TEST(ContextExpansion, VerticalSwitchesTheLargerOfEpAndCpAndHasOneMicroBatch) {
+TEST(ContextExpansion, VerticalSwitchesTheLargerOfEpAndCp) {
   expect_expansion(Layout({.cp = 8, .tp = 8, .ep = 8}, 128), Kind::vertical, 8, 64, 1);
   expect_expansion(Layout({.cp = 32, .tp = 8, .ep = 8}, 256), Kind::vertical, 32, 256, 1);
   expect_expansion(Layout({.pp = 2, .cp = 8, .tp = 8, .ep = 8}, 256), Kind::vertical, 8, 128, 1);
@@ -79,7 +79,7 @@ TEST(ContextExpansion, ExpertsFoldedOverTensorRanksNeedFewerRanks) {
 }
 
 // A job can grow by the smallest step and keep the sizes of its groups. Growth by less is illegal.
-TEST(ContextExpansion, TheSmallestStepIsTheLeastLegalNumberOfRanks) {
+TEST(ContextExpansion, SmallestStepIsTheLeastLegalNumberOfRanks) {
   for (const mesh::Sizes& sizes : {mesh::Sizes{.cp = 2, .tp = 2, .ep = 4}, mesh::Sizes{.cp = 4, .tp = 2, .ep = 4},
                                    mesh::Sizes{.pp = 2, .cp = 4, .ep = 2}, mesh::Sizes{.tp = 2, .ep = 4, .etp = 1}}) {
     const int world = 128;
@@ -93,7 +93,7 @@ TEST(ContextExpansion, TheSmallestStepIsTheLeastLegalNumberOfRanks) {
   }
 }
 
-TEST(ContextExpansion, NamesTheAxesThatChange) {
+TEST(ContextExpansion, NamesTheChangedAxes) {
   const std::vector<ChangedAxis> changed =
       changed_axes(Layout({.tp = 4, .ep = 4}, 32), Layout({.cp = 2, .tp = 4, .ep = 4}, 32));
   ASSERT_EQ(changed.size(), 2U);
@@ -104,7 +104,7 @@ TEST(ContextExpansion, NamesTheAxesThatChange) {
   EXPECT_EQ(changed[1].to, 4);
 }
 
-TEST(ContextLengths, AreOneOrDoubleFromFirstToLast) {
+TEST(ContextLengths, DoubleFromFirstToLast) {
   EXPECT_EQ(context_lengths("4096"), (std::vector<int64_t>{4096}));
   EXPECT_EQ(context_lengths("4K"), (std::vector<int64_t>{4096}));
   EXPECT_EQ(context_lengths("3K..12288"), (std::vector<int64_t>{3072, 6144, 12288}));

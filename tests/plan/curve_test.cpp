@@ -58,7 +58,7 @@ TEST(FitOfACurve, IsExactForALinkWithLatencyAndRate) {
   for (const double left : fit.residuals) EXPECT_NEAR(left, 0, times.back().y * rounding);
 }
 
-TEST(FitOfACurve, ShowsABurstThatALineCannotFollow) {
+TEST(FitOfACurve, ShowsTheErrorOfALineForABurst) {
   // A shaper passes 128 KB immediately, then 25 MB/s. No straight line fits these times.
   Points times;
   for (double bytes = 16384; bytes <= 1 << 20; bytes *= 2)

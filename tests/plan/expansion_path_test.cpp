@@ -1,4 +1,4 @@
-// Paths of lengths, planned by a fake search whose layouts need a known number of bytes.
+// Paths of context lengths, planned by a fake search whose layouts need a known number of bytes.
 #include "tools/plan/expansion_path.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ std::vector<PathPoint> path_of(Searches& searches, const std::vector<int64_t>& l
   return expansion_path(searches.plan_at(), {.lengths = lengths, .ranks = ranks, .most_ranks = most});
 }
 
-TEST(ExpansionPath, DoublesRanksWhereALengthDoesNotFit) {
+TEST(ExpansionPath, DoublesRanksIfALengthDoesNotFit) {
   Searches searches;
   const std::vector<PathPoint> path = path_of(searches, {50'000, 100'000, 200'000, 400'000}, 16, 64);
   ASSERT_EQ(path.size(), 4U);
@@ -42,12 +42,12 @@ TEST(ExpansionPath, DoublesRanksWhereALengthDoesNotFit) {
   }
 }
 
-TEST(ExpansionPath, TakesAllRanksOfAClusterThatIsNoPowerOfTwo) {
+TEST(ExpansionPath, TakesAllRanksOfAClusterOfAnySize) {
   Searches searches;
   EXPECT_EQ(path_of(searches, {100'000}, 16, 24).front().ranks, 24);
 }
 
-TEST(ExpansionPath, SaysWhatLengthsLackThatNoNumberOfRanksHolds) {
+TEST(ExpansionPath, NamesTheShortfallOfLengthsThatFitNowhere) {
   Searches searches;
   const std::vector<PathPoint> path = path_of(searches, {50'000, 100'000, 200'000, 400'000}, 16, 16);
   ASSERT_EQ(path.size(), 4U);
@@ -61,7 +61,7 @@ TEST(ExpansionPath, SaysWhatLengthsLackThatNoNumberOfRanksHolds) {
   EXPECT_EQ(searches.asked.size(), 1U + 2 + 1 + 1);
 }
 
-TEST(ExpansionPath, TakesALayoutThatOnlyTheSearchWithoutALimitFinds) {
+TEST(ExpansionPath, TakesLayoutsOfTheUnlimitedSearch) {
   const PlanAt plan_at = [](const PlanQuestion& q) {
     Plan plan;
     plan.memory = 10;
@@ -77,7 +77,7 @@ TEST(ExpansionPath, TakesALayoutThatOnlyTheSearchWithoutALimitFinds) {
   }
 }
 
-TEST(ExpansionPath, EndsWithAFirstLengthThatFitsNowhere) {
+TEST(ExpansionPath, EndsIfTheFirstLengthFitsNowhere) {
   Searches searches;
   const std::vector<PathPoint> path = path_of(searches, {100'000, 200'000}, 16, 16);
   ASSERT_EQ(path.size(), 1U);
@@ -85,9 +85,9 @@ TEST(ExpansionPath, EndsWithAFirstLengthThatFitsNowhere) {
   EXPECT_TRUE(path[0].lack);
 }
 
-TEST(NearestFit, HasTheFewestRanksThatWereTried) {
+TEST(NearestFit, HasTheFewestTriedRanks) {
   Searches searches;
-  const Shortfall lack = shortfall(searches.plan_at(), 400'000, 16, 10);  // 500 bytes, 31.25 of each rank
+  const Shortfall lack = shortfall(searches.plan_at(), 400'000, 16, 10);  // 500 bytes in all, 31.25 on each rank
   EXPECT_DOUBLE_EQ(lack.missing(), 21.25);
   searches.asked.clear();
   const auto fit = with_more_ranks(searches.plan_at(), lack);
@@ -114,7 +114,7 @@ TEST(NearestFit, HasNoContextIfTheShortestDoesNotFit) {
   EXPECT_EQ(searches.asked.front().context, 1024);
 }
 
-TEST(NearestFit, IsNothingWithoutALegalLayout) {
+TEST(NearestFit, IsEmptyWithoutALegalLayout) {
   const PlanAt none = [](const PlanQuestion&) { return Plan{}; };
   const Shortfall lack = shortfall(none, 4096, 8, 10);
   EXPECT_FALSE(lack.least);

@@ -54,7 +54,7 @@ TEST(ExpertShares, AreReadFromTokensOrShares) {
   EXPECT_EQ(alike[1], alike[0]) << "one line is for all layers";
 }
 
-TEST(ExpertShares, AreThoseOfTheLastStepOfMetrics) {
+TEST(ExpertShares, ComeFromTheLastStepOfMetrics) {
   const std::vector<double> first{0.25, 0.25, 0.25, 0.25}, last{0.5, 0.25, 0.125, 0.125};
   const ExpertShares read = shares_of(metrics_line(1, {{}, first, first}) + metrics_line(2, {{}, last, first}) +
                                       metrics_line(3, {}) + "{\"kind\": \"st");  // cut off by a crash
@@ -78,7 +78,7 @@ TEST(ExpertShares, ThrowWithTheLineOfTheMistake) {
   expect_refused(metrics_line(1, {}) + "{torn\n" + metrics_line(2, {}), 2, "not a line of metrics.jsonl");
 }
 
-TEST(ExpertShares, NameTheWordsIfThereIsNoFile) {
+TEST(ExpertShares, NameTheLegalWordsIfTheFileIsMissing) {
   const std::string message = message_of(ExitCode::usage, [] { read_expert_shares("p98", recipe_of(yaml).model); });
   EXPECT_NE(message.find("'p98'"), std::string::npos) << message;
   EXPECT_NE(message.find("expected even, p99, worst, or a file"), std::string::npos) << message;

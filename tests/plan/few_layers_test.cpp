@@ -1,4 +1,4 @@
-// Steps of a few layers, priced with other numbers of tokens than the recorded ones.
+// Steps of a few recorded layers, priced with numbers of tokens that were not recorded.
 #include "tools/plan/few_layers.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ FewLayers few_layers(const Recipe& r, const std::array<int64_t, 2>& contexts) {
   return {r, extensions, Prices(two_nodes()), ranks, 1, contexts};
 }
 
-// Dense with tensor parallelism, with experts, and with divided weights.
+// Returns recipes with tensor parallelism, with experts, and with weights divided among ranks.
 std::vector<Recipe> recipes(const std::string& device) {
   std::vector<Recipe> all;
   for (const std::vector<std::string>& overrides :
@@ -65,7 +65,7 @@ TEST(FewLayers, HaveTheSimulatedStepOfARecordedLength) {
   }
 }
 
-TEST(FewLayers, AreExtrapolatedToLengthsFarFromTheRecordedOnes) {
+TEST(FewLayers, AreExtrapolatedToDistantLengths) {
   size_t i = 0;
   for (const Recipe& r : recipes("cuda")) {
     SCOPED_TRACE(i++);
@@ -75,11 +75,11 @@ TEST(FewLayers, AreExtrapolatedToLengthsFarFromTheRecordedOnes) {
     EXPECT_NEAR(near.rest, far.rest, 0.03 * (far.rest + far.micro_batch));
     EXPECT_NEAR(near.dp_traffic, far.dp_traffic, 0.01 * far.dp_traffic);
     EXPECT_NEAR(near.activations, far.activations, 0.03 * far.activations);
-    EXPECT_NEAR(near.weights, far.weights, 1e-9 * far.weights);  // with rotary tables of all positions
+    EXPECT_NEAR(near.weights, far.weights, 1e-9 * far.weights);  // includes rotary tables of all positions
   }
 }
 
-TEST(FewLayers, HaveShorterAttentionInSeveralSequencesOfTheSameTokens) {
+TEST(FewLayers, HaveShorterAttentionInShorterSequences) {
   const FewLayers layers = few_layers(recipes("cuda").front(), {896, 1024});
   const FewLayersStep one = layers.step(1, 8192), eight = layers.step(8, 1024);
   EXPECT_LT(eight.micro_batch, one.micro_batch);
@@ -87,7 +87,7 @@ TEST(FewLayers, HaveShorterAttentionInSeveralSequencesOfTheSameTokens) {
 }
 
 // On a CPU, the loss is computed in chunks of 256 rows: one for the shorter sequence, four for the longer one.
-TEST(FewLayers, AreInProportionToTokensIfTheOperationsDifferWithTheLength) {
+TEST(FewLayers, AreProportionalToTokensIfOperationsDiffer) {
   const FewLayers layers = few_layers(recipes("cpu").back(), {256, 1024});
   const FewLayersStep recorded = layers.step(1, 1024), longer = layers.step(3, 1024);
   EXPECT_DOUBLE_EQ(longer.micro_batch, 3 * recorded.micro_batch);

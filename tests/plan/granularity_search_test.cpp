@@ -57,7 +57,7 @@ TEST(GranularitySearch, FindsTheBestWithFewMeasurements) {
   EXPECT_LT(measured, 500 * 8 / 20);
 }
 
-TEST(GranularitySearch, ABatchInAKnownRangeIsNotMeasured) {
+TEST(GranularitySearch, BatchInAKnownRangeIsNotMeasured) {
   GranularitySearch search(1, 8);
   const auto measure = [](int64_t b, int64_t n) { return model_seconds(b, n); };
   const int64_t n = search.best(3000, measure);
@@ -69,8 +69,8 @@ TEST(GranularitySearch, ABatchInAKnownRangeIsNotMeasured) {
 }
 
 TEST(GranularitySearch, WidensTheRangeOfTheFoundN) {
-  // As printed, line 22 widens a range with bounds that lines 8 and 14 took from a neighbour. Then 3000 would be in the
-  // range of another n.
+  // As printed in the paper, line 22 widens a range with bounds that lines 8 and 14 took from a neighbour. Then 3000
+  // would be in the range of another n.
   GranularitySearch search(1, 8);
   const auto measure = [](int64_t b, int64_t n) { return model_seconds(b, n); };
   for (const int64_t batch : {1000, 20000, 3000, 3100}) search.best(batch, measure);
@@ -80,7 +80,7 @@ TEST(GranularitySearch, WidensTheRangeOfTheFoundN) {
       EXPECT_EQ(range.smallest <= batch && batch <= range.largest, best_of_all(batch, 8) == n) << n << ", " << batch;
 }
 
-TEST(GranularitySearch, MeasuresNothingBeyondTheBounds) {
+TEST(GranularitySearch, StaysWithinItsBounds) {
   GranularitySearch search(1, 8);
   const auto measure = [](int64_t b, int64_t n) { return model_seconds(b, n); };
   ASSERT_EQ(search.best(1000000, measure), 8);
@@ -120,7 +120,7 @@ TEST(GranularitySearch, ContinuesFromASavedState) {
   EXPECT_EQ(again.state(), search.state());
 }
 
-TEST(GranularitySearch, TheShortestOfSeveralTimesCounts) {
+TEST(GranularitySearch, ShortestOfSeveralTimesCounts) {
   GranularitySearch search(1, 2);
   search.record(100, 1, 3);
   search.record(100, 2, 5);
@@ -137,7 +137,7 @@ TEST(GranularitySearch, UsesMeasurementsOutsideOfItsProposals) {
   EXPECT_EQ(knowing.best(100, seconds), 7);
 }
 
-TEST(GranularitySearch, IsConcludedWithTheQuickestSoFar) {
+TEST(GranularitySearch, EndsWithTheFastestSoFar) {
   GranularitySearch search(2, 16);
   const Trial first = search.propose(1000);
   search.record(1000, first.n, 2);

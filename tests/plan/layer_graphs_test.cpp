@@ -73,7 +73,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 class LayerGraphsOfRuns : public testing::TestWithParam<Case> {};
 
-TEST_P(LayerGraphsOfRuns, EqualThoseThatTheRunRecords) {
+TEST_P(LayerGraphsOfRuns, EqualTheRecordedGraphs) {
   const Recipe recipe = recipe_with(GetParam().overrides);
   on_ranks(GetParam().ranks, [&](const comm::ProcessGroup& world) {
     SCOPED_TRACE(cat("rank ", world.rank()));
@@ -107,7 +107,7 @@ const Case cases[] = {{"Ep2", 2, {"parallel.ep=2"}},
                       {"Tp2SpEp2", 4, in_chunks({"parallel.tp=2", "parallel.sp=true", "parallel.ep=2"})}};
 INSTANTIATE_TEST_SUITE_P(, LayerGraphsOfRuns, testing::ValuesIn(cases), [](const auto& c) { return c.param.name; });
 
-TEST(LayerGraphs, FollowTheScheduleThatIsSet) {
+TEST(LayerGraphs, FollowTheSetSchedule) {
   const Recipe plain = recipe_with({"parallel.ep=2"}), cut = recipe_with(in_chunks({"parallel.ep=2"}));
   LayerOnMeta layer(plain, {}, layout_of(plain, 2), 0, one_node(2));
   for (const Recipe* recipe : {&plain, &cut, &plain})

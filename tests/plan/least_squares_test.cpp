@@ -37,7 +37,7 @@ TEST(LeastSquares, FindsTheCoefficientsOfASum) {
   for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(fit.residuals[i], 0, y.back() * rounding);
 }
 
-// Normal equations fail here: their matrix has the square of the condition number, here 1e16.
+// Normal equations fail here, because their matrix has the squared condition number, 1e16.
 TEST(LeastSquares, DistinguishesNearlyEqualTerms) {
   const double step = 1e-8;
   const FitTerm terms[] = {{"a", {1, 1, 1}}, {"b", {1, 1 + step, 1 + 2 * step}}};
@@ -66,7 +66,7 @@ TEST(LeastSquares, ResidualsArePerpendicularToEveryTerm) {
   }
 }
 
-TEST(LeastSquares, NamesATermThatTheSamplesDoNotDetermine) {
+TEST(LeastSquares, NamesAnUndeterminedTerm) {
   const FitTerm bytes{"bytes", {1, 2, 3, 4}}, messages{"messages", {1, 0, 2, 5}}, both{"both", {2, 2, 5, 9}},
       none{"none", {0, 0, 0, 0}};
   const double y[] = {1, 2, 3, 4};
@@ -94,7 +94,7 @@ TEST(LeastSquares, RefusesMismatchedAndNonFiniteSamples) {
             "[least_squares] 'bytes' has a value that is not finite");
 }
 
-TEST(FitAlphaBeta, FindsTheLineThatSamplesLieOn) {
+TEST(FitAlphaBeta, FindsTheLineThroughTheSamples) {
   // Parm's AllGather on 32 GPUs, over sizes that span five decades.
   const AlphaBeta line{1.09e-4, 7.14e-10};
   Points samples;
@@ -138,7 +138,8 @@ TEST(FitAlphaBeta, NamesTheWorstSample) {
 }
 
 TEST(FitAlphaBeta, RelativeResidualsLetEverySizeCount) {
-  // A link with 50 us and 1 GB/s. The largest message takes twice that time, like shared memory that exceeds the cache.
+  // Times of a link with 50 us and 1 GB/s. The largest message takes twice as long as on this link, as in shared memory
+  // that exceeds the cache.
   Points samples;
   for (double x = 4096; x <= 1 << 24; x *= 4) samples.push_back({x, 5e-5 + x / 1e9});
   samples.back().y *= 2;

@@ -53,7 +53,7 @@ std::string refusal(const std::string& was, const std::string& is, std::string c
   return "accepted";
 }
 
-TEST(Machine, IsReadAsWritten) {
+TEST(Machine, ReadsBackAsWritten) {
   const Cluster cluster = load_text(text);
   ASSERT_TRUE(cluster.machine);
   EXPECT_EQ(cluster.machine->domain, 16);
@@ -161,7 +161,7 @@ TEST(CompleteMachine, NamesEachAssumptionOnce) {
   EXPECT_EQ(names("network.efficiency"), 1);
 }
 
-TEST(CompleteMachine, LeavesNothingToAssume) {
+TEST(CompleteMachine, LeavesNoAssumption) {
   Machine machine = *load_text(text).machine;
   machine.domain.reset();
   const Machine whole = complete(machine).machine;

@@ -53,7 +53,7 @@ TEST_F(MemoryCheck, AddsUpTheRanksOfAMachine) {
   EXPECT_NE(two.text.find("fewer ranks a node"), std::string::npos) << two.text;
 }
 
-TEST_F(MemoryCheck, UsesTheLeastMemoryThatAnyRankFinds) {
+TEST_F(MemoryCheck, UsesTheLeastMemoryAvailableToAnyRank) {
   const Recipe recipe = small_recipe();
   const double need = needed(recipe, 2);
   auto ranks = on_machines(2, 2, need * 4 + 2 * process_bytes);
@@ -103,7 +103,7 @@ TEST_F(MemoryCheck, CountsConnectionsOfNcclUnlessRanksShareACard) {
   EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::fits);
 }
 
-TEST_F(MemoryCheck, CountsEachRankWithThePartOfThePipelineThatItHas) {
+TEST_F(MemoryCheck, CountsEachRanksPartOfThePipeline) {
   const Recipe recipe = small_recipe({"parallel.pp=2"});
   const auto stages = estimate_stages(recipe, extensions_, 2);
   ASSERT_EQ(stages.size(), 2u);

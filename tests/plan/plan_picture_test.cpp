@@ -44,14 +44,14 @@ TEST(PlanPicture, DrawsOneNodeOfEachKindOfLargeWorlds) {
   EXPECT_EQ(count(svg, ">node 0, x 32 nodes</text>"), 1);
 }
 
-TEST(PlanPicture, CountsKindsOfNodesThatAreNotDrawn) {
+TEST(PlanPicture, CountsKindsOfOmittedNodes) {
   const std::string svg = picture_of(mesh::Layout({.pp = 32, .tp = 8}, 1024), 8);
   EXPECT_EQ(count(svg, "<g class=\"node\">"), 16);
   EXPECT_EQ(count(svg, ">and 64 nodes of 16 more kinds</text>"), 1);
   EXPECT_EQ(count(svg, ">colours repeat after 8 stages</text>"), 1);
 }
 
-TEST(PlanPicture, DrawsAPartOfANodeAsAKindOfItsOwn) {
+TEST(PlanPicture, DrawsPartOfANodeAsASeparateKind) {
   const std::string svg = picture_of(mesh::Layout({}, 76), 8);
   EXPECT_EQ(count(svg, "<g class=\"node\">"), 2);
   EXPECT_EQ(count(svg, ">node 0, x 9 nodes</text>"), 1);

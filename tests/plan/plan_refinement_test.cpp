@@ -49,7 +49,7 @@ config::Document document_of(const std::string& yaml, const std::vector<std::str
   return config::parse(yaml, "plan.yaml", overrides);
 }
 
-// A layout of a recipe, and its refinement.
+// Layout of a recipe, and its refined form.
 class Refined {
  public:
   Refined(const std::string& yaml, const std::vector<std::string>& overrides, const Cluster& cluster,
@@ -119,7 +119,7 @@ TEST(PlanRefinement, FindsTheOverlapOfMicroBatches) {
   r.expect_trains();
 }
 
-TEST(PlanRefinement, FindsTheOrderThatKeepsDataParallelRanksOnANode) {
+TEST(PlanRefinement, FindsAnOrderWithDataParallelRanksOnANode) {
   // In the usual order, stages are neighbours and gradients are summed over both nodes.
   const Refined r(dense, {"parallel.pp=2"}, slow_network(), {.world = ranks});
   EXPECT_LT(r.after.step.seconds, r.before.step.seconds);
@@ -130,7 +130,7 @@ TEST(PlanRefinement, FindsTheOrderThatKeepsDataParallelRanksOnANode) {
   r.expect_trains();
 }
 
-TEST(PlanRefinement, LeavesTheOrderIfItsRequestDoes) {
+TEST(PlanRefinement, KeepsTheOrderOnRequest) {
   const Refined r(dense, {"parallel.pp=2"}, slow_network(), {.world = ranks, .orders = false});
   EXPECT_FALSE(r.recipe().parallel.order);
   EXPECT_EQ(r.changes(), 0) << "a dense model without stages that overlap has nothing else to change";
@@ -160,7 +160,7 @@ TEST(PlanRefinement, TriesFewLegalOrders) {
   EXPECT_LT(orders, 12) << "of 120";
 }
 
-TEST(PlanRefinement, TriesNoMoreChangesThanItMay) {
+TEST(PlanRefinement, TriesAtMostTheAllowedChanges) {
   for (const int64_t most : {0, 3}) {
     const Refined r(small, {"parallel.ep=8"}, two_nodes(), {.world = ranks}, most);
     EXPECT_EQ(r.changes(), most);
@@ -187,7 +187,7 @@ TEST(PlanRefinement, OffloadsForLessMemory) {
   r.expect_trains();
 }
 
-TEST(PlanRefinement, TakesBackAnOffloadThatIsNotNeeded) {
+TEST(PlanRefinement, RemovesAnUnneededOffload) {
   const Refined r(small, {"parallel.ep=8", "offload.optimizer=file"}, two_nodes(), {.world = ranks});
   EXPECT_LT(r.after.step.seconds, r.before.step.seconds);
   EXPECT_FALSE(r.recipe().offload.any());
@@ -206,7 +206,7 @@ Cluster too_small_without_offload() {
   return cluster;
 }
 
-TEST(Plan, OffloadsWhatDoesNotFitOtherwise) {
+TEST(Plan, OffloadsIfNoLayoutFitsOtherwise) {
   const Cluster cluster = too_small_without_offload();
   const Plan plan = search_plan(document_of(small), recipe_of(small), {}, cluster, {.world = 1, .wanted = 3});
   ASSERT_FALSE(plan.best.empty());
@@ -219,7 +219,7 @@ TEST(Plan, OffloadsWhatDoesNotFitOtherwise) {
   }
 }
 
-TEST(Plan, DoesNotOffloadMoreThanTheHostHas) {
+TEST(Plan, OffloadsAtMostTheMemoryOfTheHost) {
   Cluster cluster = too_small_without_offload();
   cluster.machine->host_memory = config::ByteSize(1 << 20);
   const Plan plan = search_plan(document_of(small), recipe_of(small), {}, cluster, {.world = 1, .wanted = 3});
@@ -244,7 +244,7 @@ TEST(Plan, IsNeverWorseThanWithoutChanges) {
   EXPECT_TRUE(std::ranges::is_sorted(plan.best, {}, [](const PlannedLayout& l) { return l.step.seconds; }));
 }
 
-TEST(Plan, IsTheSameEachTime) {
+TEST(Plan, IsDeterministic) {
   const auto search = [] {
     return search_plan(document_of(small), recipe_of(small), {}, slow_network(), {.world = ranks, .wanted = 3});
   };

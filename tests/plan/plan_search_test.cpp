@@ -33,7 +33,7 @@ PlanCandidates candidates() {
                          {.world = ranks, .ranks_per_domain = 8});
 }
 
-TEST(PlanCandidates, AreRecipesThatTrain) {
+TEST(PlanCandidates, AreTrainableRecipes) {
   const PlanCandidates all = candidates();
   ASSERT_GT(all.legal.size(), 100U);
   std::set<std::string> texts;
@@ -75,7 +75,7 @@ std::vector<std::string> changes(const std::vector<std::string>& from, const std
   return lines;
 }
 
-TEST(ChangedSettings, AreThoseWithAnEffect) {
+TEST(ChangedSettings, IncludeOnlySettingsWithAnEffect) {
   using Lines = std::vector<std::string>;
   const Lines no_effect{"parallel.cp_kind=ring", "parallel.cp_expansion=horizontal", "schedule.pipeline.kind=gpipe",
                         "schedule.pipeline.chunks=4"};
@@ -89,7 +89,7 @@ TEST(ChangedSettings, AreThoseWithAnEffect) {
             Lines{"schedule.pipeline.kind: 1f1b -> gpipe"});
 }
 
-TEST(ChangedSettings, CompareWhatAutoStandsFor) {
+TEST(ChangedSettings, CompareTheResolvedValuesOfAuto) {
   const std::vector<std::string> both{"parallel.cp=2", "parallel.ep=4"};
   std::vector<std::string> horizontal = both, vertical = both;
   horizontal.push_back("parallel.cp_expansion=horizontal"), vertical.push_back("parallel.cp_expansion=vertical");
@@ -97,7 +97,7 @@ TEST(ChangedSettings, CompareWhatAutoStandsFor) {
   EXPECT_EQ(changes(both, vertical), std::vector<std::string>{"parallel.cp_expansion: horizontal -> vertical"});
 }
 
-TEST(PlanCandidate, WithoutEtpHasThatOfTp) {
+TEST(PlanCandidate, WithoutEtpUsesTheSizeOfTp) {
   const PlanCandidate c{recipe_of(yaml, {"parallel.tp=2", "parallel.sp=true"}, ranks)};
   EXPECT_NE(c.to_string(ranks).find("etp 2"), std::string::npos) << c.to_string(ranks);
 }
@@ -107,7 +107,7 @@ NearestRanks nearest(int64_t world, int64_t most) {
                              {.world = world, .ranks_per_domain = 8}, most);
 }
 
-TEST(NearestRanks, AreTheNextLegalOnesBelowAndAbove) {
+TEST(NearestRanks, AreTheNextLegalNumbersBelowAndAbove) {
   const NearestRanks of_24 = nearest(24, 1024);  // 64 sequences have no divisor 3
   EXPECT_EQ(of_24.below, 16);
   EXPECT_EQ(of_24.above, 32);
@@ -151,7 +151,7 @@ TEST(GroupTraffic, AddsUpToTheBytesOfAStep) {
   EXPECT_GT(sent[base::ordinal(comm::TrafficClass::pp)], 0);
 }
 
-TEST(StepForecast, CountsWhatLeavesANode) {
+TEST(StepForecast, CountsBytesThatLeaveANode) {
   const train::Extensions extensions;
   const auto forecast = [&](int world) {
     const Recipe r = recipe_of(yaml, {"parallel.tp=8", "parallel.sp=true", "parallel.zero=1"}, world);
@@ -160,14 +160,14 @@ TEST(StepForecast, CountsWhatLeavesANode) {
   const StepForecast::Stage one = forecast(8).stages.front(), two = forecast(16).stages.front();
   EXPECT_EQ(one.network, 0);
   EXPECT_GT(one.sent[base::ordinal(comm::TrafficClass::tp)], 0);
-  // Groups of tp fill a node, and those of dp have a rank of each node. Gradients of weights that all ranks have, such
-  // as the router's, are summed over all ranks, so only a part of their bytes leaves a node.
+  // Groups of tp fill a node, and groups of dp have one rank on each node. Gradients of weights that all ranks have,
+  // such as the router's, are summed over all ranks, so only a part of their bytes leaves a node.
   const double between = two.sent[base::ordinal(comm::TrafficClass::dp)];
   EXPECT_LT(two.network, between);
   EXPECT_GT(two.network, 0.9 * between);
 }
 
-TEST(LayerCosts, ComposeStepsNearTheSimulatedOnes) {
+TEST(LayerCosts, ComposeStepsNearSimulatedSteps) {
   const PlanCandidates all = candidates();
   const Cluster cluster = two_nodes();
   const train::Extensions extensions;
@@ -189,7 +189,7 @@ TEST(LayerCosts, ComposeStepsNearTheSimulatedOnes) {
   EXPECT_NEAR(ratios[ratios.size() / 2], 1, 0.1);
 }
 
-TEST(LayerCosts, ComposeStepsOnNodesWhoseRanksAreNoPowerOfTwo) {
+TEST(LayerCosts, ComposeStepsOnNodesOfAnySize) {
   Cluster cluster = two_nodes();
   cluster.machine->ranks_per_node = 6;
   const train::Extensions extensions;
@@ -197,7 +197,7 @@ TEST(LayerCosts, ComposeStepsOnNodesWhoseRanksAreNoPowerOfTwo) {
   EXPECT_GT(costs.step({recipe_of(yaml, {"parallel.pp=8"}, 8)}).seconds, 0);
 }
 
-TEST(LayerCosts, ComposeStepsOfSequencesThatTpDividesOnlyTogether) {
+TEST(LayerCosts, ComposeStepsOfSequencesIndivisibleByTp) {
   const Recipe r = recipe_of(yaml, {"model.context=100", "batch.micro=2", "parallel.tp=8", "parallel.sp=true"}, ranks);
   const train::Extensions extensions;
   const Cluster cluster = two_nodes();
@@ -282,7 +282,7 @@ TEST(Plan, HasTheGainsAndTheTrafficOfItsFirstLayout) {
   EXPECT_NEAR(sent, expected, 1e-9 * expected);
 }
 
-TEST(Plan, HasNothingIfNoLayoutFits) {
+TEST(Plan, HasNoLayoutIfNoneFits) {
   Cluster small = two_nodes();
   small.machine->memory = config::ByteSize(1 << 20);
   const Plan plan =
@@ -308,7 +308,7 @@ TEST(FewestRanks, TriesDivisorsOfANodeAndWholeNodes) {
   EXPECT_EQ(ranks_to_try(1, 3), (std::vector<int64_t>{1, 2, 3}));
 }
 
-TEST(FewestRanks, AreTheFirstThatHaveRoom) {
+TEST(FewestRanks, AreTheFirstThatFit) {
   const config::Document document = config::parse(yaml, "plan.yaml");
   // Each rank has a third of the memory that the smallest layout of one rank needs.
   Cluster small = two_nodes();

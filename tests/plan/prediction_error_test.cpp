@@ -12,7 +12,7 @@ namespace {
 
 using namespace plan;
 
-// Returns the first group of each line that matches `pattern`, a percentage, as a share.
+// Returns the percentage in the first group of each line that matches `pattern`, as a share.
 std::vector<double> errors_in(const std::string& report, const std::string& pattern) {
   std::ifstream in(HEXAD_SOURCE_DIR "/" + report);
   EXPECT_TRUE(in) << report;

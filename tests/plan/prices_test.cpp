@@ -84,7 +84,7 @@ TEST(Prices, RiseWithSizeOnEveryDescribedCluster) {
   }
 }
 
-TEST(Prices, AreZeroForNothing) {
+TEST(Prices, AreZeroForNoWork) {
   const Prices prices(shipped("h100-dgx"));
   EXPECT_EQ(prices.product({.rows = 0, .inputs = 8, .outputs = 8}), 0);
   EXPECT_EQ(prices.attention({.flops = 0}), 0);
@@ -121,8 +121,8 @@ TEST(PricesOfH100, GroupedProductsRunNearTheirMeasuredRates) {
   }
 }
 
-// Whole layers also gather, weight and combine rows: the products alone must be slightly faster than the layer.
-// SonicMoE, arXiv 2512.14080, Fig. 14: TFLOP/s of forward and backward.
+// The products alone must be slightly faster than the whole layer, which also gathers, weights and combines rows. The
+// TFLOP/s of forward and backward are from SonicMoE, arXiv 2512.14080, Fig. 14.
 TEST(PricesOfH100, ProductsOfALayerAreABitFasterThanSonicMoe) {
   const Prices prices(shipped("h100-dgx"));
   struct Layer {
@@ -186,7 +186,7 @@ TEST(PricesOfH100, RingsReachTheirMeasuredBusBandwidth) {
   EXPECT_NEAR(4e9 / prices.collective(Collective::all_gather, {4, 1, 4}, 4e9) / 335e9, 1, 0.1);
 }
 
-TEST(PricesOfMonta, AreThoseOfTable8) {
+TEST(PricesOfMonta, MatchTable8) {
   const Prices prices(shipped("monta-a800"));
   const auto all_to_all = [&](double volume) {
     return 1e3 * prices.collective(Collective::all_to_all, {2, 2, 1, 8}, volume / 2);
@@ -266,7 +266,7 @@ slowdowns:
   - {of: compute, beside: [inter], speed: 0.75}
 )";
 
-TEST(PricesOfMeasurements, AreTheirCurves) {
+TEST(PricesOfMeasurements, FollowTheMeasuredCurves) {
   const Prices prices(load_text(measured));
   const auto product = [&](GemmPass pass, double rows, double outputs, double groups) {
     return prices.product(
@@ -311,7 +311,7 @@ TEST(PricesOfMeasurements, TakeTheRestFromTheDescription) {
   EXPECT_DOUBLE_EQ(prices.collective(Collective::all_to_all, {2, 1, 2}, 4096), 0.001);
 }
 
-TEST(Prices, NameWhatIsMissing) {
+TEST(Prices, NameTheMissingRate) {
   EXPECT_EQ(complaint([] { Prices{Cluster{}}; }), "the cluster has neither measurements nor a section machine");
   const Prices prices(load_text(measured));
   EXPECT_EQ(complaint([&] { prices.product({.rows = 1, .inputs = 1, .outputs = 1}); }),

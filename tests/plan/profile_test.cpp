@@ -45,7 +45,7 @@ TEST(MeasuredGroups, NodesInterleavedByTheLauncherAreFound) {
       nodes);
 }
 
-TEST(MeasuredGroups, OneRankHasNone) {
+TEST(MeasuredGroups, OneRankHasNoMeasuredGroup) {
   comm::with_ranks(1, [](const ProcessGroup& world) { EXPECT_TRUE(measured_groups(world).empty()); });
 }
 

@@ -52,7 +52,7 @@ TEST(ResourceGains, AreLargestForTheSlowResource) {
 
 TEST(ResourceGains, AreZeroForAnUnusedResource) { EXPECT_EQ(gains_on(two_nodes()).at(Resource::host), 0); }
 
-TEST(ResourceGains, AreThoseOfASecondForecast) {
+TEST(ResourceGains, EqualThoseOfASecondForecast) {
   const Recipe r = recipe_of(yaml, {}, ranks);
   const mesh::Layout layout(r.parallel.sizes(), ranks);
   const auto seconds = [&](const Cluster& cluster) {

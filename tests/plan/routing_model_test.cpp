@@ -45,7 +45,7 @@ TEST(RoutingModel, EvenLoadGivesEveryExpertTheSameNumberOfRows) {
 }
 
 // By chance, two of a token's 8 experts are on the same one of 4 ranks, but not all of them.
-TEST(RoutingModel, EvenSpreadsATokensExpertsOverRanks) {
+TEST(RoutingModel, EvenLoadSpreadsATokensExpertsOverRanks) {
   const std::vector<int32_t> ids = chosen(RoutingLoad::even, 0, 4, 256, {8, 64});
   double reached = 0;
   for (size_t t = 0; t < 256; ++t) {
@@ -73,7 +73,7 @@ TEST(RoutingModel, P99IsTheQuantileOfABrokenStick) {
   }
 }
 
-TEST(RoutingModel, InTheWorstCaseEverythingGoesToOneRank) {
+TEST(RoutingModel, OneRankLoadFillsTheExpertsOfOneRank) {
   EXPECT_EQ(of_rank(rows(RoutingLoad::one_rank, 2, 4, 100, 2, 16), 2, 4), 200);
   // The rank has two experts, so it gets two slots of each token.
   EXPECT_EQ(of_rank(rows(RoutingLoad::one_rank, 0, 4, 100, 6, 8), 0, 4), 200);
@@ -83,7 +83,7 @@ TEST(RoutingModel, InTheWorstCaseEverythingGoesToOneRank) {
 }
 
 // There are 64 experts in groups of 8 on 8 ranks.
-TEST(RoutingModel, ATokenChoosesOnlyExpertsOfItsGroups) {
+TEST(RoutingModel, TokenChoosesOnlyExpertsOfItsGroups) {
   for (const RoutingLoad::Kind load : {RoutingLoad::even, RoutingLoad::p99, RoutingLoad::one_rank})
     for (const int64_t top_groups : {1, 3}) {
       const Choice choice{.top_k = 6, .experts = 64, .groups = 8, .top_groups = top_groups};
@@ -103,7 +103,7 @@ TEST(RoutingModel, ATokenChoosesOnlyExpertsOfItsGroups) {
     }
 }
 
-TEST(RoutingModel, ATokensGroupsBoundTheShareOfARank) {
+TEST(RoutingModel, TokensGroupsBoundTheShareOfARank) {
   // Groups have two experts. Four of the rank's experts are in a token's two groups.
   const Choice choice{.top_k = 4, .experts = 16, .groups = 8, .top_groups = 2};
   EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 4, choice), 1);
@@ -137,7 +137,7 @@ TEST(RoutingModel, GivenSharesHoldInEachLayer) {
   }
 }
 
-TEST(RoutingModel, TheBusiestRankHasMostSlotsOfAllLayers) {
+TEST(RoutingModel, BusiestRankHasMostSlotsOfAllLayers) {
   const RoutingLoad load(ExpertShares{{0.4, 0.3, 0.2, 0.1}, {0, 0.1, 0.4, 0.5}});
   EXPECT_EQ(busiest_rank(load, 2), 1);
   EXPECT_EQ(busiest_rank(load, 4), 2);

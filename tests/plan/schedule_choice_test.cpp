@@ -77,19 +77,20 @@ schedule::Rates machine(double latency, double bytes_per_second, double flops) {
   return rates;
 }
 
-TEST(LegalSchedules, ContainOnlyTheRecipesOwnWhenNothingIsOpen) {
+TEST(LegalSchedules, ContainOnlyTheRecipesScheduleIfNoKeyIsOpen) {
   const Recipe recipe = small_recipe({"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=3"});
   ASSERT_EQ(legal(recipe).size(), 1u);
   EXPECT_EQ(legal(recipe)[0], recipe.schedule.moe.settled());
 }
 
-TEST(LegalSchedules, AreTheCutsIfNoTokenIsHeldTwice) {
+TEST(LegalSchedules, AreTheChunkingsIfNoTokenIsHeldTwice) {
   const auto all = legal(open_recipe({"parallel.ep=2"}));
   EXPECT_EQ(distinct(all, [](const MoeSchedule& s) { return s.duplicates; }),
             std::set<Duplicates>{Duplicates::pause_before_gate});
   std::set<std::string> texts = distinct(all, [](const MoeSchedule& s) { return to_string(s); });
   EXPECT_EQ(texts.size(), all.size());
-  // No chunks; tokens in 2, 4, 8 or 16 chunks; nodes in 2 (there are two ranks); experts in 2 (each rank has two).
+  // The schedules have no chunks; 2, 4, 8 or 16 chunks of tokens; 2 chunks of nodes, because there are two ranks; or 2
+  // chunks of experts, because each rank has two.
   EXPECT_EQ(all.size(), 1u + 4 + 1 + 1);
 }
 
@@ -100,7 +101,7 @@ TEST(LegalSchedules, ContainEveryTreatmentOfDuplicates) {
   EXPECT_EQ(distinct(legal(open_recipe({"parallel.tp=2", "parallel.sp=true"})), of).size(), 3u);
 }
 
-TEST(LegalSchedules, ContradictNothing) {
+TEST(LegalSchedules, ContradictNoSetting) {
   const Recipe recipe = open_recipe({"parallel.tp=2", "parallel.ep=2"});
   EXPECT_GT(legal(recipe).size(), 20u);
   for (const MoeSchedule& s : legal(recipe)) EXPECT_TRUE(contradictions(recipe, s).empty()) << to_string(s);
@@ -136,7 +137,7 @@ TEST(LegalSchedules, VaryTheEspExchangeOnlyWithOtherChoices) {
   EXPECT_EQ(direct(open_recipe({"parallel.tp=2", "schedule.moe.esp_exchange=gather"})), 0);
 }
 
-TEST(LegalSchedules, VaryTheOrderOnlyOfCutPasses) {
+TEST(LegalSchedules, VaryTheOrderOnlyOfChunkedPasses) {
   const auto all = legal(open_recipe({"parallel.ep=2", "schedule.moe.order=auto"}));
   for (const MoeSchedule& s : all) {
     if (!s.is_chunked()) {
@@ -176,7 +177,7 @@ TEST(LegalSchedules, AreRefusedWithTheReasonWhenNoneExists) {
   EXPECT_NE(message.find("schedule.moe.chunk_by must be none or tokens"), std::string::npos) << message;
 }
 
-TEST(ScheduleChoice, ASlowAllToAllSendsEveryTokenOnce) {
+TEST(ScheduleChoice, SlowAllToAllSendsEveryTokenOnce) {
   const Recipe recipe = open_recipe({"parallel.tp=2", "parallel.ep=2"}, {"schedule.moe.trial_share=0"});
   schedule::Rates rates = machine(1e-6, 1e9, 1e12);
   for (const auto& [group, size] : {std::pair{"ep", 2}, {"experts", 4}})
@@ -187,18 +188,18 @@ TEST(ScheduleChoice, ASlowAllToAllSendsEveryTokenOnce) {
   EXPECT_FALSE(order.back().divides()) << to_string(order.back());
 }
 
-TEST(ScheduleChoice, AnotherWireChangesIt) {
+TEST(ScheduleChoice, DependsOnLatencyAndBandwidth) {
   const Recipe recipe = open_recipe({"parallel.ep=4"}, {"schedule.moe.trial_share=0"});
   // Transfers take as long as the experts, so chunks allow both to overlap.
   const double flops = 1e9;
   const auto balanced = predicted_on(machine(1e-9, 2e8, flops), recipe);
   EXPECT_TRUE(balanced.front().is_chunked()) << to_string(balanced.front());
-  // The time of a message is mainly its latency, which every further chunk adds again.
+  // Latency dominates the time of a message, and every further chunk adds it again.
   const auto slow_to_start = predicted_on(machine(1e-2, 1e12, flops), recipe);
   EXPECT_FALSE(slow_to_start.front().is_chunked()) << to_string(slow_to_start.front());
 }
 
-// Returns a forward and a backward that take `seconds` each.
+// Returns recordings of a forward and a backward pass that take `seconds` each.
 std::vector<PassRecorder::Recording> passes_of(double seconds) {
   std::vector<PassRecorder::Recording> passes(2);
   for (size_t p = 0; p < 2; ++p) {
@@ -246,7 +247,7 @@ TEST(ScheduleChoice, TriesTheBestPredictedInTurnAndTakesTheFastest) {
 
 // Each layer selects its own share of tokens before or after the gate. Under sequence parallelism, both choices result
 // in the same graphs.
-TEST(ScheduleChoice, HasOneCandidateForEqualGraphsAndKeepsTheRecipesOwn) {
+TEST(ScheduleChoice, HasOneCandidateForEqualGraphsAndKeepsTheRecipesSchedule) {
   const Recipe recipe = small_recipe({"parallel.tp=2", "parallel.sp=true", "schedule.moe.duplicates=auto"});
   on_ranks(2, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe, world);
@@ -287,7 +288,7 @@ Recipe cut_recipe(const Overrides& more = {}) {
 
 double best_at_five(const MoeSchedule& s) { return 1 + 0.1 * std::abs(static_cast<double>(s.chunks) - 5); }
 
-TEST(ScheduleChoice, Algorithm1FindsChunksThatWereNotPredicted) {
+TEST(ScheduleChoice, Algorithm1FindsUnpredictedChunks) {
   const Recipe recipe = cut_recipe();
   on_ranks(2, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe, world);
@@ -377,7 +378,7 @@ TEST(ScheduleChoice, SearchesOnlyMicroBatchesOutsideTheKnownRange) {
   });
 }
 
-TEST(ScheduleChoice, ResumesOnlySchedulesThatTheRecipeAllows) {
+TEST(ScheduleChoice, ResumesOnlyAllowedSchedules) {
   const Recipe recipe = cut_recipe();
   on_ranks(2, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe, world);
@@ -416,7 +417,7 @@ TEST(ScheduleChoice, PredictionsChangeNoBitOfTheRun) {
   });
 }
 
-TEST(ScheduleChoice, EveryScheduleThatMayBeChosenGivesTheSameLosses) {
+TEST(ScheduleChoice, EveryEligibleScheduleGivesTheSameLosses) {
   const Recipe recipe = open_recipe({"parallel.tp=2", "parallel.ep=2"});
   on_ranks(4, [&](const comm::ProcessGroup& world) {
     const FixedSource source = documents_of(recipe);
@@ -448,7 +449,7 @@ void copy_checkpoint(const std::string& name, const Scratch& from, const Scratch
                         std::filesystem::copy_options::recursive);
 }
 
-TEST(Trainer, ResumedAfterItsChoiceGivesTheSameBits) {
+TEST(Trainer, ResumedAfterItsChoiceIsBitwiseIdentical) {
   const Scratch whole, resumed;
   const auto shard = [](const Scratch& folder) {
     std::ostringstream bytes;

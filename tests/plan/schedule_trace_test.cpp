@@ -58,7 +58,7 @@ ScheduleTrace trace_of_two(const Recipe& recipe, const comm::ThreadOptions& opti
   return trace;
 }
 
-TEST(ScheduleTrace, TheFileHasMeasuredAndPredictedRowsOfEveryRank) {
+TEST(ScheduleTrace, FileHasMeasuredAndPredictedRowsOfEveryRank) {
   const Scratch folder;
   telemetry::write_trace(folder / "trace.json.gz", {trace_of_two(traced_recipe()).events, {}});
   std::map<int, std::set<std::string>> rows;
@@ -83,7 +83,7 @@ TEST(ScheduleTrace, TheFileHasMeasuredAndPredictedRowsOfEveryRank) {
   }
 }
 
-TEST(ScheduleTrace, APredictedRowShowsOneTaskAtATime) {
+TEST(ScheduleTrace, PredictedRowShowsOneTaskAtATime) {
   std::map<std::pair<int, std::string>, double> end;
   for (const auto& e : trace_of_two(traced_recipe()).events) {
     if (!e.lane.ends_with(" (predicted)")) continue;
@@ -152,7 +152,7 @@ TEST(ScheduleTrace, RanksOfSeveralNodesShareOneClock) {
   EXPECT_NE(trace.assumed_links[0].find("between nodes"), std::string::npos) << trace.assumed_links[0];
 }
 
-TEST(ScheduleTrace, AProfileLeavesNoLinkToAssume) {
+TEST(ScheduleTrace, ProfileReplacesAssumptionsAboutLinks) {
   const Scratch folder;
   std::ofstream(folder / "cluster.yaml") << plan::to_yaml(plan::default_cluster(1, 2));
   const auto links = [](const std::vector<std::string>& overrides) {
@@ -164,7 +164,7 @@ TEST(ScheduleTrace, AProfileLeavesNoLinkToAssume) {
   EXPECT_TRUE(links({"schedule.profile=" + folder / "cluster.yaml"}).empty());
 }
 
-TEST(ScheduleTrace, AProfileThatIsMissingIsRefused) {
+TEST(ScheduleTrace, MissingProfileIsRefused) {
   const comm::SelfGroup self;
   const Recipe recipe = small_recipe({"schedule.profile=nowhere.yaml"});
   const TrainingRun run(recipe, self);
@@ -172,7 +172,7 @@ TEST(ScheduleTrace, AProfileThatIsMissingIsRefused) {
             std::string::npos);
 }
 
-TEST(ScheduleTrace, AStageWithoutMoeLayersAddsNothing) {
+TEST(ScheduleTrace, StageWithoutMoeLayersAddsNothing) {
   const Recipe recipe = small_recipe({"parallel.pp=2", "model.moe.dense_layers=1"});
   const ScheduleTrace trace = trace_of_two(recipe);
   ASSERT_EQ(trace.kinds.size(), 2u);
@@ -229,7 +229,7 @@ TEST(PassRecorder, KeepsNoTensorOfAPass) {
   EXPECT_FALSE(recorder.passes().empty());
 }
 
-TEST(Recipe, ATraceNeedsAStepThatRunsAndAnMoeLayer) {
+TEST(Recipe, TraceNeedsAnExecutedStepAndAnMoeLayer) {
   EXPECT_NE(message_of(ExitCode::usage, [] { small_recipe({"schedule.trace=11"}); }).find("train.steps is 10"),
             std::string::npos);
   EXPECT_NE(message_of(ExitCode::usage,

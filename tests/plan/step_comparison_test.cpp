@@ -52,7 +52,7 @@ void write_run(const Scratch& folder, const Recipe& recipe) {
   write_text(folder / "metrics.jsonl", lines);
 }
 
-// Writes a trace of steps 2, 3 and 4. Step 4 has the median duration. There, rank 1 begins a second before rank 0.
+// Writes a trace of steps 2, 3 and 4. Step 4 has the median duration. In step 4, rank 1 begins a second before rank 0.
 void write_trace_of_run(const Scratch& folder) {
   const auto at = [](std::string name, int rank, double begin, double seconds) {
     return TraceEvent{
@@ -89,7 +89,7 @@ TEST(MeasuredStep, HasTheMediansOfTheTimedStepsAndOneTracedStep) {
   EXPECT_DOUBLE_EQ(measured.trace.counters[0].time_us, 1e6);
 }
 
-TEST(MeasuredStep, SaysWhyThereIsNoTrace) {
+TEST(MeasuredStep, ExplainsAMissingTrace) {
   const Scratch folder;
   write_run(folder, small_recipe());
   EXPECT_NE(measured_step(folder.path()).without_trace.find("has no trace.json.gz; profile.steps records one"),

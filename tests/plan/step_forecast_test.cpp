@@ -41,13 +41,13 @@ void expect_whole(const Recipe& r) {
 
 class ExtrapolatedStep : public testing::TestWithParam<const char*> {};
 
-TEST_P(ExtrapolatedStep, IsThatOfAllMicroBatches) { expect_whole(recipe_with(GetParam())); }
+TEST_P(ExtrapolatedStep, EqualsTheStepOfAllMicroBatches) { expect_whole(recipe_with(GetParam())); }
 
 INSTANTIATE_TEST_SUITE_P(, ExtrapolatedStep,
                          testing::Values("gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe_v"),
                          [](const auto& c) { return base::cat("kind_", c.param); });
 
-TEST(ExtrapolatedStepInPairs, IsThatOfAllMicroBatches) {
+TEST(ExtrapolatedStepInPairs, EqualsTheStepOfAllMicroBatches) {
   for (const char* kind : {"1f1b", "dualpipe_v"}) {
     SCOPED_TRACE(kind);
     Recipe r = recipe_with(kind);

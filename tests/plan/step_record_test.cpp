@@ -94,12 +94,13 @@ int64_t additions_of(std::vector<std::string> overrides) {
   });
 }
 
-TEST(StepRecord, AddsResidualsAndSharedExpertsInTheLaunchesOfNormsAndCombines) {
+TEST(StepRecord, IncludesAdditionsInNormsAndCombines) {
   EXPECT_EQ(additions_of({}), 0);
   for (const char* shared : {"after", "beside"})
     EXPECT_EQ(additions_of({"model.moe.shared_experts=1", std::string("schedule.moe.shared=") + shared}), 0) << shared;
   EXPECT_EQ(additions_of({"model.moe.dense_residual=true", "model.mlp_hidden=20"}), 0);
-  // One addition in each block: after a dense MLP, and before a LayerNorm, which has no such kernel.
+  // Each block has one addition: after a dense MLP, and before a LayerNorm, which has no kernel that includes an
+  // addition.
   EXPECT_EQ(additions_of({"model.moe.experts=0", "model.mlp_hidden=96"}), 2);
   EXPECT_EQ(additions_of({"model.norm=layer_norm"}), 2);
 }
@@ -114,7 +115,7 @@ TEST(StepRecord, NamesThePlaceOfOperations) {
       << testing::PrintToString(exchanges);
 }
 
-TEST(StepRecord, TellsMessagesFromCollectives) {
+TEST(StepRecord, DistinguishesMessagesFromCollectives) {
   const StepRecord record = record_of(recipe_with({"parallel.pp=2"}), 2, 1);
   std::map<std::string, int> messages;
   for (const Issue& issue : record.issues)
@@ -132,7 +133,7 @@ TEST(StepRecord, KnowsTheNodesOfRanks) {
   std::set<std::string> groups;
   for (const Issue& issue : record.issues)
     if (issue.name == "all_to_all") groups.insert(record.groups[std::get<CommunicationWork>(issue.work).group].name);
-  EXPECT_EQ(groups.size(), 2U) << testing::PrintToString(groups);  // inside nodes and across
+  EXPECT_EQ(groups.size(), 2U) << testing::PrintToString(groups);  // groups inside nodes and across nodes
 }
 
 // On a device, the copies and exchanges of a chunked pass run beside its kernels.

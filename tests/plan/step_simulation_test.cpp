@@ -16,7 +16,7 @@ using device::CommunicationWork;
 using device::Issue;
 using device::Lane;
 
-// Returns the seconds of an issue: the bytes of a kernel, or the bytes that a communication sends.
+// Returns the seconds of an issue. They equal the bytes of a kernel, or the bytes that a communication sends.
 double price(const StepRecord&, const Issue& issue) {
   if (const auto* work = std::get_if<CommunicationWork>(&issue.work)) return static_cast<double>(work->sent);
   return static_cast<double>(std::get<device::MemoryWork>(issue.work).bytes);
@@ -75,7 +75,7 @@ TEST(StepSimulation, RunsCommunicationBesideKernels) {
   EXPECT_DOUBLE_EQ(step.ranks[0].times[3].begin, 7);
 }
 
-TEST(StepSimulation, DividesTheTimeOfOperationsThatAreSimulatedTogether) {
+TEST(StepSimulation, DividesTheTimeOfConcurrentOperations) {
   Step s(0);
   const int ep = s.group("ep", TrafficClass::ep, {0, 1});
   s.collective(ep, 4);
@@ -149,7 +149,7 @@ TEST(StepSimulation, EndsCollectivesOfSeveralRanksTogether) {
 }
 
 // Rank 0 of 4 receives from rank 3 while it sends to rank 1, as all ranks of a ring do.
-TEST(StepSimulation, MessagesOfRanksThatAreNotSimulatedTakeTheTimeOfTheOwnOnes) {
+TEST(StepSimulation, UnsimulatedMessagesTakeTheTimeOfOwnMessages) {
   Step s(0);
   s.group("tp", TrafficClass::tp, {0, 1, 2, 3});
   const int32_t rows = s.message("receive", 0, 3, 4);

@@ -28,7 +28,7 @@ Issue kernel(int64_t seconds, int32_t span, std::vector<int32_t> after = {}) {
   return {"pointwise", "add", Lane::compute, MemoryWork{seconds}, span, std::move(after)};
 }
 
-// Returns a step of rank 0: 2 s and 1 s of kernels, an all-to-all of 4 s, which the last kernels of 2 s and 1 s await.
+// Returns a step of rank 0: kernels of 2 s and 1 s, an all-to-all of 4 s, and kernels of 2 s and 1 s that wait for it.
 StepForecast forecast() {
   StepRecord record{.rank = 0,
                     .issues = {kernel(2, 0), kernel(1, 1),
@@ -125,7 +125,7 @@ TEST(StepTimeline, TakesComputationFromTheDeviceIfThereIsOne) {
   EXPECT_EQ(parts_of(measured_timeline(step, 0), Lane::compute), (std::vector<Part>{{moe, 2, 7}}));
 }
 
-TEST(StepTimeline, JoinsNeighboursThatAreTooShortToBeSeen) {
+TEST(StepTimeline, JoinsInvisiblyShortNeighbours) {
   telemetry::TraceRecords step;
   constexpr int parts = 10'000;
   for (int i = 0; i < parts; ++i)

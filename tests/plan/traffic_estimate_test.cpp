@@ -1,4 +1,4 @@
-// Counts of groups on a meta device, compared with the meters of real runs.
+// Traffic counted by groups on a meta device, compared with traffic metered in real runs.
 #include "tools/plan/traffic_estimate.h"
 
 #include <gtest/gtest.h>
@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(
               "parallel.zero=1"}}),
     [](const auto& i) { return i.param.name; });
 
-// If two experts of a token are in one group, which is on one rank, only one row is sent.
+// If two experts of a token are in one group, which is on one rank, the token is sent to this rank only once.
 TEST(TrafficOfGroups, IsLowerWhenTokensChooseFewGroups) {
   const auto sent = [](const std::vector<std::string>& more) {
     std::vector<std::string> all{"parallel.ep=8", "schedule.moe.rows=token", "model.moe.experts=16",

@@ -57,14 +57,14 @@ TEST(Check, FindsMissingAndRepeatedActions) {
             "[pp] rank 0 action 4 W0.1: a second weight gradient");
 }
 
-TEST(Check, FindsActionsThatAreTooEarly) {
+TEST(Check, FindsPrematureActions) {
   EXPECT_EQ(verdict_with([](Ranks& r) { std::swap(r[1][2], r[1][3]); }),
             "[pp] rank 1 action 2 B0.1: no forward before it");
   EXPECT_EQ(verdict_with([](Ranks& r) { r[1][1].kind = Kind::backward_weight; }),
             "[pp] rank 1 action 1 W0.0: no input gradient before it");
 }
 
-TEST(Check, FindsChunksAndMicroBatchesThatDoNotExist) {
+TEST(Check, FindsNonexistentChunksAndMicroBatches) {
   EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].chunk = 1; }), "[pp] rank 0 action 0 F1.0: no such chunk");
   EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].micro = 2; }), "[pp] rank 0 action 0 F0.2: no such micro-batch");
   EXPECT_EQ(verdict_with([](Ranks& r) { r.pop_back(); }), "[pp] the schedule has lists for 1 of 2 ranks");

@@ -18,7 +18,8 @@ namespace {
 
 constexpr int64_t elements = 64;
 
-// Stages that pass on their inputs. A micro-batch's activations are its number from 1; its gradients are negative.
+// Stages that pass on their inputs. The activations of a micro-batch equal its number, counted from 1. Its gradients
+// equal the negative of this number.
 class PassOn final : public StageWork {
  public:
   PassOn(const StageMap& stages, int rank, device::DeviceContext& context)

@@ -81,18 +81,18 @@ TEST(Price, OneMicroBatchVisitsEveryStageTwiceAndEveryLinkTwice) {
   }
 }
 
-TEST(Price, AHandOverWithinARankIsFree) {
+TEST(Price, HandOverWithinARankIsFree) {
   const Schedule v = schedule_of(PipelineKind::zb_v, 1, 1);
   EXPECT_EQ(price(v, StageTimes{}, {.send = 10}).step, 6);
 }
 
-TEST(Price, ALinkCarriesOneMessageAtATime) {
+TEST(Price, LinkCarriesOneMessageAtATime) {
   const Price p = price(schedule_of(PipelineKind::gpipe, 2, 3), StageTimes{}, {.send = 10});
   for (const auto& [i, begin] : {std::pair<size_t, double>{0, 11}, {1, 21}, {2, 31}})
     EXPECT_EQ(p.spans[1][i].begin, begin);
 }
 
-TEST(Price, TheSlowestStageSetsThePace) {
+TEST(Price, SlowestStageSetsThePace) {
   const std::vector<StageTimes> times{{1, 1, 1}, {2, 2, 2}, {1, 1, 1}};
   const Price p = price(schedule_of(PipelineKind::one_f_one_b, 3, 100), times);
   EXPECT_EQ(p.busy, (std::vector<double>{300, 600, 300}));

@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, RunnerOfPairs, testing::Values(PipelineKind::one
 
 PipelineConfig pairs_of(PipelineKind kind) { return {.kind = kind, .split = {}, .overlap = Overlap::micro_batches}; }
 
-TEST_P(RunnerOfPairs, InTurnsOrNotGivesOneRanksGradients) {
+TEST_P(RunnerOfPairs, GivesOneRanksGradientsWithOrWithoutTurns) {
   for (const Pairs pairs : {Pairs::one_after_the_other, Pairs::as_fibers})
     for (const int ranks : {1, 2, 3, 4})
       for (const int micro_batches : {1, 2, 3, 7, 8})
@@ -116,7 +116,7 @@ TEST_P(RunnerOfPairs, DelaysChangeNothing) {
     expect_one_ranks_gradients(make_schedule(pairs_of(GetParam()), 4, 9), seed, Pairs::as_fibers);
 }
 
-TEST(InterleavedRunner, ManyChunksARankGiveOneRanksGradients) {
+TEST(InterleavedRunner, ManyChunksPerRankGiveOneRanksGradients) {
   for (const int64_t chunks : {1, 3, 4, 6})
     expect_one_ranks_gradients(make_schedule(config_of(PipelineKind::interleaved, chunks), 2, 5));
 }
@@ -127,7 +127,7 @@ TEST(InterleavedRunner, OneRankPassesEveryTensorToItself) {
 
 // The middle of the model is on the last rank only. Therefore, there are half as many messages as in a loop with the
 // same number of stages.
-TEST(RunnerTraffic, AVShapedScheduleSendsNothingAtItsTurn) {
+TEST(RunnerTraffic, VShapedScheduleSendsNothingAtItsTurn) {
   const auto bytes = [](PipelineKind kind) {
     std::atomic<int64_t> sum = 0;
     with_ranks(2, [&](const ProcessGroup& world) {
@@ -174,7 +174,7 @@ class Fake : public StageWork {
   Device device_;
 };
 
-TEST(RunnerErrors, ATensorOfAnotherShapeIsNamedAndNotSent) {
+TEST(RunnerErrors, TensorOfAnotherShapeIsNamedAndNotSent) {
   class Wrong final : public Fake {
    public:
     using Fake::Fake;
@@ -196,7 +196,7 @@ TEST(RunnerErrors, ATensorOfAnotherShapeIsNamedAndNotSent) {
 }
 
 // Two ranks of 1F1B that wait for each other would hang, and an omitted micro-batch would give a wrong gradient.
-TEST(RunnerErrors, AWrongScheduleIsRefusedBeforeItRuns) {
+TEST(RunnerErrors, WrongScheduleIsRefusedBeforeItRuns) {
   const Schedule right = make_schedule(config_of(PipelineKind::one_f_one_b), 2, 2);
   const auto refusal = [](const Schedule& schedule) -> std::string {
     std::atomic<int> forwards = 0;
@@ -240,7 +240,7 @@ TEST(RunnerErrors, AWrongScheduleIsRefusedBeforeItRuns) {
   EXPECT_EQ(refusal(forwards_of(right)), "it ran");
 }
 
-TEST(RunnerErrors, AFailureOfOneRankEndsAll) {
+TEST(RunnerErrors, FailureOfOneRankEndsAllRanks) {
   class Failing final : public Fake {
    public:
     Failing(Device device, int rank) : Fake(device), rank_(rank) {}
@@ -297,7 +297,7 @@ TEST(RunnerOfOneRank, RunsThePartsOfAPairInTurns) {
   });
 }
 
-TEST(RunnerErrors, AFailureOfOneOfAPairEndsBoth) {
+TEST(RunnerErrors, FailureOfOnePartOfAPairEndsBoth) {
   with_ranks(1, [](const ProcessGroup& pp) {
     Lab lab;
     schedule::Fibers fibers;
@@ -307,7 +307,7 @@ TEST(RunnerErrors, AFailureOfOneOfAPairEndsBoth) {
   });
 }
 
-TEST(RunnerErrors, AScheduleOfAnotherSizeIsRefused) {
+TEST(RunnerErrors, ScheduleOfAnotherSizeIsRefused) {
   with_ranks(1, [](const ProcessGroup& pp) {
     Lab lab;
     Fake work(lab.context);

@@ -99,7 +99,7 @@ TEST(Schedule, OneRankDoesEveryMicroBatchOfEveryChunk) {
   EXPECT_EQ(text(PipelineKind::dualpipe_v, 1, 1), "F0.0 F1.0 B1.0 B0.0\n");
 }
 
-TEST(Schedule, ForFewMicroBatchesDropsActionsOfTheMissingOnes) {
+TEST(Schedule, DropsActionsOfMissingMicroBatches) {
   EXPECT_EQ(text(PipelineKind::interleaved, 2, 3),
             "F0.0 F0.1 F1.0 F1.1 F0.2 B1.0 B1.1 F1.2 B0.0 B0.1 B1.2 B0.2\n"
             "F0.0 F0.1 F1.0 B1.0 F1.1 B1.1 F0.2 B0.0 B0.1 F1.2 B1.2 B0.2\n");

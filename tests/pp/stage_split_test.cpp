@@ -34,7 +34,7 @@ TEST(BalancedSplit, FollowsTheCostOfEachLayer) {
 }
 
 // Compares with every way to split seven layers into four stages.
-TEST(BalancedSplit, MinimisesTheCostOfTheMostExpensiveStage) {
+TEST(BalancedSplit, MinimisesTheLargestStageCost) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const base::Philox random(seed, base::Purpose::synthetic);
     ModelCosts costs{std::vector<double>(7), 2, 5};
@@ -98,7 +98,7 @@ TEST(StageSplit, RefusesFewerLayersThanStages) {
             "layer; nearest: 6 layers");
 }
 
-TEST(StageSplit, RefusesAListThatDoesNotFit) {
+TEST(StageSplit, RefusesMismatchedLists) {
   EXPECT_EQ(
       refusal({4, 1, Placing::loop}, {2, 2, 4}, 8),
       "schedule.pipeline.split has 3 numbers, but parallel.pp (4) x 1 chunk a rank = 4 virtual stages; expected 4 "

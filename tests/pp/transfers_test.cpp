@@ -67,14 +67,14 @@ TEST(Transfers, ReceivesArePostedOneActionAhead) {
   EXPECT_EQ(of_rank_1(2), std::vector<Message>{});
 }
 
-TEST(Transfers, NothingIsKeptWhereNoRankCanWaitForItself) {
+TEST(Transfers, NoTensorIsKeptIfNoRankCanWaitForItself) {
   for (const PipelineKind kind : {PipelineKind::gpipe, PipelineKind::one_f_one_b, PipelineKind::zb_h1})
     for (int ranks = 1; ranks <= 6; ++ranks)
       for (int micro_batches = 1; micro_batches <= 14; ++micro_batches)
         EXPECT_TRUE(transfers(schedule_of(kind, ranks, micro_batches), false).at_once) << name_of(kind);
 }
 
-TEST(Transfers, AMemoryDeadlockIsNamed) {
+TEST(Transfers, MemoryDeadlockIsNamed) {
   const auto verdict_of_freeing_at_once = [](PipelineKind kind, int micro_batches) -> std::string {
     const Schedule schedule = schedule_of(kind, 2, micro_batches);
     Transfers t = transfers(schedule, false);
@@ -112,8 +112,8 @@ TEST(Transfers, KeptTensorsAreBoundedByTheNumberOfRanks) {
   });
 }
 
-// Runs the actions of all ranks. An action waits until all tensors that were freed before it have left, as if it reused
-// the memory of all.
+// Runs the actions of all ranks. Each action waits until all tensors that were freed before it have been received, as
+// if it reused all of their memory.
 TEST(Transfers, EveryScheduleEndsAlthoughReuseWaitsForTheReceiver) {
   for_all_transfers([](const Schedule& s, const Transfers& transfers) {
     if (transfers.at_once) return;

@@ -51,7 +51,7 @@ TEST_P(Executor, DependenciesHoldAcrossLanes) {
   }
 }
 
-TEST_P(Executor, ATaskWaitsForTheAsynchronousPartsOfItsPredecessors) {
+TEST_P(Executor, TaskWaitsForTheAsynchronousPartsOfItsPredecessors) {
   auto state = Event::make_state();
   std::atomic<bool> arrived = false;
   std::thread peer;
@@ -86,7 +86,7 @@ TEST_P(Executor, ReturnsOnlyWhenAsynchronousPartsAreDone) {
   peer.join();
 }
 
-TEST_P(Executor, AnErrorOfATaskReachesTheCaller) {
+TEST_P(Executor, ErrorOfATaskReachesTheCaller) {
   for (Lane lane : {Lane::compute, Lane::inter}) {
     DeviceContext fresh{{.worker_lanes = GetParam()}};
     TaskGraph g;
@@ -104,7 +104,7 @@ TEST_P(Executor, AnErrorOfATaskReachesTheCaller) {
   }
 }
 
-TEST_P(Executor, AnErrorOfAnAsynchronousPartReachesTheCaller) {
+TEST_P(Executor, ErrorOfAnAsynchronousPartReachesTheCaller) {
   TaskGraph g;
   g.add({Lane::inter, "lost"}, {}, [](Stream&) {
     auto state = Event::make_state();
@@ -114,10 +114,10 @@ TEST_P(Executor, AnErrorOfAnAsynchronousPartReachesTheCaller) {
   EXPECT_THROW(execute(g, context), base::Error);
 }
 
-// Returns a task that its lane issues.
+// Returns a task that its lane issues late.
 TaskSpec late(Lane lane, std::string name) { return {.lane = lane, .name = std::move(name), .issued_late = true}; }
 
-TEST_P(Executor, ALateTaskIsIssuedByItsLaneAfterItsPredecessors) {
+TEST_P(Executor, LateTaskIsIssuedByItsLaneAfterItsPredecessors) {
   const auto state = Event::make_state();
   std::atomic<bool> arrived = false;
   std::thread peer([&] {
@@ -150,7 +150,7 @@ TEST_P(Executor, ALateTaskIsIssuedByItsLaneAfterItsPredecessors) {
   }
 }
 
-TEST_P(Executor, AnErrorOfALateTaskOrOfItsAsynchronousPartReachesTheCaller) {
+TEST_P(Executor, ErrorOfALateTaskOrOfItsAsynchronousPartReachesTheCaller) {
   const auto error_of_peer = std::make_exception_ptr(base::Error(base::ExitCode::peer_lost, "rank 1 is gone"));
   for (const bool asynchronous : {false, true}) {
     DeviceContext fresh{{.worker_lanes = GetParam()}};
@@ -205,7 +205,7 @@ TEST(LateTask, WaitingForTheTaskNotifiesItsAsynchronousPart) {
   }
 }
 
-TEST_P(Executor, NothingIsInFlightWhenAnErrorReachesTheCaller) {
+TEST_P(Executor, NoTaskIsInFlightWhenAnErrorReachesTheCaller) {
   auto state = Event::make_state();
   std::thread peer;
   TaskGraph g;
@@ -234,7 +234,7 @@ TEST_P(Executor, TimesFollowDependencies) {
   EXPECT_LE(times[1].end, now());
 }
 
-TEST_P(Executor, ATaskBeginsAtTheEndOfItsPredecessorsNotAtItsIssue) {
+TEST_P(Executor, TaskBeginsAtTheEndOfItsPredecessorsNotAtItsIssue) {
   auto state = Event::make_state();
   std::atomic<bool> issued = false;
   std::atomic<double> arrived = 0;
@@ -260,7 +260,7 @@ TEST_P(Executor, ATaskBeginsAtTheEndOfItsPredecessorsNotAtItsIssue) {
   EXPECT_GE(times[1].begin, arrived);
 }
 
-TEST_P(Executor, ATaskEndsBeforeItsSuccessorsBeginEvenIfRecordedLate) {
+TEST_P(Executor, TaskEndsBeforeItsSuccessorsBeginEvenIfRecordedLate) {
   auto state = Event::make_state();
   std::atomic<bool> used = false;
   std::thread peer;
@@ -314,7 +314,7 @@ TEST_P(Executor, AsynchronousPartsOfALaneAreTimedOneAfterTheOther) {
   EXPECT_LE(times[1].begin, times[1].end);
 }
 
-TEST_P(Executor, ATaskEndsWithTheLaterOfItsTwoParts) {
+TEST_P(Executor, TaskEndsWithTheLaterOfItsTwoParts) {
   auto state = Event::make_state();
   std::atomic<double> passed = 0;
   TaskGraph g;
@@ -363,7 +363,7 @@ TEST_P(Executor, TwoGraphsYieldAtEveryPossibleWait) {
   }
 }
 
-TEST_P(Executor, AGraphIsUnwoundWhenTheOtherFails) {
+TEST_P(Executor, GraphIsUnwoundWhenTheOtherFails) {
   std::string log;
   Fibers fibers;
   const auto fails = [] { throw std::runtime_error("no"); };

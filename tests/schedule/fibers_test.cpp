@@ -50,12 +50,12 @@ class TurnsOfTwo : public testing::Test {
   std::string log;
 };
 
-TEST_F(TurnsOfTwo, EachContinuesWhereItYielded) {
+TEST_F(TurnsOfTwo, EachFiberContinuesAfterItsYield) {
   fibers.run(letters('a', 3), letters('p', 3));
   EXPECT_EQ(log, "apbqcrds");
 }
 
-TEST_F(TurnsOfTwo, TheRemainingFiberContinuesAlone) {
+TEST_F(TurnsOfTwo, RemainingFiberContinuesAlone) {
   fibers.run(letters('a', 0), letters('p', 3));
   EXPECT_EQ(std::exchange(log, {}), "apqrs");
   fibers.run(letters('a', 3), letters('p', 1));
@@ -91,28 +91,28 @@ TEST_F(TurnsOfTwo, WhenTheSecondFailsTheErrorLeavesTheFirst) {
   EXPECT_EQ(log, "apbq!.");
 }
 
-TEST_F(TurnsOfTwo, TheSecondNeverStartsIfTheFirstFailsEarlier) {
+TEST_F(TurnsOfTwo, SecondNeverStartsIfTheFirstFailsEarlier) {
   EXPECT_EQ(error_of(failing('a', 0), letters('p', 2)), "no");
   EXPECT_EQ(log, "a!");
 }
 
-TEST_F(TurnsOfTwo, AnErrorAfterTheOtherIsOverReachesTheCaller) {
+TEST_F(TurnsOfTwo, ErrorAfterTheOtherFiberEndsReachesTheCaller) {
   EXPECT_EQ(error_of(letters('a', 0), failing('p', 2)), "no");
   EXPECT_EQ(std::exchange(log, {}), "apqr!");
   EXPECT_EQ(error_of(failing('a', 2), letters('p', 0)), "no");
   EXPECT_EQ(log, "apbc!");
 }
 
-TEST_F(TurnsOfTwo, AnErrorLeavesThemUsable) {
+TEST_F(TurnsOfTwo, FibersRemainUsableAfterAnError) {
   EXPECT_EQ(error_of(failing('a', 2), letters('p', 5)), "no");
   log.clear();
   fibers.run(letters('a', 1), letters('p', 1));
   EXPECT_EQ(log, "apbq");
 }
 
-// Each fiber throws and catches its own exceptions between yields. The language keeps the state of exceptions per
-// thread.
-TEST_F(TurnsOfTwo, CaughtErrorsStayInside) {
+// Each fiber throws and catches its own exceptions between yields, although the language keeps the state of exceptions
+// per thread.
+TEST_F(TurnsOfTwo, CaughtErrorsStayInTheirFiber) {
   const auto busy = [&] {
     for (int i = 0; i < 100; ++i) {
       bool caught = false;
@@ -129,7 +129,7 @@ TEST_F(TurnsOfTwo, CaughtErrorsStayInside) {
   EXPECT_EQ(error_of(busy, busy), "");
 }
 
-TEST_F(TurnsOfTwo, APairInsideAnotherIsRefused) {
+TEST_F(TurnsOfTwo, PairInsideAnotherPairIsRefused) {
   const auto nested = [&] { fibers.run([] {}, [] {}); };
   EXPECT_THROW(fibers.run(nested, [] {}), std::logic_error);
 }

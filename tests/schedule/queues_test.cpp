@@ -13,7 +13,7 @@ TEST(Queues, NoJobsTakeNoTime) {
   EXPECT_TRUE(t.jobs.empty() && t.stuck.empty());
 }
 
-TEST(Queues, AQueueDoesItsJobsInOrderAndOneAtATime) {
+TEST(Queues, QueueDoesItsJobsInOrderAndOneAtATime) {
   const std::vector<Job> jobs{{0, 2}, {0, 0}, {0, 3}};
   const JobTimes t = run_jobs(jobs, {.sets = 1});
   EXPECT_EQ(span(t, 0), std::pair(0.0, 2.0));
@@ -21,7 +21,7 @@ TEST(Queues, AQueueDoesItsJobsInOrderAndOneAtATime) {
   EXPECT_EQ(span(t, 2), std::pair(2.0, 5.0));
 }
 
-TEST(Queues, AJobWaitsForJobsOfOtherQueues) {
+TEST(Queues, JobWaitsForJobsOfOtherQueues) {
   const std::vector<Job> jobs{{0, 4}, {1, 1, {0}}, {0, 1, {1}}};
   const JobTimes t = run_jobs(jobs, {.sets = 2});
   EXPECT_EQ(span(t, 1), std::pair(4.0, 5.0));
@@ -47,7 +47,7 @@ TEST(Queues, QueuesOfASetSlowEachOtherWhileBothWork) {
   EXPECT_EQ(run_jobs(waits, {.sets = 2, .beside = 2, .speed = halved}).jobs[1].end, 7);
 }
 
-TEST(Queues, JobsThatNeverEndAreReported) {
+TEST(Queues, EndlessJobsAreReported) {
   const std::vector<Job> jobs{{0, 1, {2}}, {0, 1}, {1, 1, {1}}, {2, 1}};
   const JobTimes t = run_jobs(jobs, {.sets = 3});
   EXPECT_EQ(t.stuck, (std::vector{0, 2}));
@@ -56,7 +56,7 @@ TEST(Queues, JobsThatNeverEndAreReported) {
   EXPECT_EQ(run_jobs(itself, {.sets = 1}).stuck, std::vector{0});
 }
 
-TEST(Queues, AJobOfAnUnknownQueueIsRefused) {
+TEST(Queues, JobOfAnUnknownQueueIsRefused) {
   const std::vector<Job> jobs{{2, 1}};
   EXPECT_THROW(run_jobs(jobs, {.sets = 2}), std::logic_error);
 }

@@ -19,7 +19,7 @@ TEST(TimeCurve, IsLinearBetweenMeasuredPoints) {
   EXPECT_EQ(measured.seconds(40), 18);
 }
 
-TEST(TimeCurve, CostsItsLatencyBelowTheFirstPointAndNothingForNoWork) {
+TEST(TimeCurve, CostsItsLatencyBelowTheFirstPoint) {
   EXPECT_EQ(measured.seconds(1), 4);
   EXPECT_EQ(measured.seconds(0), 0);
 }
@@ -52,7 +52,7 @@ TEST(Alpha, PrefersTheMeasuredSet) {
   EXPECT_EQ(rates.alpha(Lane::inter, {Lane::copy, Lane::compute}), 0.375);
 }
 
-TEST(Alpha, AddsUpDelaysOfLanesThatWereMeasuredOneByOne) {
+TEST(Alpha, AddsUpDelaysOfSeparatelyMeasuredLanes) {
   const Rates rates{.slowdowns = {{Lane::inter, {Lane::compute}, 0.5},
                                   {Lane::inter, {Lane::copy}, 0.5},
                                   {Lane::inter, {Lane::intra}, 0.8}}};

@@ -37,7 +37,7 @@ TEST(SimulatedRanks, EqualRanksBehaveLikeOne) {
   }
 }
 
-TEST(SimulatedRanks, TheMemberWithMostBytesDecidesWhenACollectiveIsOver) {
+TEST(SimulatedRanks, MemberWithMostBytesDecidesWhenACollectiveIsOver) {
   std::vector<TaskGraph> graphs(2);
   for (int rank : {0, 1}) {
     TaskGraph& g = graphs[rank];
@@ -50,7 +50,7 @@ TEST(SimulatedRanks, TheMemberWithMostBytesDecidesWhenACollectiveIsOver) {
   }
 }
 
-TEST(SimulatedRanks, ALateMemberDelaysItsPeers) {
+TEST(SimulatedRanks, LateMemberDelaysItsPeers) {
   std::vector<TaskGraph> graphs(2);
   for (int rank : {0, 1}) {
     TaskGraph& g = graphs[rank];
@@ -62,7 +62,7 @@ TEST(SimulatedRanks, ALateMemberDelaysItsPeers) {
   expect_span(ranks[1], 1, 6, 8);
 }
 
-TEST(SimulatedRanks, ARankWithoutTokensStillTakesPart) {
+TEST(SimulatedRanks, RankWithoutTokensStillTakesPart) {
   std::vector<TaskGraph> graphs(2);
   for (int rank : {0, 1}) {
     TaskGraph& g = graphs[rank];
@@ -77,7 +77,7 @@ TEST(SimulatedRanks, ARankWithoutTokensStillTakesPart) {
   expect_span(ranks[1], 2, 7, 11);
 }
 
-TEST(SimulatedRanks, WaitingForOthersSlowsNothing) {
+TEST(SimulatedRanks, WaitingRanksSlowNoOther) {
   std::vector<TaskGraph> graphs(2);
   for (int rank : {0, 1}) {
     TaskGraph& g = graphs[rank];
@@ -87,7 +87,7 @@ TEST(SimulatedRanks, WaitingForOthersSlowsNothing) {
   Rates rates = unit_rates();
   rates.slowdowns = {{Lane::inter, {Lane::compute}, 0.5}, {Lane::compute, {Lane::inter}, 0.5}};
   const auto ranks = simulate_all(graphs, pair, rates);
-  // Both tasks run at half speed until the byte is sent at 2. Then E runs at full speed for 3 more.
+  // Both tasks run at half speed until the byte is sent at 2 s. Then E runs at full speed for 3 s.
   expect_span(ranks[0], 1, 0, 5);
   expect_span(ranks[0], 0, 0, 10);
 }
@@ -110,7 +110,7 @@ TEST(SimulatedRanks, OnlyMembersOfOneGroupMeet) {
   expect_span(ranks[3], 1, 4, 44);
 }
 
-TEST(SimulatedRanks, AGroupOfOneNeedsNoPeers) {
+TEST(SimulatedRanks, GroupOfOneNeedsNoPeers) {
   TaskGraph g;
   g.add({Lane::inter, "D", {.wire_bytes = 2, .group = "ep", .group_size = 1}, TaskKind::all_to_all}, {}, nothing);
   expect_span(simulate_all({g}, {})[0], 0, 0, 2);
@@ -125,7 +125,7 @@ std::string error_of(const std::vector<TaskGraph>& graphs, const RankGroups& gro
   return "no error";
 }
 
-TEST(SimulatedRanks, ErrorsNameTheRanksThatDisagree) {
+TEST(SimulatedRanks, ErrorsNameDisagreeingRanks) {
   TaskGraph once, twice, gathers;
   sends(once, Lane::inter, "D0", 1);
   sends(twice, Lane::inter, "D0", 1);

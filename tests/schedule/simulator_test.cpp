@@ -30,9 +30,9 @@ Rates slowed(std::vector<Rates::Slowdown> slowdowns) {
   return rates;
 }
 
-TEST(Simulate, AnEmptyGraphTakesNoTime) { EXPECT_EQ(simulate(TaskGraph{}, {}).total(), 0); }
+TEST(Simulate, EmptyGraphTakesNoTime) { EXPECT_EQ(simulate(TaskGraph{}, {}).total(), 0); }
 
-TEST(Simulate, AChainAddsUp) {
+TEST(Simulate, ChainAddsUp) {
   TaskGraph g;
   const TaskId d = sends(g, Lane::inter, "D", 2);
   const TaskId e = computes(g, "E", 3, {d});
@@ -49,7 +49,7 @@ TEST(Simulate, LanesRunAtTheSameTime) {
   expect_spans(simulate(g, unit_rates()), {{0, 2}, {0, 3}, {0, 4}, {0, 5}});
 }
 
-TEST(Simulate, ALaneKeepsItsOrderEvenIfItsFirstTaskWaits) {
+TEST(Simulate, LaneKeepsItsOrderEvenIfItsFirstTaskWaits) {
   TaskGraph g;
   const TaskId e = computes(g, "E", 5);
   sends(g, Lane::inter, "C0", 1, {e});
@@ -66,7 +66,7 @@ TEST(Simulate, LanesSlowEachOtherWhileTheyRunTogether) {
   expect_spans(simulate(g, rates), {{0, 4}, {0, 6}});
 }
 
-TEST(Simulate, ASlowdownHasOneDirection) {
+TEST(Simulate, SlowdownHasOneDirection) {
   TaskGraph g;
   sends(g, Lane::inter, "D", 2);
   computes(g, "E", 4);
@@ -84,11 +84,11 @@ TEST(Simulate, SpeedsChangeWhenALaneStartsOrEnds) {
                               {Lane::compute, {Lane::inter, Lane::copy}, 0.25},
                               {Lane::inter, {Lane::compute}, 0.5},
                               {Lane::inter, {Lane::compute, Lane::copy}, 0.25}});
-  // E completes 0.5 beside M0 until 1, then 3 beside D until 5, then 2.5 without other tasks.
+  // E completes 0.5 s of its work beside M0 until 1 s, then 3 s beside D until 5 s, then 2.5 s without other tasks.
   expect_spans(simulate(g, rates), {{0, 1}, {0, 7.5}, {1, 5}});
   copies(g, "M1", 4, {a});
-  // From 1 to 5 all three tasks run: E completes 1 and D 1. Then E and D run until 7 (1.5 more each). Then E runs 3 by
-  // itself.
+  // From 1 s to 5 s all three tasks run, and E and D complete 1 s of their work each. Then E and D run until 7 s and
+  // complete 1.5 s and 1 s. Then E runs alone for 3 s.
   expect_spans(simulate(g, rates), {{0, 1}, {0, 10}, {1, 7}, {1, 5}});
 }
 
@@ -150,7 +150,7 @@ TEST(Simulate, WithoutThreadsTheCallerWaitsForPredecessors) {
   expect_spans(simulate(g, unit_rates(), Drive::caller), {{0, 4}, {4, 6}, {4, 5}, {4, 6}, {6, 7}});
 }
 
-TEST(Simulate, NamesTheLinkThatWasNotMeasured) {
+TEST(Simulate, NamesTheUnmeasuredLink) {
   Rates rates = unit_rates();
   rates.other_links.reset();
   EXPECT_THROW(simulate(pipeline(2, 1, 1), rates), base::Error);

@@ -35,7 +35,7 @@ TEST(TaskGraph, PrintsSeveralDependenciesAndSkipsEmptyLanes) {
   EXPECT_EQ(TaskGraph{}.to_string(), "");
 }
 
-TEST(TaskGraph, RefusesADependencyThatIsNotYetInTheGraph) {
+TEST(TaskGraph, RefusesAnUnknownDependency) {
   TaskGraph g;
   g.add({Lane::compute, "A"}, {}, nothing);
   try {

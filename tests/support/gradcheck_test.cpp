@@ -98,7 +98,7 @@ TEST(Gradcheck, ReportsAnUnwrittenElement) {
               "at [1, 2]: finite differences say");
 }
 
-TEST(Gradcheck, RejectsGradientsThatAreMostlyZero) {
+TEST(Gradcheck, RejectsMostlyZeroGradients) {
   Lab lab;
   expect_says(failures_of([&] {
                 gradcheck(lab, {lab.randn({2, 3})}, [](Tape& t, Inputs x) { return scale(t, x[0], 0); });
@@ -106,7 +106,7 @@ TEST(Gradcheck, RejectsGradientsThatAreMostlyZero) {
               "input 0 is mistrusted: 6 of 6 gradients are zero");
 }
 
-TEST(Gradcheck, ReportsAResultThatDependsOnRecording) {
+TEST(Gradcheck, ReportsAResultThatRecordingChanges) {
   Lab lab;
   expect_says(
       failures_of([&] {
@@ -134,7 +134,7 @@ std::string verdict_on_weights(Lab& lab, const std::function<void(Parameter&, do
   });
 }
 
-TEST(Gradcheck, AcceptsAWeightGradientThatReplacesAndThenAdds) {
+TEST(Gradcheck, AcceptsAReplacingThenAddingWeightGradient) {
   Lab lab;
   EXPECT_EQ(verdict_on_weights(lab,
                                [&](Parameter& w, double sum) {
@@ -154,7 +154,7 @@ TEST(Gradcheck, ReportsAWeightGradientAddedToStaleMemory) {
               "nan, apart by");
 }
 
-TEST(Gradcheck, ReportsAWeightGradientThatOverwritesInsteadOfAdding) {
+TEST(Gradcheck, ReportsAnOverwrittenWeightGradient) {
   Lab lab;
   expect_says(verdict_on_weights(lab,
                                  [](Parameter& w, double sum) {
@@ -206,7 +206,7 @@ TEST(Compare, DetectsNaNZeroSignsShapesAndMissingTensors) {
   EXPECT_EQ(difference({}, a, 1), "expected no tensor");
 }
 
-TEST(Compare, RejectsAResultThatIsMostlyZero) {
+TEST(Compare, RejectsAMostlyZeroResult) {
   Lab lab;
   const Tensor zeros = Tensor::zeros({2, 4}, Dtype::f64, lab.context);
   EXPECT_EQ(difference(zeros, zeros, 1), "[2, 4] is mistrusted: 8 of 8 elements are zero");

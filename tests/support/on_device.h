@@ -10,7 +10,7 @@ namespace hexad::tests {
 
 /// Returns the device that HEXAD_TEST_DEVICE names (cpu, emulated, cuda), otherwise the CPU.
 device::DeviceKind test_device();
-/// Returns `options` for a context of that device.
+/// Returns `options` for a context of test_device().
 device::ContextOptions on_test_device(device::ContextOptions options = {});
 
 /// Returns the same values, contiguous in host memory: the tensor itself if it is contiguous there. `t` may be strided.

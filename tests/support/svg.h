@@ -1,4 +1,4 @@
-// Checks of pictures.
+// Checks of SVG pictures.
 #pragma once
 
 #include <regex>

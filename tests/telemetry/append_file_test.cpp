@@ -12,7 +12,8 @@
 namespace hexad::telemetry {
 namespace {
 
-/// Limits files of this process to `bytes` during its lifetime. Longer writes fail as on a full disk.
+/// While an object of this class exists, files of this process are limited to `bytes`. Longer writes fail as on a full
+/// disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {
@@ -30,7 +31,7 @@ class FileSizeLimit {
   rlimit before_{};
 };
 
-TEST(AppendFile, AHalfWrittenRecordIsRemoved) {
+TEST(AppendFile, HalfWrittenRecordIsRemoved) {
   const TemporaryFolder folder;
   AppendFile file(folder / "log");
   file.append("first\n");
@@ -48,7 +49,7 @@ TEST(AppendFile, AHalfWrittenRecordIsRemoved) {
   EXPECT_EQ(contents(folder / "log"), "first\nthird\n");
 }
 
-TEST(WriteAll, AClosedPipeIsAnErrorNotASignal) {
+TEST(WriteAll, ClosedPipeIsAnErrorNotASignal) {
   ASSERT_EQ(signal(SIGPIPE, SIG_DFL), SIG_DFL) << "the test needs the default action, which ends the process";
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);

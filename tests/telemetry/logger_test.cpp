@@ -40,7 +40,7 @@ TEST(Logger, CanWriteOnlyToTheFile) {
   EXPECT_LT(text.find("pid 17"), text.find("loaded")) << text;
 }
 
-TEST(Logger, AFullDiskIsReportedOnceAndNeverThrows) {
+TEST(Logger, FullDiskIsReportedOnceAndNeverThrows) {
   testing::internal::CaptureStderr();
   auto logger = make_logger("/dev/full", 1, spdlog::level::info);
   for (int i = 0; i < 3; ++i) EXPECT_NO_THROW(logger->error("line {}", i));
@@ -48,7 +48,7 @@ TEST(Logger, AFullDiskIsReportedOnceAndNeverThrows) {
             "cannot write to /dev/full: No space left on device; lines of this log may be missing\n");
 }
 
-TEST(Logger, AFileThatCannotBeOpenedFailsImmediately) {
+TEST(Logger, UnopenableFileFailsImmediately) {
   const TemporaryFolder folder;
   write_text(folder / "log", "");
   EXPECT_THROW(make_logger(folder / "log/rank-0000.log", 1, spdlog::level::info), base::Error);

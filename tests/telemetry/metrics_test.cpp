@@ -48,7 +48,7 @@ StepMetrics full_step(int64_t step) {
   return s;
 }
 
-TEST(MetricsJson, ALineHoldsEveryFixedName) {
+TEST(MetricsJson, LineHoldsEveryFixedName) {
   const auto json = nlohmann::json::parse(to_json_line(full_step(5)));
   for (const char* name : {"kind",
                            "step",
@@ -124,7 +124,7 @@ TEST(MetricsJson, EveryLineHasItsKindAndItsTime) {
   expect_kind(to_json_line(SaveMetrics{.step = 1, .time = time}), "save");
 }
 
-TEST(MetricsJson, TheTimeIsInUtc) {
+TEST(MetricsJson, TimeIsInUtc) {
   const std::string time = utc_time();
   ASSERT_EQ(time.size(), std::string("2026-11-24T03:05:07.089Z").size()) << time;
   std::tm utc{};
@@ -144,7 +144,7 @@ TEST(MetricsJson, OlderLinesAreDistinguishedByTheirKeys) {
   EXPECT_EQ(save.bytes, 7);
 }
 
-TEST(MetricsJson, ALossOfNoTargetsIsNull) {
+TEST(MetricsJson, LossWithoutTargetsIsNull) {
   StepMetrics step = full_step(5);
   step.loss.reset();
   const auto json = nlohmann::json::parse(to_json_line(step));
@@ -166,7 +166,7 @@ TEST(MetricsJson, EvaluationsAndSavesHaveSeparateTraffic) {
   EXPECT_EQ(save.comm.at("ep").exposed_seconds, 0.25);
 }
 
-TEST(MetricsJson, AHigherPeakCorrectsTheMfuOfTheSameStart) {
+TEST(MetricsJson, HigherPeakCorrectsTheMfuOfTheSameStart) {
   std::string lines;
   const auto add = [&](int64_t step, int64_t started_after, double peak) {
     StepMetrics s = full_step(step);
@@ -229,7 +229,7 @@ TEST(MetricsJson, DamagedLinesAreCountedAndSkipped) {
   EXPECT_EQ(history.unreadable_lines, (std::vector<int64_t>{2, 3, 5}));
 }
 
-TEST(MetricsJson, AMissingFileIsNamed) {
+TEST(MetricsJson, MissingFileIsNamed) {
   try {
     read_metrics("/nowhere/metrics.jsonl");
     FAIL();
@@ -253,7 +253,7 @@ std::vector<int64_t> steps_after_resuming(const std::filesystem::path& path, int
   return steps;
 }
 
-TEST(JsonlSink, ResumingCutsTheRecordsOfStepsToBeRepeated) {
+TEST(JsonlSink, ResumingCutsRecordsOfRepeatedSteps) {
   const TemporaryFolder folder;
   const auto path = folder / "run/metrics.jsonl";
   {
@@ -270,7 +270,7 @@ TEST(JsonlSink, ResumingCutsTheRecordsOfStepsToBeRepeated) {
   EXPECT_EQ(steps_after_resuming(path, 0), std::vector<int64_t>{}) << "a new run starts an empty file";
 }
 
-TEST(JsonlSink, ANewEvaluationOfTheLastStepReplacesEarlierOnes) {
+TEST(JsonlSink, NewEvaluationOfTheLastStepReplacesEarlierEvaluations) {
   const TemporaryFolder folder;
   const auto path = folder / "metrics.jsonl";
   const auto step = to_json_line(full_step(1)) + "\n" + to_json_line(full_step(2)) + "\n";
@@ -287,7 +287,7 @@ TEST(JsonlSink, ANewEvaluationOfTheLastStepReplacesEarlierOnes) {
   EXPECT_EQ(read_metrics(path).evals.size(), 2u);
 }
 
-TEST(JsonlSink, ResumingRemovesATornLastLineAndNothingElse) {
+TEST(JsonlSink, ResumingRemovesOnlyATornLastLine) {
   const TemporaryFolder folder;
   const auto path = folder / "metrics.jsonl";
   const std::string whole = to_json_line(full_step(1)) + "\nnot ours\n";
@@ -299,7 +299,7 @@ TEST(JsonlSink, ResumingRemovesATornLastLineAndNothingElse) {
   EXPECT_EQ(contents(path), whole + to_json_line(full_step(6)) + "\n");
 }
 
-TEST(JsonlSink, AnUnwritableRunDirectoryFailsAtTheStart) {
+TEST(JsonlSink, UnwritableRunDirectoryFailsAtTheStart) {
   const TemporaryFolder folder;
   write_text(folder / "file", "");
   // A file in place of a folder, into which even root cannot write.
@@ -314,7 +314,7 @@ TEST(JsonlSink, AnUnwritableRunDirectoryFailsAtTheStart) {
   }
 }
 
-TEST(TolerantSink, AFullDiskGivesOneWarningAndTrainingContinues) {
+TEST(TolerantSink, FullDiskGivesOneWarningAndTrainingContinues) {
   std::vector<std::string> warnings;
   auto sink = tolerate_failures(std::make_unique<JsonlSink>("/dev/full"),
                                 [&](const std::string& warning) { warnings.push_back(warning); });
@@ -338,7 +338,7 @@ struct FlakySink : MetricsSink {
   std::vector<int64_t>& seen;
 };
 
-TEST(TolerantSink, RecordsAreWrittenAgainOnceThereIsRoom) {
+TEST(TolerantSink, RecordsAreWrittenAgainOnceTheDiskHasSpace) {
   std::vector<int64_t> seen;
   auto sink = tolerate_failures(std::make_unique<FlakySink>(seen), [](const std::string&) {});
   for (int64_t step = 1; step <= 3; ++step) sink->on_step(full_step(step));
@@ -361,7 +361,7 @@ struct Recorder : MetricsSink {
   std::string name;
 };
 
-TEST(MetricsHub, PassesEverythingToEachSinkInOrder) {
+TEST(MetricsHub, PassesAllRecordsToEachSinkInOrder) {
   std::string calls;
   MetricsHub hub;
   hub.add(std::make_unique<Recorder>(calls, "a:"));

@@ -58,7 +58,7 @@ TEST(ProgressLine, FitsAnyWidthByLeavingOutWholeFields) {
     EXPECT_LE(progress_line(run, s, 192, width).size(), static_cast<size_t>(width));
 }
 
-TEST(ProgressSink, APipeGetsPlainLinesWithoutControlCodes) {
+TEST(ProgressSink, PipeGetsPlainLinesWithoutControlCodes) {
   const Pipe pipe;
   ProgressSink sink(TextOutput(pipe.in()), 10);
   sink.on_start(run);
@@ -77,7 +77,7 @@ TEST(ProgressSink, APipeGetsPlainLinesWithoutControlCodes) {
             "step 20: 20.0 k tokens; 20 steps in 10.0 s, 500 ms a step on average\n");
 }
 
-TEST(ProgressSink, AResumedRunIsMarkedAndShowsItsFirstStep) {
+TEST(ProgressSink, ResumedRunIsMarkedAndShowsItsFirstStep) {
   const Pipe pipe;
   ProgressSink sink(TextOutput(pipe.in()), 10);
   RunInfo resumed = run;
@@ -101,7 +101,7 @@ std::string line_of(const StepMetrics& s) {
   return pipe.text();
 }
 
-TEST(ProgressSink, AStepWithoutTargetsShowsNoLoss) {
+TEST(ProgressSink, StepWithoutTargetsShowsNoLoss) {
   StepMetrics s = step_metrics(1);
   s.loss.reset();
   EXPECT_NE(progress_line(run, s, 1, 200).find("1/1,000  no targets  2.00 k tokens/s"), std::string::npos);
@@ -118,7 +118,7 @@ TEST(ProgressSink, NanHasNoSign) {
             "held-out loss NaN nats per token (9 tokens)");
 }
 
-TEST(ProgressSink, AnMfuAboveOneIsExplained) {
+TEST(ProgressSink, MfuAboveOneIsExplained) {
   StepMetrics s = step_metrics(1);
   s.mfu = 1.76;
   const std::string expected = "MFU 176.0% (the peak is set or measured too low)";
@@ -126,12 +126,12 @@ TEST(ProgressSink, AnMfuAboveOneIsExplained) {
   EXPECT_NE(progress_line(run, s, 1, 200).find(expected), std::string::npos);
 }
 
-TEST(ProgressSink, ASampleOfTheHeldOutSetIsMarked) {
+TEST(ProgressSink, SampleOfTheHeldOutSetIsMarked) {
   EXPECT_EQ(heldout_text({.step = 1, .tokens = 5000, .loss = 2.5, .sequences = 64, .of_sequences = 1512}),
             "held-out loss 2.5000 nats per token (64 of 1,512 sequences, 5.00 k tokens)");
 }
 
-TEST(ProgressSink, ATerminalGetsOneUpdatedLine) {
+TEST(ProgressSink, TerminalGetsOneUpdatedLine) {
   int controller = -1, terminal = -1;
   winsize size{.ws_row = 24, .ws_col = 30, .ws_xpixel = 0, .ws_ypixel = 0};
   ASSERT_EQ(openpty(&controller, &terminal, nullptr, nullptr, &size), 0);
@@ -164,7 +164,7 @@ TEST(ProgressSink, SurvivesTheEndOfItsReader) {
   close(ends[1]);
 }
 
-TEST(TextOutput, AStuckReaderDelaysTrainingOnlyOnce) {
+TEST(TextOutput, StuckReaderDelaysTrainingOnlyOnce) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const std::string more_than_fits(1 << 17, 'x');
@@ -182,7 +182,7 @@ TEST(TextOutput, AStuckReaderDelaysTrainingOnlyOnce) {
   close(ends[0]), close(ends[1]);
 }
 
-TEST(ProgressSink, AFullDeviceDropsTheTextAndNothingElse) {
+TEST(ProgressSink, FullDeviceDropsOnlyTheText) {
   const int full = open("/dev/full", O_WRONLY);
   ProgressSink sink(TextOutput(full), 1);
   EXPECT_NO_THROW(sink.on_step(step_metrics(1)));

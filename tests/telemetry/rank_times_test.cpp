@@ -5,7 +5,7 @@
 namespace hexad::telemetry {
 namespace {
 
-TEST(RankTimes, AreAFewNumbersForAnyNumberOfRanks) {
+TEST(RankTimes, HaveConstantSizeForAnyNumberOfRanks) {
   std::vector<RankTime> ranks(1000, {.step_seconds = 1, .waited_seconds = 0.75});
   ranks[7].waited_seconds = 0.25;
   const RankTimes times = rank_times(ranks);
@@ -16,7 +16,7 @@ TEST(RankTimes, AreAFewNumbersForAnyNumberOfRanks) {
   EXPECT_EQ(times.slowest.front(), (RankTimes::Rank{7, 0.75, 0.25}));
 }
 
-TEST(RankTimes, TheMedianOfTwoIsTheFaster) { EXPECT_EQ(lower_median({3, 1}), 1); }
+TEST(RankTimes, MedianOfTwoIsTheFaster) { EXPECT_EQ(lower_median({3, 1}), 1); }
 
 // Reports steps of ranks whose own work takes `own` seconds. Returns the ranks named in each of `windows`.
 std::vector<std::vector<int>> named(SlowRanks& slow, const std::vector<double>& own, int windows) {
@@ -47,7 +47,7 @@ TEST(SlowRanks, OneOfTwoCanBeSlow) {
   EXPECT_EQ(named(equal, {0.1, 0.119}, 1), std::vector<std::vector<int>>{{}});
 }
 
-TEST(SlowRanks, AreComparedWithRanksThatDoTheSameWork) {
+TEST(SlowRanks, AreComparedWithRanksOfEqualWork) {
   SlowRanks slow({0, 0, 1, 1});
   EXPECT_EQ(named(slow, {0.1, 0.1, 0.3, 0.3}, 1), std::vector<std::vector<int>>{{}});
 }

@@ -84,7 +84,7 @@ TEST(Report, ShowsTheRecordedSchedule) {
     EXPECT_NE(html.find(part), std::string::npos) << part;
 }
 
-TEST(Report, ShowsAPredictedStepBesideTheMeasuredOne) {
+TEST(Report, ShowsAPredictedStepBesideTheMeasuredStep) {
   const TemporaryFolder folder;
   ReportInputs inputs = small_run(folder);
   EXPECT_EQ(report_of(inputs).find("<h2>Predicted and measured step</h2>"), std::string::npos);
@@ -101,7 +101,7 @@ TEST(Report, ShowsAPredictedStepBesideTheMeasuredOne) {
     EXPECT_NE(html.find(part), std::string::npos) << part;
 }
 
-TEST(Report, DrawsNothingThatCannotBeSeen) {
+TEST(Report, KeepsPointsAndCellsVisible) {
   const TemporaryFolder folder;
   const std::string page = report_of(small_run(folder));
   // Points of another held-out text are hollow and in front, so that they do not hide the dot of the same step.
@@ -110,7 +110,7 @@ TEST(Report, DrawsNothingThatCannotBeSeen) {
       << "the text of cells must be readable on any colour";
 }
 
-TEST(Report, FetchesNothing) {
+TEST(Report, FetchesNoOtherFile) {
   const TemporaryFolder folder;
   const std::string html = report_of(small_run(folder));
   EXPECT_NE(html.find("default-src 'none'"), std::string::npos);
@@ -146,7 +146,7 @@ void expect_error(const ReportInputs& inputs, base::ExitCode code, const std::st
   }
 }
 
-TEST(Report, NamesTheReasonWhyItCannotBeWritten) {
+TEST(Report, NamesTheReasonOfAWriteFailure) {
   const TemporaryFolder folder;
   ReportInputs inputs = small_run(folder);
   inputs.charts = "";
@@ -160,7 +160,7 @@ TEST(Report, NamesTheReasonWhyItCannotBeWritten) {
   EXPECT_FALSE(std::filesystem::exists(inputs.output));
 }
 
-TEST(Report, SkippedStepsAndUnreadableLinesAreNoticed) {
+TEST(Report, SkippedStepsAndUnreadableLinesAreReported) {
   const TemporaryFolder folder;
   ReportInputs inputs = small_run(folder);
   StepMetrics s = steps_with_losses({std::numeric_limits<double>::quiet_NaN()}).front();
@@ -184,12 +184,12 @@ TEST(ReportData, ThinningKeepsEverySpikeAndBothEnds) {
     EXPECT_TRUE(std::binary_search(kept.begin(), kept.end(), index)) << index;
 }
 
-TEST(ReportData, AShortRunIsKeptWhole) {
+TEST(ReportData, ShortRunIsKeptWhole) {
   EXPECT_EQ(thin(steps_with_losses({3, 2, 1}), 1000), (std::vector<size_t>{0, 1, 2}));
   EXPECT_TRUE(thin({}, 1000).empty());
 }
 
-TEST(ReportData, SnapshotsAreSpreadOverTheStepsThatHaveLoads) {
+TEST(ReportData, SnapshotsAreSpreadOverStepsWithLoads) {
   std::vector<StepMetrics> steps = steps_with_losses(std::vector<double>(101, 1.0));
   for (size_t i = 0; i < steps.size(); i += 10) steps[i].expert_load = {{0.5, 0.5}};
   EXPECT_EQ(expert_load_snapshots(steps, 3), (std::vector<size_t>{0, 50, 100}));
@@ -223,8 +223,11 @@ TEST(ReportData, HeldOutLossesOfDifferentTextsAreDifferentCurves) {
   };
   MetricsHistory history;
   history.steps = steps_with_losses(std::vector<double>(40, 3));
-  // Four evaluations: one of an older program, which did not record its sequences; one of 4 of 9 sequences; one of the
-  // whole set; and a later one with more held-out data.
+  // Evaluations on four held-out texts:
+  // - one of an older program, which did not record its sequences
+  // - two of 4 of 9 sequences
+  // - one of the whole set
+  // - a later one with more held-out data
   history.evals = {eval(5, 0, 0, 2'000), eval(10, 4, 9, 60), eval(20, 4, 9, 60), eval(20, 9, 9, 130),
                    eval(30, 4, 1'200, 60)};
   const auto data = nlohmann::json::parse(report_data(history));
@@ -235,7 +238,7 @@ TEST(ReportData, HeldOutLossesOfDifferentTextsAreDifferentCurves) {
   EXPECT_EQ(data["heldout"][1]["step"], nlohmann::json::parse("[10, 20]"));
 }
 
-TEST(ReportData, AStepWithoutTargetsLeavesAGap) {
+TEST(ReportData, StepWithoutTargetsLeavesAGap) {
   MetricsHistory history;
   history.steps = steps_with_losses({4, 3, 2});
   history.steps[1].loss.reset();
@@ -251,7 +254,7 @@ TEST(ReportData, StepsWithoutTargetsHideNoSpike) {
   for (size_t index : {4'321, 7'777}) EXPECT_TRUE(std::ranges::binary_search(kept, index)) << index;
 }
 
-TEST(Report, StepsWithoutTargetsAreNoticedAndGiveNoLoss) {
+TEST(Report, StepsWithoutTargetsAreReportedWithoutALoss) {
   const TemporaryFolder folder;
   const ReportInputs inputs = small_run(folder);
   std::vector<StepMetrics> steps = steps_with_losses({4, 3, 2});
@@ -268,7 +271,7 @@ TEST(Report, StepsWithoutTargetsAreNoticedAndGiveNoLoss) {
     EXPECT_NE(html.find(part), std::string::npos) << part;
 }
 
-TEST(Report, AnMfuAboveOneIsExplained) {
+TEST(Report, MfuAboveOneIsExplained) {
   const TemporaryFolder folder;
   const ReportInputs inputs = small_run(folder);
   StepMetrics s = steps_with_losses({1}).front();
@@ -296,7 +299,7 @@ TEST(Report, ListsTheLayoutAndChangesOfEachStart) {
   EXPECT_NE(report_of(inputs).find("median of steps 6 – 10"), std::string::npos) << "the last start has no steps yet";
 }
 
-TEST(Report, CountsOnlyTheStepsThatARankTookPartIn) {
+TEST(Report, CountsOnlyStepsWithTheRank) {
   const TemporaryFolder folder;
   ReportInputs inputs = small_run(folder);
   std::string lines;
@@ -413,7 +416,7 @@ TEST(Comparison, HasTheFiguresOfTheCsv) {
     EXPECT_NE(contents(output).find(base::cat("<th>", name, "</th>")), std::string::npos) << name;
 }
 
-TEST(Comparison, MarksRunsThatAreNotFinished) {
+TEST(Comparison, MarksUnfinishedRuns) {
   const TemporaryFolder folder;
   const auto output = folder / "comparison.html";
   Sweep sweep = small_sweep(folder);

@@ -17,14 +17,14 @@ StepMetrics step(int64_t number, double seconds, double ep_exposed) {
   return s;
 }
 
-// Returns steps of 1 s each, the first of 9 s. In a quarter of each step, computation waits for ep.
+// Returns steps of 1 s, except the first step, which takes 9 s. In a quarter of each step, computation waits for ep.
 MetricsHistory history_of(int64_t steps) {
   MetricsHistory history;
   for (int64_t n = 1; n <= steps; ++n) history.steps.push_back(step(n, n == 1 ? 9 : 1, 0.25));
   return history;
 }
 
-TEST(RunSummary, LeavesTheFirstStepOutOfTimes) {
+TEST(RunSummary, ExcludesTheFirstStepFromTimes) {
   const RunSummary s = summary_of(history_of(11), 0);
   EXPECT_EQ(s.timed_steps, 10);
   EXPECT_EQ(s.first_timed_step, 2);
@@ -63,7 +63,7 @@ Sweep sweep_of(const std::vector<std::string>& rates) {
   return sweep;
 }
 
-TEST(Sweep, IsTitledAfterTheSettingsThatDiffer) {
+TEST(Sweep, IsTitledAfterTheDifferentSettings) {
   EXPECT_EQ(title_of(sweep_of({"0.01"})), "run0");
   EXPECT_EQ(title_of(sweep_of({"0.01", "0.03", "0.01"})), "optim.lr: 0.01, 0.03");
   EXPECT_EQ(title_of(sweep_of({"1", "2", "3", "4", "5", "6", "7"})), "optim.lr: 7 values, 1 ... 7");

@@ -173,7 +173,7 @@ TEST(TensorboardSink, WritesNoLossWithoutTargets) {
   EXPECT_EQ(events[2].scalars.at("train/grad_norm"), 2.0f);
 }
 
-TEST(TensorboardSink, TheSampleAndTheWholeHeldOutSetAreTwoCurves) {
+TEST(TensorboardSink, SampleAndTheWholeHeldOutSetAreTwoCurves) {
   const TemporaryFolder folder;
   TensorboardSink sink(folder / "tb");
   sink.on_start({});
@@ -198,7 +198,7 @@ TEST(TensorboardSink, CapsTheMfuAtOne) {
   EXPECT_EQ(event.scalars.at("speed/peak_flops_per_second"), 1e9f);
 }
 
-TEST(TensorboardSink, AResumedRunPurgesTheStepsItRepeats) {
+TEST(TensorboardSink, ResumedRunPurgesTheStepsItRepeats) {
   const TemporaryFolder folder;
   TensorboardSink sink(folder / "tb");
   RunInfo run;

@@ -16,7 +16,7 @@ using schedule::Lane;
 using schedule::TaskKind;
 using schedule::Timeline;
 
-TEST(TimelineSvg, HasARowForEachLaneMeasuredAbovePredicted) {
+TEST(TimelineSvg, HasAMeasuredRowAboveAPredictedRowForEachLane) {
   const SampleTimelines sample;
   const std::string svg = timeline_svg("MoE layer", {&sample.measured, &sample.predicted});
   EXPECT_EQ(flaw(svg), "");
@@ -29,7 +29,7 @@ TEST(TimelineSvg, HasARowForEachLaneMeasuredAbovePredicted) {
   EXPECT_LT(svg.find("<title>measured D0"), svg.find("<title>predicted D0"));
 }
 
-TEST(TimelineSvg, ARowBetweenRanksOfANodeIsNotCalledInter) {
+TEST(TimelineSvg, RowBetweenRanksOfANodeIsNotCalledInter) {
   SampleTimelines sample;
   for (auto& span : sample.measured.spans) span.task.cost.crosses_nodes = false;
   const std::string svg = timeline_svg("MoE layer", {&sample.measured});
@@ -76,7 +76,7 @@ TEST(TimelineSvg, EscapesNames) {
   EXPECT_NE(svg.find(">R &amp; &lt;D&gt;</text>"), std::string::npos);
 }
 
-TEST(TimelineSvg, AnEmptyTimelineIsMarked) {
+TEST(TimelineSvg, EmptyTimelineIsMarked) {
   const Timeline none;
   for (const TimelinePair& pair : {TimelinePair{}, TimelinePair{&none, nullptr}, TimelinePair{&none, &none}}) {
     const std::string svg = timeline_svg("nothing", pair);
@@ -87,7 +87,7 @@ TEST(TimelineSvg, AnEmptyTimelineIsMarked) {
   }
 }
 
-TEST(TimelineSvg, TasksThatTakeNoTimeAreDrawn) {
+TEST(TimelineSvg, TasksWithoutDurationAreDrawn) {
   Timeline t;
   t.spans = {{{Lane::inter, "D", {}, TaskKind::all_to_all}, 0, 0}};
   const std::string svg = timeline_svg("instant", {&t, &t});
@@ -96,7 +96,7 @@ TEST(TimelineSvg, TasksThatTakeNoTimeAreDrawn) {
   EXPECT_EQ(count(svg, "nan") + count(svg, "inf"), 0);
 }
 
-TEST(TimelineSvg, TheAxisHasRoundTicksInAUnitThatFits) {
+TEST(TimelineSvg, AxisHasRoundTicksInASuitableUnit) {
   const auto axis = [](double seconds) {
     Timeline t;
     t.spans = {{{Lane::compute, "E", {}, TaskKind::compute}, 0, seconds}};

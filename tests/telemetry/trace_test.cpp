@@ -85,7 +85,7 @@ TEST(Trace, SourcesAreProcessesBesideEachOther) {
   EXPECT_EQ(counters, std::vector<int>{3});
 }
 
-TEST(Trace, IsReadAsItWasWritten) {
+TEST(Trace, ReadsBackAsWritten) {
   const TemporaryFolder folder;
   const TraceRecords written{{{.name = "D1",
                                .lane = "ep (intra)",
@@ -112,7 +112,7 @@ TEST(Trace, IsReadAsItWasWritten) {
   EXPECT_EQ(read.counters[0].values, written.counters[0].values);
 }
 
-TEST(Trace, AMissingOrDamagedFileIsNamed) {
+TEST(Trace, MissingOrDamagedFileIsNamed) {
   const TemporaryFolder folder;
   write_text(folder / "t.json.gz", "{\"traceEvents\":[{\"ph\":\"X\",\"name\":\"x\"");
   for (const char* name : {"t.json.gz", "none.json.gz"}) {
@@ -142,13 +142,13 @@ TEST(Trace, PartialOverlapsGetSeparateLanes) {
   EXPECT_EQ(three[2].lane, "host (other) 2");
 }
 
-TEST(Trace, AnEmptyTraceIsValid) {
+TEST(Trace, EmptyTraceIsValid) {
   const TemporaryFolder folder;
   write_trace(folder / "t.json.gz", {});
   EXPECT_TRUE(read_trace(folder / "t.json.gz")["traceEvents"].empty());
 }
 
-TEST(Trace, AnUnwritablePathAndAFullDiskAreNamed) {
+TEST(Trace, UnwritablePathAndAFullDiskAreNamed) {
   const std::vector<TraceEvent> events{{.name = "x", .lane = "compute"}};
   for (const char* path : {"/nowhere/trace.json.gz", "/dev/full"}) {
     try {

@@ -14,7 +14,7 @@ std::vector<std::string> rows_of(const std::vector<TraceEvent>& events) {
   return rows;
 }
 
-TEST(TraceTimeline, PutsAPredictedRowRightBelowEachMeasuredOne) {
+TEST(TraceTimeline, PutsAPredictedRowBelowEachMeasuredRow) {
   const SampleTimelines sample;
   EXPECT_EQ(rows_of(trace_events({&sample.measured, &sample.predicted}, 0)),
             (std::vector<std::string>{"inter", "inter (predicted)", "compute", "compute (predicted)"}));
@@ -24,7 +24,7 @@ TEST(TraceTimeline, PutsAPredictedRowRightBelowEachMeasuredOne) {
   EXPECT_TRUE(trace_events({}, 0).empty());
 }
 
-TEST(TraceTimeline, NamesARowAfterTheLinkThatItsBytesCross) {
+TEST(TraceTimeline, NamesARowAfterItsLink) {
   using schedule::Lane;
   const auto row = [](Lane lane, bool crosses_nodes) {
     return row_name({lane, "S0", {.wire_bytes = 1, .group = "ep", .group_size = 2, .crosses_nodes = crosses_nodes}});

@@ -44,7 +44,7 @@ TEST(HostRead, ReturnsATensorOfTheSameShapeOnTheHost) {
   EXPECT_EQ(context.host_reads().at("test"), 1);
 }
 
-TEST(HostRead, NamesTheDtypesThatDoNotFit) {
+TEST(HostRead, NamesMismatchedDtypes) {
   device::DeviceContext context;
   const HostRead read = read_to_host("test", Tensor::zeros({1}, Dtype::i64, context), context.compute());
   try {

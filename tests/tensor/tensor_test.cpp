@@ -65,7 +65,7 @@ TEST_F(TensorTest, OffloadedHasItsOwnCategory) {
   EXPECT_EQ(t.to_vector<double>()[3], 5);
 }
 
-TEST_F(TensorTest, ASliceSharesStorageAndIsStridedUnlessOfRows) {
+TEST_F(TensorTest, SliceSharesStorageAndIsStridedUnlessOfRows) {
   const Tensor t = counting({3, 4});
   const Tensor rows = t.slice(0, 1, 3), columns = t.slice(1, 1, 3);
   EXPECT_TRUE(rows.contiguous());
@@ -79,20 +79,20 @@ TEST_F(TensorTest, ASliceSharesStorageAndIsStridedUnlessOfRows) {
   EXPECT_EQ(t.to_vector<int32_t>()[10], -1);
 }
 
-TEST_F(TensorTest, ASliceOfASliceCountsFromTheSlice) {
+TEST_F(TensorTest, SliceOfASliceCountsFromTheSlice) {
   const Tensor t = counting({6, 4}).slice(0, 2, 6).slice(1, 1, 4).slice(0, 1, 2);
   const auto v = t.view<int32_t, 2>();
   EXPECT_EQ(v(0, 0), 13);
   EXPECT_EQ(v(0, 2), 15);
 }
 
-TEST_F(TensorTest, ATensorOfOneColumnSliceIsContiguousWhenItsStridesDoNotMatter) {
+TEST_F(TensorTest, SliceOfOneColumnIsContiguousIfItsStridesDoNotMatter) {
   EXPECT_TRUE(counting({1, 4}).slice(1, 1, 3).contiguous());
   EXPECT_TRUE(counting({3, 1}).contiguous());
 }
 
 // A rank without tokens slices a tensor without rows, which has no memory block.
-TEST_F(TensorTest, SlicesOfNothingAreEmptyAndContiguous) {
+TEST_F(TensorTest, SlicesWithoutRowsAreEmptyAndContiguous) {
   const Tensor nothing = Tensor::empty({0, 6}, Dtype::f32, context);
   EXPECT_EQ(nothing.bytes(), 0);
   const Tensor some = counting({3, 4});
@@ -152,7 +152,7 @@ TEST_F(TensorTest, AccessErrorsNameDtypesAndRanks) {
             "[tensor] 5 values for [2, 3]; expected 6");
 }
 
-TEST_F(TensorTest, SizesThatOverflowAreRefusedBeforeAllocation) {
+TEST_F(TensorTest, OverflowingSizesAreRefusedBeforeAllocation) {
   constexpr int64_t half = int64_t{1} << 32;
   EXPECT_EQ(message_of([&] {
               Tensor::empty({half, half}, Dtype::u8, context);

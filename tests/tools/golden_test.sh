@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Generator of reference trajectories. Without options it reproduces the stored files, up to rounding. Options set other
-# sizes and seeds.
+# Tests the generator of reference trajectories. Without options, the generator reproduces the stored files up to rounding.
+# Options set other sizes and seeds.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 python=${PYTHON:-/usr/bin/python3}
@@ -17,7 +17,7 @@ failed() {
 }
 
 golden "$folder/other" --seed 5 --steps 2 --sequences 1 --decoder layers=1 experts=8 --encoder heads=2 >/dev/null
-"$python" - "$folder/other" <<'E' || failed "sizes or seed were not taken"
+"$python" - "$folder/other" <<'E' || failed "the options for sizes or seed have no effect"
 import json, sys
 decoder, encoder = (json.load(open(f"{sys.argv[1]}/{name}.json")) for name in ("moe_decoder", "encoder"))
 assert decoder["seed"] == encoder["seed"] == 5
@@ -25,7 +25,7 @@ assert len(decoder["steps"]) == 2 and decoder["micro_batch_sequences"] == 1
 assert decoder["model"]["layers"] == 1 and decoder["model"]["experts"] == 8 and decoder["model"]["hidden"] == 32
 assert encoder["model"]["heads"] == 2
 E
-if golden "$folder/wrong" --decoder lyers=1 2>"$folder/err"; then failed "a size that there is not was taken"; fi
+if golden "$folder/wrong" --decoder lyers=1 2>"$folder/err"; then failed "the unknown size lyers was accepted"; fi
 grep -q "lyers is no size; there are: layers, hidden" "$folder/err" || failed "$(cat "$folder/err")"
 
 if grep -q "\"torch\": \"$version\"" tests/golden/moe_decoder.json; then

@@ -18,8 +18,8 @@ Activity kernel(std::string_view name, int64_t begin, int64_t end) {
   return {.kind = Kind::kernel, .name = name, .begin = begin, .end = end};
 }
 
-/// Adds a step with kernels of `time` ns: 20 times gemm, each followed by 1 ns without work; a copy; then two launches
-/// of adamw.
+/// Adds a step: 20 times gemm, each with a kernel of `time` ns and 1 ns without work; then a copy; then two launches of
+/// adamw.
 void add_step(std::vector<Activity>& all, int64_t time) {
   int64_t now = all.empty() ? 0 : all.back().end;
   for (int i = 0; i < 20; ++i, now += time + 1) all.push_back(kernel("gemm", now, now + time));
@@ -77,7 +77,7 @@ TEST(Gaps, AreCutByTheWindow) {
   EXPECT_EQ(gaps[1].after->name, "c");
 }
 
-TEST(Gaps, AreTheWholeWindowWhenNothingRan) {
+TEST(Gaps, AreTheWholeWindowWithoutActivities) {
   const auto gaps = find_gaps({}, {5, 8});
   ASSERT_EQ(gaps.size(), 1u);
   EXPECT_EQ(gaps[0].time.length(), 3);

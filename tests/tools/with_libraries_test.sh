@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/gpu/with_libraries.sh unpacks a package once, even if several starts need it at the same time, and never uses a
-# part of it.
+# tools/gpu/with_libraries.sh unpacks a package once, even if several starts need it at the same time. It never uses a
+# package that is only partly there.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/../.." && pwd)
 folder=$(mktemp -d)
@@ -17,7 +17,7 @@ printf '#!/bin/sh\necho packed\n' >"$folder/packed/bin/program"
 chmod +x "$folder/packed/bin/program"
 tar -czf "$folder/build/pack/hexad.tar.gz" -C "$folder/packed" .
 
-# A slow tar that notes its calls. It fails while the file `broken` exists.
+# Writes a slow tar that records its calls. It fails while the file `broken` exists.
 cat >"$folder/programs/tar" <<END
 #!/usr/bin/env bash
 echo call >>"$folder/calls"
@@ -26,7 +26,7 @@ sleep 0.5
 exec "$(command -v tar)" "\$@"
 END
 chmod +x "$folder/programs/tar"
-# An rm that is stopped while the file `half` exists, after it has removed a part of a package.
+# Writes an rm that stops while the file `half` exists, after it has removed a part of a package.
 cat >"$folder/programs/rm" <<END
 #!/usr/bin/env bash
 if [ -e "$folder/half" ]; then

@@ -1,4 +1,4 @@
-// Column- and row-parallel products compared with the plain ones, and bit for bit with their unfused compositions.
+// Column- and row-parallel products, compared with plain products, and bitwise with their unfused compositions.
 #include "parallel/tp/parallel_linear.h"
 
 #include "framework/autograd/recomputation.h"
@@ -52,7 +52,7 @@ Mlp pieces_of(TpLab& lab, const Mlp& m) {
 
 using Forward = std::function<Value(Tape&, const Value&, const Mlp&)>;
 
-// Uses the two products differently, so that a swap of them shows.
+// Uses the two products differently, so a swap changes the result.
 Value joined(Tape& t, const Value& gate, const Value& up) { return add(t, gelu(t, gate, GeluKind::exact), up); }
 
 Value plain(Tape& t, const Value& x, const Mlp& m) {
@@ -139,7 +139,7 @@ TEST_P(SplitLinear, EqualsItsCompositionBitForBit) {
   });
 }
 
-TEST_P(SplitLinear, DelayedWeightGradientsAreTheSameBits) {
+TEST_P(SplitLinear, DelayedWeightGradientsAreBitwiseIdentical) {
   on_ranks([](TpLab& lab, const TensorParallel& tp) {
     const Mlp whole = make(lab, odd, Bias::yes), one = pieces_of(lab, whole), other = pieces_of(lab, whole);
     const Tensor x = held(lab, lab.randn({odd.rows, odd.inputs}));
@@ -203,7 +203,7 @@ TEST_P(SplitLinear, WithWholeNumbersEqualsOneRankBitwiseInEveryDtype) {
   });
 }
 
-TEST_P(SplitLinear, AnUnusedOutputAddsNothing) {
+TEST_P(SplitLinear, UnusedOutputAddsNothing) {
   on_ranks([](TpLab& lab, const TensorParallel& tp) {
     Parameter &used = lab.parameter({odd.hidden, odd.inputs}), &idle = lab.parameter({odd.hidden, odd.inputs});
     const Tensor x = held(lab, lab.randn({odd.rows, odd.inputs}));
@@ -235,7 +235,7 @@ TEST_P(SplitLinear, WeightsLearnFromAConstantInput) {
   });
 }
 
-TEST_P(SplitLinear, ASecondMicroBatchAddsToTheGradients) {
+TEST_P(SplitLinear, SecondMicroBatchAddsToTheGradients) {
   on_ranks([](TpLab& lab, const TensorParallel& tp) {
     const Mlp whole = make(lab, odd, Bias::yes), pieces = pieces_of(lab, whole);
     const Tensor x = held(lab, lab.randn({odd.rows, odd.inputs}));
@@ -248,7 +248,7 @@ TEST_P(SplitLinear, ASecondMicroBatchAddsToTheGradients) {
   });
 }
 
-TEST_P(SplitLinear, InEvaluationComputesTheSameAndRecordsNothing) {
+TEST_P(SplitLinear, ComputesTheSameInEvaluationAndRecordsNoOp) {
   on_ranks([](TpLab& lab, const TensorParallel& tp) {
     const Mlp pieces = pieces_of(lab, make(lab, odd, Bias::yes));
     const Tensor x = held(lab, lab.randn({odd.rows, odd.inputs}));

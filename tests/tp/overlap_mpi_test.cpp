@@ -1,4 +1,4 @@
-// Run by mpirun: overlapped collectives equal plain ones bit for bit, even if messages are late.
+// Tests run by mpirun: overlapped collectives equal plain collectives bitwise, even if messages are late.
 #include "parallel/tp/overlap.h"
 
 #include "parallel/comm/world.h"
@@ -79,7 +79,7 @@ TEST(MpiOverlap, SplitProductsEqualTheirCompositionsBesideOtherTraffic) {
   }
 }
 
-TEST(MpiOverlap, TheVocabularyLossMatchesOneRank) {
+TEST(MpiOverlap, VocabularyLossMatchesOneRank) {
   const auto group = tensor_group();
   TpLab lab(*group);
   constexpr int64_t rows = 50, hidden = 33, vocabulary = 509;

@@ -83,8 +83,8 @@ TEST_P(VocabCrossEntropy, LossAndGradientsMatchOneRankForEveryChunkSize) {
   });
 }
 
-// Gradients pass from here to replicated layers. Ranks with a different bit would drift apart.
-TEST_P(VocabCrossEntropy, AllRanksHaveTheSameBits) {
+// Gradients pass from here to replicated layers. If they differed in a bit, the ranks would drift apart.
+TEST_P(VocabCrossEntropy, AllRanksAreBitwiseIdentical) {
   on_ranks([](TpLab& lab) {
     Parameter& piece = lab.piece(lab.parameter({vocabulary(), hidden}, Dtype::f32), 0);
     const Outcome mine = run(lab, split(lab.group), piece, lab.randn({rows, hidden}, Dtype::f32),
@@ -97,7 +97,7 @@ TEST_P(VocabCrossEntropy, AllRanksHaveTheSameBits) {
   });
 }
 
-TEST_P(VocabCrossEntropy, DelayedWeightsAreTheSameBits) {
+TEST_P(VocabCrossEntropy, DelayedWeightGradientsAreBitwiseIdentical) {
   on_ranks([](TpLab& lab) {
     Parameter& piece = lab.piece(lab.parameter({vocabulary(), hidden}), 0);
     const Tensor x = lab.randn({rows, hidden});
@@ -160,7 +160,7 @@ TEST_P(VocabCrossEntropy, InSingleAndHalfPrecisionAgreesWithOneRank) {
   });
 }
 
-TEST_P(VocabCrossEntropy, ANaNReachesEveryRank) {
+TEST_P(VocabCrossEntropy, NaNReachesEveryRank) {
   on_ranks([](TpLab& lab) {
     Parameter& whole = lab.parameter({vocabulary(), hidden});
     // The NaN is in a weight of the first rank.
@@ -215,7 +215,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, VocabCrossEntropy, testing::Combine(testing::Val
                            return cat(std::get<0>(test.param), "_of_", std::get<1>(test.param));
                          });
 
-TEST(VocabCrossEntropyOfOneRank, EqualsThePlainOne) {
+TEST(VocabCrossEntropyOfOneRank, EqualsThePlainLoss) {
   const comm::SelfGroup self;
   TpLab lab(self);
   Parameter& w = lab.parameter({31, hidden});

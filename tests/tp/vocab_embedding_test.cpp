@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, VocabEmbedding,
                                       std::get<2>(test.param) ? "_by_rows" : "");
                          });
 
-TEST(VocabEmbeddingOfOneRank, EqualsThePlainOne) {
+TEST(VocabEmbeddingOfOneRank, EqualsThePlainEmbedding) {
   const comm::SelfGroup self;
   TpLab lab(self);
   Parameter& table = lab.parameter({31, hidden});

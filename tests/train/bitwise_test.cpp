@@ -102,9 +102,9 @@ INSTANTIATE_TEST_SUITE_P(
                          {"train.precision=f32", "model.norm=layer_norm", "model.qk_norm=true", "model.bias=true"}}),
     name_of_case);
 
-// Runs the whole program's loop. A run that was stopped after its third step must end with the same checkpoint as a run
-// that was not. Every step has a different learning rate.
-TEST(Trainer, AResumedRunEndsWithTheSameBytes) {
+// Runs the loop of the whole program. A run that is stopped after its third step and resumed must end with the same
+// checkpoint as an uninterrupted run. Every step has a different learning rate.
+TEST(Trainer, ResumedRunEndsWithTheSameBytes) {
   const Scratch whole, resumed;
   const auto run = [&](const Scratch& folder) {
     const comm::World world;

@@ -63,7 +63,7 @@ Asked asked_in_a_step(bool deterministic, int ranks, const std::vector<std::stri
   return {kernels::with_choice, kernels::without};
 }
 
-TEST(Deterministic, TheRecipesSettingReachesEveryAttentionCall) {
+TEST(Deterministic, RecipesSettingReachesEveryAttentionCall) {
   for (const auto& [ranks, overrides] :
        std::vector<std::pair<int, std::vector<std::string>>>{{1, {}},
                                                              {2, {"parallel.cp=2", "parallel.cp_kind=ring"}},
@@ -78,7 +78,7 @@ TEST(Deterministic, TheRecipesSettingReachesEveryAttentionCall) {
   }
 }
 
-TEST(Deterministic, TheSettingChangesNoBitOnTheCpu) {
+TEST(Deterministic, SettingChangesNoBitOnTheCpu) {
   std::vector<Trajectory> all;
   for (const char* wish : {"true", "true", "false", "false"}) {
     const Recipe recipe = small_recipe({cat("train.deterministic=", wish), "train.threads=2"});

@@ -120,7 +120,7 @@ const Layout layouts[] = {
     {4, {"parallel.ep=4", "parallel.zero=3", "offload.optimizer=file", "recompute=block"}},
 };
 
-TEST(Extensions, ARegisteredRouterAndOptimizerGiveTheSameRunUnderEveryLayout) {
+TEST(Extensions, RegisteredRouterAndOptimizerGiveTheSameRunUnderEveryLayout) {
   const Recipe alone = recipe_with();
   const FixedSource source = documents_of(alone);
   TrainingRun run(alone, self, extended());
@@ -134,7 +134,7 @@ TEST(Extensions, ARegisteredRouterAndOptimizerGiveTheSameRunUnderEveryLayout) {
     });
 }
 
-TEST(Extensions, StatesOfARegisteredOptimizerAreSavedByNameAndLoadedInAnotherLayout) {
+TEST(Extensions, StatesOfARegisteredOptimizerLoadIntoAnotherLayout) {
   const Scratch scratch;
   const std::string dir = "run.dir=" + scratch.path();
   const FixedSource source = documents_of(recipe_with());
@@ -186,7 +186,7 @@ void expect_refused(const std::vector<std::string>& overrides, const std::string
   EXPECT_NE(problem.find(expected), std::string::npos) << problem;
 }
 
-TEST(Extensions, UnknownNamesAndOptionsAreRefusedWithTheKnownOnes) {
+TEST(Extensions, UnknownNamesAndOptionsAreRefusedWithAlternatives) {
   expect_refused({"model.moe.router=by_tokens"},
                  "model.moe.router (by_tokens) is not a registered router; registered: by_token, ");
   expect_refused({"optim.name=adam"}, "optim.name (adam) is not a registered optimizer; registered: adamw, ");
@@ -198,7 +198,7 @@ TEST(Extensions, UnknownNamesAndOptionsAreRefusedWithTheKnownOnes) {
                  "model.moe.router_options.0.name (shift) is not an option of the router top_k; it has none");
 }
 
-TEST(Extensions, SettingsThatTheRouterDoesNotReadAreRefused) {
+TEST(Extensions, SettingsIgnoredByTheRouterAreRefused) {
   expect_refused({"model.moe.bias_rate=0.1"},
                  "model.moe.bias_rate (0.1) must be 0 for the router by_token, whose selection has no bias");
   const std::string unread =
@@ -222,8 +222,8 @@ TEST(Extensions, AllIllegalSettingsAreReportedTogether) {
     EXPECT_NE(problems.find(key + " ("), std::string::npos) << problems;
 }
 
-// The declaration decides, whatever options the factory reads.
-TEST(Extensions, AFactoryThatReadsAnUndeclaredOptionThrows) {
+// Only declared options are legal, even if the factory reads others.
+TEST(Extensions, FactoryThrowsForAnUndeclaredOption) {
   const auto message_when = [](const std::function<void(const moe::RouterSpec&)>& read) {
     Extensions e = extended();
     e.add_router("sloppy", {.make = [&](const moe::RouterSpec& s, const Builder&) {
@@ -245,7 +245,7 @@ TEST(Extensions, AFactoryThatReadsAnUndeclaredOptionThrows) {
             "[options] the router sloppy reads the option first, which it does not declare");
 }
 
-TEST(Extensions, ALossIsRefusedWhenTheRouterLacksItsInputs) {
+TEST(Extensions, LossIsRefusedWhenTheRouterLacksItsInputs) {
   const auto step = [](const std::vector<std::string>& overrides) {
     std::vector<std::string> all{"model.moe.router=even", "model.moe.z_loss=0", "model.moe.aux_loss.coefficient=0"};
     all.insert(all.end(), overrides.begin(), overrides.end());
@@ -259,7 +259,7 @@ TEST(Extensions, ALossIsRefusedWhenTheRouterLacksItsInputs) {
             "model.moe.aux_loss.coefficient (0.1) must be 0 for the router even, which has no scores");
 }
 
-TEST(Extensions, AnUnknownExpertIsReportedWithRouterAndRow) {
+TEST(Extensions, UnknownExpertIsReportedWithRouterAndRow) {
   TrainingRun run(recipe_with({"model.moe.router=even", "model.moe.z_loss=0", "model.moe.aux_loss.coefficient=0",
                                "model.moe.router_options=[{name: first, value: 3}]"}),
                   self, extended());
@@ -272,7 +272,7 @@ TEST(Extensions, AnUnknownExpertIsReportedWithRouterAndRow) {
   }
 }
 
-TEST(Extensions, ANameIsTakenOnce) {
+TEST(Extensions, NameIsTakenOnce) {
   Extensions e = extended();
   EXPECT_THROW(e.add_router("top_k", {}), std::logic_error);
   EXPECT_THROW(e.optimizers.add("adamw", {}), std::logic_error);

@@ -159,7 +159,7 @@ TEST(Layouts, EncodersTrainAlikeUnderEveryLayout) {
 }
 
 // Experts 2 and 3 get no token in any step. With ep = 2, the second rank gets no row; with ep = 4, two ranks get none.
-TEST(Layouts, F25_R3_ARankWhoseExpertsGetNoTokenJoinsAndHasZeroGradients) {
+TEST(Layouts, F25_R3_RankWithoutTokensJoinsWithZeroGradients) {
   const Scratch scratch;
   std::ofstream(scratch / "trace") << "0 1\n1 0\n";
   const Recipe recipe = small_recipe(
@@ -195,7 +195,7 @@ TEST(Layouts, L1_RanksWithoutTargetsJoin) {
   expect_same_under_every_layout(recipe, FixedSource(batch));
 }
 
-TEST(Layouts, F29_AStepWithoutTargetsChangesNothingUnderAnyLayout) {
+TEST(Layouts, F29_StepWithoutTargetsChangesNothingUnderAnyLayout) {
   const Recipe recipe = small_recipe({"optim.weight_decay=0.5", "model.moe.bias_rate=0.1"});
   const FixedSource source = documents_of(recipe);
   data::Batch batch = source.batch(0, recipe.batch.global);
@@ -215,7 +215,7 @@ TEST(Layouts, F29_AStepWithoutTargetsChangesNothingUnderAnyLayout) {
     });
 }
 
-TEST(Layouts, G4_AGroupOfSizeOneChangesNothing) {
+TEST(Layouts, G4_GroupOfSizeOneChangesNothing) {
   const Recipe recipe = small_recipe();
   const FixedSource source = documents_of(recipe);
   const Trajectory alone = one_rank_trajectory(recipe, source, steps);
@@ -238,7 +238,7 @@ TEST(Layouts, EveryRankReportsTheSameBits) {
   }
 }
 
-TEST(Layouts, I1_InitialWeightsDoNotDependOnThem) {
+TEST(Layouts, I1_InitialWeightsDoNotDependOnTheLayout) {
   const Recipe recipe = small_recipe();
   const comm::SelfGroup self;
   const TrainingRun alone(recipe, self);

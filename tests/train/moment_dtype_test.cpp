@@ -32,7 +32,7 @@ std::vector<double> losses(const Recipe& recipe, int steps) {
 }
 
 // The choice of experts is fixed. Otherwise rounding, like any other change, would send some tokens to other experts.
-TEST(Bf16Moments, LossesOfFiftyStepsStayWithinATenthOfANatOfThoseWithF32Moments) {
+TEST(Bf16Moments, LossesStayNearThoseWithF32MomentsForFiftySteps) {
   const std::vector<std::string> fixed{"train.steps=50", "model.moe.routing=balanced"};
   const std::vector<double> exact = losses(recipe_with("f32", fixed), 50),
                             rounded = losses(recipe_with("bf16", fixed), 50);
@@ -70,7 +70,7 @@ std::pair<TensorMap, TensorMap> saved_and_loaded(Recipe from, Recipe to) {
   return {saved.states(), loaded.states()};
 }
 
-TEST(Bf16Moments, ACheckpointLoadsIntoARunWithTheOtherDtype) {
+TEST(Bf16Moments, CheckpointLoadsIntoARunWithTheOtherDtype) {
   const auto [wide, narrowed] = saved_and_loaded(recipe_with("f32"), recipe_with("bf16"));
   const auto [narrow, widened] = saved_and_loaded(recipe_with("bf16"), recipe_with("f32"));
   for (const auto& [name, t] : wide) {
@@ -90,8 +90,8 @@ TEST(Bf16Moments, ACheckpointLoadsIntoARunWithTheOtherDtype) {
   }
 }
 
-// With one micro-batch per rank, levels 0 and 1 of ZeRO have the same bits.
-TEST(Bf16Moments, ARunContinuesBitForBitWithStatesCutOtherwise) {
+// With one micro-batch per rank, levels 0 and 1 of ZeRO are bitwise identical.
+TEST(Bf16Moments, RunContinuesBitwiseWithRepartitionedStates) {
   on_ranks(2, [](const comm::ProcessGroup& world) {
     const auto recipe = [](int zero, const char* offload) {
       return recipe_with("bf16", {"batch.global=4", cat("parallel.zero=", zero), cat("offload.optimizer=", offload)});

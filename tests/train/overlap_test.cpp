@@ -62,7 +62,7 @@ TEST_P(MicroBatchesInTurns, HaveTheBitsOfSequentialMicroBatches) {
   expect_bitwise(run_under(GetParam()), run_under(GetParam(), {in_turns}));
 }
 
-// Arrival times have no effect. Groups of threads compare the operations that ranks call.
+// Arrival times have no effect. Groups of threads also check that all ranks call the same operations.
 TEST_P(MicroBatchesInTurns, HaveTheSameBitsWhenCommunicationIsLate) {
   const Trajectory expected = run_under(GetParam(), {in_turns});
   for (const uint64_t seed : {1, 2})
@@ -127,8 +127,8 @@ TEST(PassesInTurns, BeginWhileTheOtherMicroBatchIsInFlight) {
   EXPECT_GE(interleaved_passes({in_turns}), 3 * 2) << "three pairs overlap in two layers";
 }
 
-// Fails the forward of a pair while a backward has sent rows, and the reverse.
-TEST(PassesInTurns, AnErrorInOneOfTheTwoEndsTheStep) {
+// Makes the forward of a pair fail while rows of the other micro-batch's backward are in flight, and the reverse.
+TEST(PassesInTurns, ErrorInOneMicroBatchEndsTheStep) {
   class Failing final : public schedule::GraphRunner {
    public:
     Failing(ModelInstance& instance, std::string kind) : instance_(instance), kind_(std::move(kind)) {

@@ -29,7 +29,7 @@ void ruin(TrainingRun& run) {
   change<double>(head.local(), [](std::span<double> values) { values[3] = std::nan(""); });
 }
 
-TEST(Fault19, ASaveRefusesNanWeightsAndLeavesNothing) {
+TEST(Fault19, SaveRefusesNanWeightsAndLeavesNoFile) {
   const Scratch scratch;
   TrainingRun run(recipe_in(scratch), self);
   ruin(run);
@@ -38,7 +38,7 @@ TEST(Fault19, ASaveRefusesNanWeightsAndLeavesNothing) {
   EXPECT_FALSE(std::filesystem::exists(scratch / "checkpoints/step-00000000"));
 }
 
-TEST(Fault19, ALoadNamesTheTensor) {
+TEST(Fault19, LoadNamesTheTensor) {
   const Scratch scratch;
   TrainingRun run(recipe_in(scratch), self);
   ruin(run);

@@ -50,7 +50,7 @@ TEST_P(MicroBatchSize, A1_DoesNotAffectTheAuxiliaryLossOfThisScope) {
 INSTANTIATE_TEST_SUITE_P(, MicroBatchSize, testing::Values("sequence", "global_batch"),
                          [](const auto& i) { return i.param; });
 
-TEST(TrainStep, A1_TheScopeMicroBatchDependsOnTheSizeOfMicroBatches) {
+TEST(TrainStep, A1_ScopeMicroBatchDependsOnTheSizeOfMicroBatches) {
   const auto loss = [](const char* micro) {
     TrainingRun run(small_recipe({std::string("batch.micro=") + micro}), self);
     return aux_loss(run.step(documents_of(run.recipe)), run.recipe);
@@ -58,7 +58,7 @@ TEST(TrainStep, A1_TheScopeMicroBatchDependsOnTheSizeOfMicroBatches) {
   EXPECT_GT(std::abs(loss("1") - loss("8")), 1e-3);
 }
 
-TEST(TrainStep, A1_TheFirstGlobalBatchIsComparedWithAnEvenLoad) {
+TEST(TrainStep, A1_FirstGlobalBatchIsComparedWithAnEvenLoad) {
   TrainingRun run(small_recipe({"model.moe.aux_loss.scope=global_batch"}), self);
   EXPECT_NEAR(aux_loss(run.step(documents_of(run.recipe)), run.recipe), 1, rounding);
 }
@@ -103,7 +103,7 @@ TEST(TrainStep, A4_EvaluationsInBetweenChangeNothing) {
   expect_bitwise(plain, disturbed);
 }
 
-TEST(TrainStep, A5_TheRouterIsF32InABf16Model) {
+TEST(TrainStep, A5_RouterIsF32InABf16Model) {
   TrainingRun run(small_recipe({"train.precision=bf16"}), self);
   for (const auto& p : run.instance.parameters) {
     const bool router = p->name().ends_with("router.weight");
@@ -113,7 +113,7 @@ TEST(TrainStep, A5_TheRouterIsF32InABf16Model) {
   EXPECT_TRUE(std::isfinite(run.step(documents_of(run.recipe)).loss));
 }
 
-TEST(TrainStep, B1_TheBiasFollowsTheCountsOfTheWholeGlobalBatch) {
+TEST(TrainStep, B1_BiasFollowsTheCountsOfTheWholeGlobalBatch) {
   for (const char* micro : {"1", "4"}) {  // once a global batch, for any size of micro-batches
     TrainingRun run(small_recipe({"model.moe.bias_rate=0.125", std::string("batch.micro=") + micro}), self);
     std::vector<std::vector<double>> expected(2, std::vector<double>(4, 0.0));
@@ -131,8 +131,8 @@ TEST(TrainStep, B1_TheBiasFollowsTheCountsOfTheWholeGlobalBatch) {
   }
 }
 
-TEST(TrainStep, L1_TheLossIsTheMeanOverValidTokensOfAllRanks) {
-  // Two sequences with one target each and six without targets must equal the two alone.
+TEST(TrainStep, L1_LossIsTheMeanOverValidTokensOfAllRanks) {
+  // A batch of two sequences with one target each and six sequences without targets must equal a batch of the two.
   const Recipe recipe = small_recipe({"model.moe.aux_loss.coefficient=0", "batch.micro=1"});
   data::Batch batch = documents_of(recipe).batch(0, 8);
   std::fill(batch.targets.begin(), batch.targets.end(), data::ignored);
@@ -175,7 +175,7 @@ TEST(TrainStep, F29_WithoutTargetsThereIsNoLossAndNoUpdate) {
     }
 }
 
-TEST(TrainStep, F29_AStepWithoutTargetsDoesNotCountAsAnUpdate) {
+TEST(TrainStep, F29_StepWithoutTargetsDoesNotCountAsAnUpdate) {
   const Recipe recipe = small_recipe({"optim.schedule=constant"});
   const FixedSource source = documents_of(recipe);
   TrainingRun with(recipe, self), without(recipe, self);
@@ -186,7 +186,7 @@ TEST(TrainStep, F29_AStepWithoutTargetsDoesNotCountAsAnUpdate) {
   expect_bitwise(without.weights(), with.weights());
 }
 
-TEST(TrainStep, C1_TheNormCoversAllGradients) {
+TEST(TrainStep, C1_NormCoversAllGradients) {
   TrainingRun run(small_recipe(), self);
   const StepResult r = run.step(documents_of(run.recipe));
   double squares = 0;
@@ -210,7 +210,7 @@ TEST(TrainStep, ClippingScalesTheUpdateToTheLimit) {
 }
 
 // The states of the optimizer and the router are unchanged, and the next step is correct.
-TEST(TrainStep, F18_AStepThatIsNotFiniteChangesNothing) {
+TEST(TrainStep, F18_NonFiniteStepChangesNothing) {
   for (const char* precision : {"f64", "f32", "bf16"}) {
     TrainingRun run(small_recipe({std::string("train.precision=") + precision, "model.moe.bias_rate=0.1"}), self);
     const FixedSource source = documents_of(run.recipe);

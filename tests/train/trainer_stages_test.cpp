@@ -77,7 +77,7 @@ std::vector<std::string> digests(const Scratch& folder, int64_t step) {
   return all;
 }
 
-TEST(TrainerStages, ARunInterruptedAnywhereEndsWithTheSameBytes) {
+TEST(TrainerStages, InterruptedRunEndsWithTheSameBytes) {
   const Scratch whole;
   ASSERT_EQ(train_in(whole), ExitCode::done);
   for (const int64_t step : {2, 3, 5, 6, 7}) {  // 3 and 6 are ends of stages
@@ -136,14 +136,14 @@ TEST(TrainerStages, MetricsAndHistoryNameTheStage) {
   EXPECT_EQ(ending_of(history).outcome, Outcome::finished);
 }
 
-TEST(TrainerStages, TheReportHasTheTimelinesOfAllStages) {
+TEST(TrainerStages, ReportHasTheTimelinesOfAllStages) {
   const Scratch run;
   ASSERT_EQ(train_in(run, advised({})), ExitCode::done);
   EXPECT_EQ(read_history(run.path()).end->timelines,
             (std::vector<std::string>{"timeline of context 8", "timeline of context 16", "timeline of context 32"}));
 }
 
-TEST(TrainerStages, AFailureBeforeTheFirstStepOfALaterStageIsReported) {
+TEST(TrainerStages, FailureBeforeTheFirstStepOfALaterStageIsReported) {
   for (const Plan& plan : {Plan{.failing_step = 4}, Plan{.failing_context = 16}}) {
     SCOPED_TRACE(plan.failing_step);
     const Scratch run;
@@ -155,7 +155,7 @@ TEST(TrainerStages, AFailureBeforeTheFirstStepOfALaterStageIsReported) {
   }
 }
 
-TEST(TrainerStages, ASavedRunHasTheKeysOfItsCheckpointsStage) {
+TEST(TrainerStages, SavedRunHasTheKeysOfItsCheckpointsStage) {
   const Scratch run;
   ASSERT_EQ(train_in(run), ExitCode::done);
   for (const auto& [step, context] : {std::pair<const char*, int64_t>{"3", 8}, {"4", 16}, {"auto", 32}}) {
@@ -170,7 +170,7 @@ TEST(TrainerStages, ASavedRunHasTheKeysOfItsCheckpointsStage) {
   EXPECT_EQ(recipe("7").schedule.moe.chunk_by, moe::ChunkBy::tokens);
 }
 
-TEST(TrainerStages, AStageTrainsWithItsRotaryTheta) {
+TEST(TrainerStages, StageTrainsWithItsRotaryTheta) {
   const Scratch one, other;
   ASSERT_EQ(train_in(one), ExitCode::done);
   ASSERT_EQ(train_in(other, {}, {"stages.1.rotary_theta=10000"}), ExitCode::done);
@@ -178,7 +178,7 @@ TEST(TrainerStages, AStageTrainsWithItsRotaryTheta) {
   EXPECT_NE(digests(one, 4), digests(other, 4));
 }
 
-TEST(TrainerStages, AnUnstagedRunContinuesInStagesButNotBack) {
+TEST(TrainerStages, UnstagedRunContinuesInStagesButNotBack) {
   const Scratch run;
   const comm::World world;
   const std::vector<std::string> common{"run.dir=" + run.path(), "checkpoint.keep=0"};

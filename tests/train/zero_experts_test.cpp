@@ -1,4 +1,4 @@
-// Under ZeRO-3, all ranks gather the weights of experts in the same way, whatever rows and chunks they have.
+// Under ZeRO-3, all ranks gather the weights of experts in the same way, for any rows and chunks of a rank.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -81,7 +81,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 class ExpertsWithoutRows : public testing::TestWithParam<Case> {};
 
 // Every parameter is a unit, so each has its own gather, which ranks could call in different orders. With larger units,
-// pieces of one size would form pairs.
+// wrongly paired gathers could have equal sizes.
 TEST_P(ExpertsWithoutRows, AreGatheredLikeTheirReplicas) {
   const Uneven uneven;
   const Words words = joined(uneven.words(GetParam().schedule), GetParam().model);
@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(, ExpertsWithoutRows,
                          [](const auto& c) { return c.param.name; });
 
 // Both etp ranks hold the bias of the down product, but only one of them adds it.
-TEST(ExpertsInParts, UseABiasThatAnotherRankAdds) {
+TEST(ExpertsInParts, UseABiasAddedByAnotherRank) {
   for (const char* strategy : {"keep", "s1", "s4"}) {
     SCOPED_TRACE(strategy);
     const Words words{"parallel.etp=2", "model.bias=true", "batch.global=4", reuse + strategy};
@@ -128,7 +128,7 @@ class ChunkCounter final : public schedule::GraphRunner {
 };
 
 // Each group of ep ranks chunks its tokens as its own routing requires.
-TEST(ChunksOfALimit, MayBeMoreOnOneReplicaThanOnAnother) {
+TEST(ChunksOfALimit, MayDifferBetweenReplicas) {
   const Uneven uneven;
   const Words words = uneven.words({reuse + "s4", moe + "memory_limit=30000"});
   for (const int64_t unit : {1, 4096}) expect_bits_of_level_0(words, 4, unit);

@@ -56,7 +56,7 @@ Trajectory run_under(const Case& c, int64_t zero, const std::vector<std::string>
 class Zero : public testing::TestWithParam<Case> {};
 
 // Levels differ only in how they sum over ranks, and they all sum in rank order.
-TEST_P(Zero, WithOneMicroBatchEveryLevelHasTheBitsOfLevel0) {
+TEST_P(Zero, EveryLevelEqualsLevel0BitwiseWithOneMicroBatch) {
   const std::string one = cat("batch.global=", 2 * GetParam().dp);
   const Trajectory whole = run_under(GetParam(), 0, {one});
   for (const int64_t level : levels) {
@@ -74,9 +74,7 @@ void expect_equal_levels(const Case& c, int64_t micro_batches) {
   if (recipe_for(c, 0).train.precision == Precision::f64) expect_close(level0, level2, rounding_of_f64);
 }
 
-TEST_P(Zero, WithSeveralMicroBatchesLevel1HasTheBitsOfLevel0AndLevel3ThoseOfLevel2) {
-  expect_equal_levels(GetParam(), 3);
-}
+TEST_P(Zero, Levels0And1AndLevels2And3AreBitwiseEqualWithSeveralMicroBatches) { expect_equal_levels(GetParam(), 3); }
 
 INSTANTIATE_TEST_SUITE_P(
     , Zero,
@@ -103,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 class ZeroPipelines : public testing::TestWithParam<Case> {};
 
-TEST_P(ZeroPipelines, Level1HasTheBitsOfLevel0AndLevel3ThoseOfLevel2) { expect_equal_levels(GetParam(), 4); }
+TEST_P(ZeroPipelines, Levels0And1AndLevels2And3AreBitwiseEqual) { expect_equal_levels(GetParam(), 4); }
 
 INSTANTIATE_TEST_SUITE_P(, ZeroPipelines,
                          testing::Values(Case{"OneForwardOneBackward", 4, {"parallel.pp=2"}, 2},
@@ -190,7 +188,7 @@ TEST(ZeroLevels, MemoryFallsAsPredicted) {
   EXPECT_NEAR(share(3, Category::parameter), 0.25, rounding);
 }
 
-TEST(GradientDtype, Bf16GradientsOfOneMicroBatchAreTheRoundedF32Ones) {
+TEST(GradientDtype, Bf16GradientsOfOneMicroBatchEqualRoundedF32Gradients) {
   const Case c{"", 1, {"train.precision=bf16", "batch.global=2"}};
   const Trajectory exact = run_under(c, 0), rounded = run_under(c, 0, {"optim.grad_dtype=bf16"});
   const TensorMap& gradients = exact.steps[0].gradients;
@@ -281,7 +279,7 @@ TEST(OptimizerOffload, StatesInAFileAreSavedAndLoaded) {
 }
 
 // The contents of a checkpoint do not depend on the owner, including an expert's moments.
-TEST(ZeroCheckpoints, K1_AnyLevelAndLayoutLoadsWhatAnyOtherSaved) {
+TEST(ZeroCheckpoints, K1_AnyLevelAndLayoutLoadsCheckpointsOfAnyOther) {
   struct Layout {
     int ranks, ep;
     int64_t zero;
@@ -320,7 +318,7 @@ TEST(ZeroCheckpoints, K1_AnyLevelAndLayoutLoadsWhatAnyOtherSaved) {
   }
 }
 
-TEST(ZeroCheckpoints, ARunThatWasSavedAndResumedHasTheBitsOfAnUninterruptedOne) {
+TEST(ZeroCheckpoints, ResumedRunEqualsUninterruptedRunBitwise) {
   for (const int64_t level : levels)
     on_ranks(2, [&](const comm::ProcessGroup& world) {
       const Recipe recipe = recipe_for({"", 2, {"train.precision=bf16"}}, level);

@@ -1,4 +1,4 @@
-// Folder that lives as long as a test.
+// Folder that exists during a test.
 #pragma once
 
 #include <cstdlib>

@@ -18,9 +18,9 @@ using verify::Trajectory;
 
 /// Returns a recipe from YAML with "key.path=value" overrides. Throws Error(usage) as `hexad train` does.
 Recipe recipe_of(const std::string& yaml, const std::vector<std::string>& overrides = {}, int64_t world = 0);
-/// Returns a mixture-of-experts decoder of a few thousand parameters, in f64: 2 layers, hidden 16, 4 experts top-2,
-/// context 8, vocabulary 31; 8 sequences in a step, in micro-batches of 2. Initial weights are large, so that experts
-/// matter.
+/// Returns a mixture-of-experts decoder of a few thousand parameters, in f64. It has 2 layers, hidden 16, 4 experts
+/// top-2, context 8 and vocabulary 31. A step has 8 sequences in micro-batches of 2. Initial weights are large, so that
+/// experts matter.
 Recipe small_recipe(const std::vector<std::string>& overrides = {});
 
 /// Runs `body` on n ranks that are threads. Each has one compute thread, because there are more ranks than cores.

@@ -59,16 +59,16 @@ TEST_F(ChildRunsTest, OneChildRunsAllLayoutsOfADevice) {
 
 TEST_F(ChildRunsTest, OnTheCpuEachRunHasAChild) { EXPECT_EQ(errors("cpu", "dp=2,ep=2;tp=2"), std::pair(Errors(2), 2)); }
 
-TEST_F(ChildRunsTest, ANewChildHasTheNewOracle) {
+TEST_F(ChildRunsTest, NewChildHasTheNewOracle) {
   EXPECT_EQ(errors("emulated", "dp=2;dp=2,subject=zipf;tp=2,subject=zipf;tp=2"), std::pair(Errors(4), 2));
 }
 
-TEST_F(ChildRunsTest, ALayoutThatCrashesIsNamedAndANewChildContinues) {
+TEST_F(ChildRunsTest, CrashingLayoutIsNamedAndANewChildContinues) {
   EXPECT_EQ(errors("emulated", "dp=2;pp=2;tp=2;dp=2,ep=2"),
             std::pair(Errors{"", "ended by signal 9 (Killed)", "", ""}, 2));
 }
 
-TEST_F(ChildRunsTest, AHangIsEndedAndANewChildContinues) {
+TEST_F(ChildRunsTest, HangIsEndedAndANewChildContinues) {
   EXPECT_EQ(errors("emulated", "cp=2;dp=2", 5), std::pair(Errors{"no result after 5 s", ""}, 2));
 }
 

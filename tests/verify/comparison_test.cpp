@@ -36,7 +36,7 @@ class Comparing : public testing::Test {
   comm::SelfGroup self;
 };
 
-TEST_F(Comparing, AMatchingTensorShowsItsWorstElement) {
+TEST_F(Comparing, MatchingTensorShowsItsWorstElement) {
   Comparer c(allowed);
   c.tensors(2, "weight", expected({1, 2, 3, 4}, {2, 2}), {whole("w", {1, 2, 3 + 3e-12, 4}, {2, 2})});
   const Comparison result = merged(c);
@@ -46,7 +46,7 @@ TEST_F(Comparing, AMatchingTensorShowsItsWorstElement) {
   EXPECT_NEAR(result.worst.relative, 1e-12, 1e-14);
 }
 
-TEST_F(Comparing, AMismatchNamesTheElementAndBothValues) {
+TEST_F(Comparing, MismatchNamesTheElementAndBothValues) {
   Comparer c(allowed);
   c.tensors(1, "gradient", expected({1, 2, 3, 4}, {2, 2}), {whole("w", {1, 2, 3.5, 4}, {2, 2})});
   const Comparison result = merged(c);
@@ -61,7 +61,7 @@ TEST_F(Comparing, SmallElementsAreMeasuredByTheTensorsMean) {
   EXPECT_TRUE(merged(c).mismatches.empty());
 }
 
-TEST_F(Comparing, ATensorOfRoundingErrorsIsScaledByTheOthers) {
+TEST_F(Comparing, TensorOfRoundingErrorsIsScaledByTheOthers) {
   Comparer c(allowed);
   const WholeMap want = whole_tensors({{"big", tensor({1, 1}, {2})}, {"noise", tensor({1e-17, -1e-17}, {2})}});
   c.tensors(1, "gradient", want, {whole("big", {1, 1}, {2}), whole("noise", {-1e-17, 1e-17}, {2})});
@@ -123,7 +123,7 @@ TEST_F(Comparing, PiecesAreComparedAtTheirPlace) {
   EXPECT_TRUE(merged(c).mismatches.empty());
 }
 
-TEST_F(Comparing, AnUnownedTensorIsAMismatch) {
+TEST_F(Comparing, UnownedTensorIsAMismatch) {
   Comparer c(allowed);
   Piece first = whole("w", {1, 2}, {2});
   first.owned = false;
@@ -207,7 +207,7 @@ TEST_F(Comparing, RoundedTensorsAreMeasuredAsAWhole) {
 }
 
 // The typical size of two elements, 1 and 0.01, is 0.71.
-TEST_F(Comparing, ASmallRoundedTensorIsMeasuredByAShareOfTheOthers) {
+TEST_F(Comparing, SmallRoundedTensorIsMeasuredByAShareOfTheOthers) {
   const WholeMap want = whole_tensors({{"big", tensor({1}, {1})}, {"small", tensor({0.01}, {1})}});
   const auto off = [&](double least_unit) {
     Comparer c(0.2, Measure::root_mean_square, least_unit);
@@ -233,7 +233,7 @@ TEST_F(Comparing, HeldOutLossAndGeneratedTokensAreCompared) {
   EXPECT_EQ(result.mismatches[4].what, "loss of held-out text");
 }
 
-TEST_F(Comparing, TheRanksFindingsAreMerged) {
+TEST_F(Comparing, RanksFindingsAreMerged) {
   on_ranks(2, [](const comm::ProcessGroup& world) {
     device::DeviceContext mine;
     const auto tensor = [&](double a, double b) { return Tensor::from<double>(std::vector{a, b}, {2}, mine); };
@@ -270,7 +270,7 @@ TEST(OutcomeText, IsReadBack) {
   EXPECT_TRUE(read.error.starts_with("no \"such\" layer"));
 }
 
-TEST(OutcomeText, ARowShowsTheLayoutTheWorstDifferenceAndItsPlace) {
+TEST(OutcomeText, RowShowsTheLayoutTheWorstDifferenceAndItsPlace) {
   const auto squeezed = [](std::string row) {
     std::string out;
     for (char c : row)
@@ -292,7 +292,7 @@ TEST(OutcomeText, ARowShowsTheLayoutTheWorstDifferenceAndItsPlace) {
   EXPECT_EQ(squeezed(table_row(o)), "dp=2,tp=2,ep=2 sp=true FAILED rank 1 was lost");
 }
 
-TEST(OutcomeText, ARunThatComparedNothingHasFailed) {
+TEST(OutcomeText, RunWithoutComparisonsHasFailed) {
   Outcome o = outcome();
   o.comparison.compared.steps = 0;
   EXPECT_FALSE(o.agrees());

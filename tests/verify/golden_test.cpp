@@ -17,7 +17,7 @@ namespace {
 
 using Direction = std::map<std::string, std::vector<double>>;
 
-// Returns the first step, from weights that are moved along `direction` by `length` first.
+// Moves the weights along `direction` by `length`. Returns the first step from there.
 Trajectory::Step first_step(const Recipe& recipe, const Direction& direction = {}, double length = 0) {
   const comm::SelfGroup self;
   TrainingRun run(recipe, self);

@@ -23,12 +23,12 @@ TEST(Isolated, ChangesNothingInThisProcess) {
   EXPECT_EQ(value, 1);
 }
 
-TEST(Isolated, AnExceptionGivesItsMessage) {
+TEST(Isolated, ExceptionGivesItsMessage) {
   const Isolated r = run_isolated([]() -> std::string { throw std::runtime_error("no such layer"); }, long_enough);
   EXPECT_EQ(r.failure, "no such layer");
 }
 
-TEST(Isolated, ASignalIsNamed) {
+TEST(Isolated, SignalIsNamed) {
   const Isolated r = run_isolated(
       []() -> std::string {
         ::raise(SIGKILL);
@@ -38,7 +38,7 @@ TEST(Isolated, ASignalIsNamed) {
   EXPECT_EQ(r.failure, "ended by signal 9 (Killed)");
 }
 
-TEST(Isolated, AHangIsEnded) {
+TEST(Isolated, HangIsEnded) {
   const Isolated r = run_isolated(
       []() -> std::string {
         for (;;) ::pause();
@@ -47,7 +47,7 @@ TEST(Isolated, AHangIsEnded) {
   EXPECT_EQ(r.failure, "no result after 0.05 s");
 }
 
-TEST(Isolated, AnExitIsNoResult) {
+TEST(Isolated, ExitIsNoResult) {
   EXPECT_EQ(run_isolated([]() -> std::string { ::_exit(3); }, long_enough).failure, "ended with exit code 3");
 }
 

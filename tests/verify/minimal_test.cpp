@@ -15,13 +15,13 @@ std::string smallest(const char* failing, int world, const std::function<bool(co
   return minimal_failure(v, fails, ranks).text();
 }
 
-TEST(MinimalFailure, DropsAxesThatDoNotMatterAndTheirRanks) {
+TEST(MinimalFailure, DropsIrrelevantAxesAndTheirRanks) {
   const auto tensor_parallel = [](const Variant& v) { return v.mesh[Axis::tp] > 1; };
   EXPECT_EQ(smallest("pp=2,tp=4,cp=1,ep=2,etp=1,sp=true,zero=1,recompute=block", 8, tensor_parallel), "tp=2,etp=1");
   EXPECT_EQ(smallest("tp=8,etp=8", 8, tensor_parallel), "tp=2,etp=1");
 }
 
-TEST(MinimalFailure, KeepsEveryAxisAndOptionThatTheFailureNeeds) {
+TEST(MinimalFailure, KeepsNecessaryAxesAndOptions) {
   const auto together = [](const Variant& v) {
     return v.mesh[Axis::cp] > 1 && v.mesh[Axis::ep] > 1 && v["cp_kind"] == "ulysses";
   };
@@ -47,7 +47,7 @@ TEST(MinimalFailure, TriesNothingTwice) {
     tried.push_back(v.text());
     return v.mesh[Axis::pp] > 1 && v.mesh[Axis::tp] > 1;
   });
-  tried.erase(tried.begin());  // the check of the start
+  tried.erase(tried.begin());  // the first call checks the initial layout
   EXPECT_EQ(std::set<std::string>(tried.begin(), tried.end()).size(), tried.size());
 }
 

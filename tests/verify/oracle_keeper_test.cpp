@@ -37,7 +37,7 @@ TEST(OracleKeeper, ReturnsOutcomes) {
   }
 }
 
-TEST(OracleKeeper, NamesTheOracleThatCrashed) {
+TEST(OracleKeeper, NamesTheCrashedOracle) {
   EXPECT_EQ(said([](const Variant& v) {
               ::raise(SIGKILL);
               return agreeing(v);
@@ -45,7 +45,7 @@ TEST(OracleKeeper, NamesTheOracleThatCrashed) {
             "the oracle (subject=zipf on one rank in f64 on the CPU) crashed: ended by signal 9 (Killed)");
 }
 
-TEST(OracleKeeper, NamesTheOracleThatTakesTooLong) {
+TEST(OracleKeeper, NamesTheSlowOracle) {
   EXPECT_EQ(said(
                 [](const Variant& v) {
                   for (;;) ::pause();

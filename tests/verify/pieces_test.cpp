@@ -73,7 +73,7 @@ TEST(Gather, AcceptsEmptyPieces) {
   });
 }
 
-TEST(Gather, NamesATensorThatIsNotOwnedExactlyOnce) {
+TEST(Gather, NamesATensorNotOwnedExactlyOnce) {
   for (const int64_t count : {34, 35}) {  // one element too few, and one too many with the second rank's element
     SCOPED_TRACE(count);
     try {

@@ -40,7 +40,7 @@ struct Bug {
 };
 void PrintTo(const Bug& b, std::ostream* out) { *out << b.name; }
 
-// Sabotage of a single function, one lambda for each bug.
+// Sabotage of groups by a function, which differs between bugs.
 class Groups final : public Sabotage {
  public:
   explicit Groups(std::function<Wrong(const MeshSizes&)> wrong) : wrong_(std::move(wrong)) {}

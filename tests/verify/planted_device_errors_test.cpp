@@ -133,7 +133,7 @@ float on(DeviceKind kind, const std::function<Tensor(DeviceContext&)>& program) 
   return first_of(result);
 }
 
-TEST(OnTheEmulatedDevice, AnUnawaitedOffloadFetchIsFound) {
+TEST(OnTheEmulatedDevice, UnawaitedOffloadFetchIsFound) {
   const auto program = [](DeviceContext& context) {
     const Tensor x = filled(1, context), out = Tensor::like(x);
     const auto policy = autograd::offload_policy(0);
@@ -161,7 +161,7 @@ TEST(OnTheEmulatedDevice, AnUnawaitedOffloadFetchIsFound) {
   EXPECT_TRUE(std::isnan(on(DeviceKind::emulated, program)));
 }
 
-TEST(OnTheEmulatedDevice, AnInPlaceOpWithAReaderOnAnotherLaneIsFound) {
+TEST(OnTheEmulatedDevice, InPlaceOpWithAReaderOnAnotherLaneIsFound) {
   const auto program = [](DeviceContext& context) {
     const auto& k = kernels::kernels(context).pointwise;
     const Tensor x = filled(1, context), copy = Tensor::like(x);
@@ -176,7 +176,7 @@ TEST(OnTheEmulatedDevice, AnInPlaceOpWithAReaderOnAnotherLaneIsFound) {
   EXPECT_EQ(on(DeviceKind::emulated, program), 3);
 }
 
-TEST(OnTheEmulatedDevice, ATensorFreedWhileALaneReadsItIsFound) {
+TEST(OnTheEmulatedDevice, TensorFreedWhileALaneReadsItIsFound) {
   DeviceContext context({.kind = DeviceKind::emulated});
   Tensor x = filled(1, context);
   const float seen_before = first_of(x);
@@ -196,14 +196,14 @@ TEST(OnTheEmulatedDevice, ATensorFreedWhileALaneReadsItIsFound) {
   EXPECT_NE(seen, 1);
 }
 
-TEST(OnTheEmulatedDeviceDeathTest, AHostReadOfDeviceMemoryIsFound) {
+TEST(OnTheEmulatedDeviceDeathTest, HostReadOfDeviceMemoryIsFound) {
   DeviceContext context({.kind = DeviceKind::emulated});
   const Tensor x = filled(1, context);
   EXPECT_THROW(x.data<float>(), std::logic_error);
   EXPECT_DEATH(static_cast<void>(*reinterpret_cast<const volatile float*>(x.address())), "");
 }
 
-TEST(OnTheEmulatedDevice, APageableCopyMistakenForAnAsynchronousOneIsFound) {
+TEST(OnTheEmulatedDevice, PageableCopyMistakenForAnAsynchronousCopyIsFound) {
   DeviceContext context({.kind = DeviceKind::emulated});
   const Tensor x = filled(1, context);
   synchronize(context);

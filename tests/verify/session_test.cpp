@@ -54,7 +54,7 @@ TEST(Session, PrintsOneLinePerLayoutAndASummary) {
             "compared: 4 steps, 60 tensors, 800 elements\n");
 }
 
-TEST(Session, AFailureIsExplainedInItsSmallestLayoutWithACommand) {
+TEST(Session, FailureIsExplainedInItsSmallestLayoutWithACommand) {
   const Printed p = run("dp=4;pp=2,tp=2,etp=1,sp=true", 4);
   EXPECT_FALSE(p.agree);
   EXPECT_NE(p.text.find("pp=2,tp=2,etp=1  sp=true  2 30 400  5.0e-01  WRONG: loss, step 1\n"), std::string::npos)
@@ -67,7 +67,7 @@ TEST(Session, AFailureIsExplainedInItsSmallestLayoutWithACommand) {
       << p.text;
 }
 
-TEST(Session, ACrashIsAFailureToo) {
+TEST(Session, CrashIsAFailureToo) {
   const Printed p = run("dp=2,cp=2;dp=4", 4);
   EXPECT_FALSE(p.agree);
   EXPECT_NE(p.text.find("dp=2,cp=2  FAILED  ended by signal 11 (Segmentation fault)\n"), std::string::npos) << p.text;

@@ -40,7 +40,7 @@ class SubjectTest : public testing::Test {
   const Scratch scratch;
 };
 
-TEST_F(SubjectTest, ALayoutIsLegalIfTrainingAcceptsIt) {
+TEST_F(SubjectTest, LayoutIsLegalIfTrainingAcceptsIt) {
   const Subject s = subject();
   EXPECT_EQ(s.illegal(layout("tp=2,cp=2", 4)), "");
   EXPECT_EQ(s.illegal(layout("ep=8", 8)), "model.moe.experts must be divisible by parallel.ep");
@@ -60,13 +60,13 @@ TEST_F(SubjectTest, RunsFollowTheRecipeButInF64) {
   EXPECT_EQ(r.run.dir, scratch / "run");
 }
 
-TEST_F(SubjectTest, ALayerSplitAppliesOnlyToItsNumberOfStages) {
+TEST_F(SubjectTest, LayerSplitAppliesOnlyToItsNumberOfStages) {
   const Subject s = subject({"parallel.pp=2", "model.layers=4", "schedule.pipeline.split=[1, 3]"});
   EXPECT_EQ(s.recipe_for(layout("pp=2", 2)).schedule.pipeline.split, (std::vector<int64_t>{1, 3}));
   EXPECT_TRUE(s.recipe_for(layout("pp=4", 4)).schedule.pipeline.split.empty());
 }
 
-TEST_F(SubjectTest, AModelTooBigIsRefusedWithARemedy) {
+TEST_F(SubjectTest, ModelTooBigIsRefusedWithARemedy) {
   EXPECT_EQ(
       message_of(ExitCode::usage, [&] { subject({"model.vocab=1000000"}); }),
       "the recipe has 32006352 parameters and 64 tokens per step; expected at most 8388608 and 32768, because verify "
@@ -103,7 +103,7 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
             "subject=zipf does not differ from the recipe");
 }
 
-TEST_F(SubjectTest, AnEventfulOracleStartsAtOtherWeightsAndSkipsItsFirstStep) {
+TEST_F(SubjectTest, EventfulOracleStartsAtOtherWeightsAndSkipsItsFirstStep) {
   const Subject s = subject();
   Oracles oracles(s);
   const Oracle &own = oracles.of(layout("dp=2", 2)), &eventful = oracles.of(layout("dp=2,subject=eventful", 2));
@@ -117,7 +117,7 @@ TEST_F(SubjectTest, AnEventfulOracleStartsAtOtherWeightsAndSkipsItsFirstStep) {
 }
 
 // Keys that need a card would make the oracle's recipe illegal.
-TEST_F(SubjectTest, TheOracleOfARecipeForACardIsOnTheCpu) {
+TEST_F(SubjectTest, OracleOfARecipeForACardIsOnTheCpu) {
   const Subject s =
       subject({"device=cuda", "distributed.reserve_multiprocessors=8", "distributed.device_collectives=nccl"});
   for (const char* kind : {"own", "bf16"}) {
@@ -131,15 +131,15 @@ TEST_F(SubjectTest, TheOracleOfARecipeForACardIsOnTheCpu) {
   EXPECT_EQ(run.distributed.reserve_multiprocessors, 8);
 }
 
-// Each sequence is its own scope there, so the number of sequences in a micro-batch has no effect.
-TEST_F(SubjectTest, TheOracleOfSequencesHasMicroBatchesOfOne) {
+// For this oracle, each sequence is its own scope, so the number of sequences in a micro-batch has no effect.
+TEST_F(SubjectTest, OracleOfSequencesHasMicroBatchesOfOne) {
   const Subject s = subject();
   EXPECT_EQ(s.oracle_recipe("sequences").batch.micro, 1);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=sequences", 2)).batch.micro, s.recipe().batch.micro);
   EXPECT_EQ(s.oracle_recipe("sequences").model.moe.capacity_scope, moe::CapacityScope::sequence);
 }
 
-TEST_F(SubjectTest, TheTrainingLoopAgreesWithTheOracle) {
+TEST_F(SubjectTest, TrainingLoopAgreesWithTheOracle) {
   const Subject s = subject();
   Oracles oracles(s);
   for (const char* text :
@@ -150,8 +150,8 @@ TEST_F(SubjectTest, TheTrainingLoopAgreesWithTheOracle) {
   }
 }
 
-// Rows in fp8 of a recipe are verified like those of the subject fp8.
-TEST_F(SubjectTest, ARecipeWithRowsInFp8IsVerified) {
+// A recipe with fp8 rows is verified like the subject fp8.
+TEST_F(SubjectTest, RecipeWithRowsInFp8IsVerified) {
   const Subject s = subject({"schedule.moe.wire=fp8", "model.moe.capacity_factor=1"});
   EXPECT_EQ(s.illegal(layout("ep=2,subject=fp8", 2)), "subject=fp8 does not differ from the recipe");
   Oracles oracles(s);
@@ -176,7 +176,7 @@ TEST_F(SubjectTest, IdleRanksHaveBusyReplicas) {
   EXPECT_EQ(of_half[1], (std::set{4, 5}));
 }
 
-TEST_F(SubjectTest, AMemoryLimitIsTheLeastLegalOneOfTheLayout) {
+TEST_F(SubjectTest, MemoryLimitIsTheLeastLegalLimitOfTheLayout) {
   const Subject s = subject();
   const Recipe r = s.recipe_for(layout("dp=2,ep=2,memory_reuse=s1_limited", 2));
   ASSERT_TRUE(r.schedule.moe.memory_limit);
@@ -186,7 +186,7 @@ TEST_F(SubjectTest, AMemoryLimitIsTheLeastLegalOneOfTheLayout) {
 }
 
 // The recipe's own limit is too low for runs that keep everything, such as the oracle.
-TEST_F(SubjectTest, ARecipeWithAMemoryLimitIsVerified) {
+TEST_F(SubjectTest, RecipeWithAMemoryLimitIsVerified) {
   const Subject s = subject({"schedule.moe.memory_reuse=s4", "schedule.moe.memory_limit=1000000"});
   const Oracle oracle = compute_oracle(s);
   for (const char* text : {"dp=2,ep=2", "dp=2,ep=2,memory_reuse=s4_limited"}) {
@@ -201,13 +201,13 @@ TEST_F(SubjectTest, OneStepLeavesNothingToResume) {
   EXPECT_EQ(subject({}, 2).illegal(layout("dp=2,start=resumed", 2)), "");
 }
 
-TEST_F(SubjectTest, TheWatchdogIsTheRecipesOrShorterThanTheTimeout) {
+TEST_F(SubjectTest, WatchdogIsTheRecipesOrShorterThanTheTimeout) {
   EXPECT_EQ(watchdog_seconds(small_recipe({"distributed.watchdog_seconds=7"}), 240), 7);
   EXPECT_EQ(watchdog_seconds(small_recipe(), 240), 60);
   EXPECT_EQ(watchdog_seconds(small_recipe({"distributed.watchdog_seconds=0"}), 240), 0);
 }
 
-TEST_F(SubjectTest, AFailureOfTrainingIsAnOutcome) {
+TEST_F(SubjectTest, FailureOfTrainingIsAnOutcome) {
   const Subject s = subject();
   Oracle oracle = compute_oracle(s);
   oracle.checkpoint = scratch / "nowhere";
@@ -217,7 +217,7 @@ TEST_F(SubjectTest, AFailureOfTrainingIsAnOutcome) {
 }
 
 // By their own scores, some tokens would visit other experts than those in the oracle, and counts would differ.
-TEST_F(SubjectTest, RoundedRunsVisitTheExpertsThatTheOracleChose) {
+TEST_F(SubjectTest, RoundedRunsVisitTheOraclesExperts) {
   for (const char* device : {"cpu", "emulated"}) {
     const Subject s = subject({cat("device=", device), "model.layers=4", "batch.global=16", "model.context=32",
                                "model.moe.capacity_factor=1", "model.moe.bias_rate=0.01"});
@@ -235,7 +235,7 @@ TEST_F(SubjectTest, RoundedRunsVisitTheExpertsThatTheOracleChose) {
 }
 
 // One rank of etp adds the bias of the down product. The other ranks gather and reduce it at the same time.
-TEST_F(SubjectTest, ABiasThatOneRankAddsIsGatheredAndReducedByAll) {
+TEST_F(SubjectTest, BiasAddedByOneRankIsGatheredAndReducedByAll) {
   const Subject s = subject({"model.bias=true"});
   const Oracle oracle = compute_oracle(s);
   const Outcome o =
@@ -349,7 +349,7 @@ TEST(Shrink, KeepsTheStructureOfTheModel) {
   EXPECT_TRUE(all.text.starts_with("146 meshes of 8 ranks: 146 legal\n")) << all.text;
 }
 
-TEST(Shrink, RaisesNothing) {
+TEST(Shrink, RaisesNoSize) {
   const Recipe small = completed(small_recipe());
   const Recipe again = shrink(small, 8, registry).recipe;
   EXPECT_EQ(again.model.hidden, small.model.hidden);

@@ -22,7 +22,7 @@ TEST(Eps, ExpectedActivatedExpertsMatchKnownCases) {
 }
 
 TEST(Eps, ExpectedDevicesAreTheMeanOverEverySubset) {
-  // Counts for two devices with two experts each, and for four devices with two each.
+  // Enumerates the choices of experts on two and on four devices, with two experts per device.
   for (const int64_t D : {2, 4})
     for (const int64_t k : {1, 2, 3}) {
       const int64_t E = D * 2;
@@ -46,7 +46,7 @@ double counted_all_to_all(int64_t D, int64_t tokens, int64_t copies) {
   return sent;
 }
 
-TEST(Eps, VolumesOfSection42EqualCountedOnes) {
+TEST(Eps, VolumesOfSection42EqualCountedBytes) {
   for (const int64_t D : {2, 4, 8})
     for (int64_t g = 1; g <= D; ++g) {
       const int64_t tokens = 8 * D;
@@ -87,7 +87,7 @@ TEST(Eps, MemoryTrafficMatchesSection42) {
   EXPECT_LT(moe_io(Mode::tp_ep, b, 2, 4), moe_io(Mode::tp_tp, b, 2, 4));
 }
 
-TEST(Eps, ABlockTakesTheLongerOfComputationAndMemory) {
+TEST(Eps, BlockTakesTheLongerOfComputationAndMemory) {
   const Machine m{.FP = 10, .BW = 5, .NW = 2, .V_O = 3};
   EXPECT_EQ(block_seconds(80, 5, 4, m), 2);
   EXPECT_EQ(block_seconds(80, 50, 4, m), 10);
@@ -126,8 +126,8 @@ TEST(Eps, BetweenDivisorsTheBetterNeighbourWins) {
   EXPECT_EQ(best_groups(all_groups(1, 9, 8, overhead)).N, gain(1, 9, 2, overhead) > gain(1, 9, 4, overhead) ? 2 : 4);
 }
 
-TEST(Eps, ChoosesOneGroupWhenMoreCostMoreThanTheyHide) {
-  // For small loads, no division helps.
+TEST(Eps, ChoosesOneGroupIfOverheadExceedsTheOverlap) {
+  // With small loads, dividing the experts into groups does not help.
   const auto tried = all_groups(1e-4, 2e-4, 20, {.k = 4e-5, .b = 2e-5});
   EXPECT_EQ(best_groups(tried).N, 1);
   EXPECT_EQ(best_groups(tried).gain, 0);

@@ -88,7 +88,7 @@ TEST(Monta, WithOneCurveO3IsNeverSlowerThanO2) {
     }
 }
 
-TEST(Monta, TheLongestOfThreeStagesSetsThePaceOfO3) {
+TEST(Monta, LongestOfThreeStagesSetsThePaceOfO3) {
   Network network = table_8();
   network.copy = {25e9, 1};  // slower than both transfers
   const Chunk one = chunk(table_8_volume, network, 4);
@@ -97,7 +97,7 @@ TEST(Monta, TheLongestOfThreeStagesSetsThePaceOfO3) {
   EXPECT_DOUBLE_EQ(seconds(Strategy::o3, one, 4), aa + ag + 4 * copy);
 }
 
-TEST(Monta, TheSearchRemembersTheBestNotTheLast) {
+TEST(Monta, SearchRemembersTheBestNotTheLast) {
   // Small chunks pay latency: 4 chunks are better than 1, and better than 32.
   Network network = table_8();
   network.all_to_all.efficiency = Points{{1e6, 0.03}, {8e6, 0.427}, {32e6, 0.632}, {256e6, 0.741}};
@@ -154,7 +154,7 @@ TEST(Monta, PrintedEfficienciesDoNotGiveThePapersChoice) {
 }
 
 // docs/reports/monta.md states these bounds.
-TEST(Monta, AFixedCostOfAChunkGivesThePapersChoice) {
+TEST(Monta, FixedCostOfAChunkGivesThePapersChoice) {
   EXPECT_TRUE(chooses_as_the_paper(0.201e-3, 0.9e-3));
   EXPECT_FALSE(chooses_as_the_paper(0.199e-3, 0.9e-3));
   EXPECT_TRUE(chooses_as_the_paper(0.43e-3, 1.2e-3));
@@ -170,7 +170,7 @@ TEST(Monta, Equation3NeedsTopK) {
   EXPECT_EQ(all_to_all_volume(1, 8192, 8192, 2, 2), 256.0 * (1 << 20));
 }
 
-TEST(Monta, EffectiveBandwidthIsThatOfTheBaseline) {
+TEST(Monta, EffectiveBandwidthMatchesTheBaseline) {
   // The baseline's effective bandwidth is B1 times its efficiency.
   EXPECT_NEAR(effective_bandwidth(256e6, 16, 8, baseline(256e6, table_8()).seconds), 25e9 * 0.741, 25e9 * rounding);
 }

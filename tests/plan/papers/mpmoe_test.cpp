@@ -41,7 +41,7 @@ TEST(Mpmoe, SavingsApproachTheirBoundWithLargeBatches) {
   EXPECT_LT(saving_ratio(gpt_xl(256), 8), saving_ratio(gpt_xl(16384), 8));
 }
 
-TEST(Mpmoe, TwoBuffersOfTdiAndTdoAndOneOfTmAreLeft) {
+TEST(Mpmoe, TwoBuffersOfTdiAndTdoAndOneOfTmRemain) {
   for (const double k : {1.0, 2.0})
     for (const int64_t n : {2, 4, 8}) {
       Layer l = gpt_xl(4096);
@@ -59,10 +59,10 @@ TEST(Mpmoe, OverlapIsWorthwhileAboveHalfTheSpeedOnBothSides) {
   EXPECT_FALSE(overlap_pays({.comm_comp = 1, .comp_comm = 0.4}));
 }
 
-TEST(Mpmoe, APhaseIsAsLongAsItsSlowestStream) {
+TEST(Mpmoe, PhaseIsAsLongAsItsSlowestStream) {
   const Slowdowns a{
       .comm_comp = 0.8, .comm_mem = 0.5, .comm_all = 0.4, .comp_comm = 0.9, .comp_all = 0.85, .mem_comm = 0.25};
-  EXPECT_DOUBLE_EQ(phase_seconds({.comm = 1}, a), 1);  // an operation without others
+  EXPECT_DOUBLE_EQ(phase_seconds({.comm = 1}, a), 1);  // one operation alone
   EXPECT_DOUBLE_EQ(phase_seconds({.comm = 4, .comp = 1}, a), 5);
   EXPECT_DOUBLE_EQ(phase_seconds({.comm = 1, .comp = 9}, a), 10);
   EXPECT_DOUBLE_EQ(phase_seconds({.comm = 1, .mem = 1}, a), 4);
@@ -108,7 +108,7 @@ TEST(Mpmoe, PhasesAreExactIfOneStreamIsTheBottleneck) {
       }
 }
 
-TEST(Mpmoe, PhasesNeverPromiseMoreThanTheStreamsCanDo) {
+TEST(Mpmoe, PhasesAreNeverFasterThanTheStreams) {
   for (const Paradigm paradigm : {Paradigm::no_copies, Paradigm::copies_after, Paradigm::copies_before})
     for (const double C : {0.5, 1.5, 3.0, 6.0})
       for (const double M : {0.5, 2.0, 8.0})

@@ -69,7 +69,7 @@ TEST(Parm, Algorithm1TakesS2ForFewTokensAnExpertAndS1ForMany) {
   }
 }
 
-TEST(Parm, AllToAllAndAllGatherInPhasesHideTheShorterExceptForOneSlice) {
+TEST(Parm, PhasesHideAllButOneSliceOfTheShorterCollective) {
   EXPECT_DOUBLE_EQ(saa_seconds(8, 4, 4), 9);
   EXPECT_DOUBLE_EQ(saa_seconds(4, 8, 4), 9);
   EXPECT_DOUBLE_EQ(saa_seconds(8, 4, 1), 12);  // one phase hides nothing
@@ -91,7 +91,7 @@ TEST(Parm, ClaimsOfSection4HoldForPlausibleCosts) {
     EXPECT_EQ(list.size(), mp == 1 ? 3u : 5u);
     for (const Claim& claim : list) EXPECT_TRUE(claim.holds()) << claim.text << " with N_MP = " << mp;
   }
-  // If a fused AlltoAll is slower than the operations that it replaces, this is reported.
+  // A fused AlltoAll that is slower than the operations that it replaces is reported.
   Costs slow = costs;
   slow.A2A = {1e-2, 1e-8};
   EXPECT_FALSE(claims(l, slow, base)[0].holds());
@@ -124,7 +124,7 @@ TEST(Parm, CollectivesLoadTheLinksOfEachCase) {
   // Each of the four groups has tensors of a quarter of the size, so the same number of bytes leaves the node as in
   // EP-AlltoAll.
   EXPECT_EQ(two.A2A.inter, two.A2A_EP.inter);
-  // Case 3 is the reverse.
+  // Case 3 is the reverse of case 2.
   const Loads three = loads({.N_EP = 4, .N_ESP = 8, .ranks_per_node = 4, .inner = Inner::ep}, 32);
   EXPECT_EQ(three.AG_ESP.link(), "inter");
   EXPECT_EQ(three.A2A_EP.link(), "intra");

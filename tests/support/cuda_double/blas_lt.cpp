@@ -59,7 +59,7 @@ struct Preference {
 struct Algorithm {
   Kind kind;
   uint32_t alignment[operands];
-  uint32_t splits;  // 1 if the sum is in two parts
+  uint32_t splits;  // 1 if the sum is in two parts, otherwise 0
   uint64_t number;  // number of the call that chose the algorithm
 };
 
@@ -127,7 +127,7 @@ constexpr uint64_t workspace_alignment = 256, deep = 256;  // the sum is split i
 uint64_t bytes_of_sums(const Problem& p) { return p.m() * p.n() * size_of(p.product.scale); }
 uint64_t workspace_of(const Algorithm& a, const Problem& p) { return a.splits ? bytes_of_sums(p) : 0; }
 
-/// Sizes for which an algorithm was chosen or checked. Others are refused.
+/// Sizes for which an algorithm was chosen or checked. Products of other sizes are refused.
 class Suited {
  public:
   void add(const Algorithm& a, const Problem& p) {

@@ -29,7 +29,7 @@ class Connection {
 };
 
 /// Returns the connection of `device` that has the fewest streams, for a new stream. A stream holds its connection as
-/// long as it exists. A device has Settings::connections of them.
+/// long as it exists. A device has Settings::connections connections.
 std::shared_ptr<Connection> connection_for(int device);
 
 }  // namespace hexad::cuda_double

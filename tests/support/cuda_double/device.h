@@ -17,10 +17,10 @@ int current_device();
 /// Functions of the double that need a device call this one first. A process that has counted a call ends with exit
 /// code 1.
 cudaError_t require_device(const char* call);
-/// Returns the number of calls of threads without a device since the last call, and resets it.
+/// Returns the number of calls of threads without a device since the last call of this function.
 int64_t take_calls_without_device();
 
-/// Environment of CUDA, read by the first call that opens it.
+/// Settings from CUDA's environment variables.
 struct Settings {
   int connections;   // CUDA_DEVICE_MAX_CONNECTIONS: hardware connections of a device, 1 to 32; 8 by default
   bool loads_early;  // CUDA_MODULE_LOADING is EAGER: kernels are not loaded by their first launches

@@ -7,16 +7,16 @@
 
 namespace hexad::cuda_double {
 
-/// Returns the name of the calling thread's present wait; empty if it has none.
+/// Returns the name of the calling thread's current wait; empty if it has none.
 using WaitName = std::string (*)();
 /// Sets the function that names all later waits. Null: waits have no names.
 void name_host_waits_by(WaitName name);
 /// Counts a call of a runtime function that always waits: cudaEventSynchronize, cudaStreamSynchronize, and those that
-/// wait for the whole device (cudaDeviceSynchronize, cudaMemset, cudaFree, cudaFreeHost). It counts even if nothing is
-/// left to wait for. A call without a name counts as "unnamed FUNCTION". Calls that only may wait on hardware do not
-/// count: those that allocate memory, load a kernel or connect NCCL's ranks.
+/// wait for the whole device (cudaDeviceSynchronize, cudaMemset, cudaFree, cudaFreeHost). A call counts even if nothing
+/// is left to wait for. A call without a name counts as "unnamed FUNCTION". Calls that allocate memory, load a kernel
+/// or connect NCCL's ranks do not count, because on hardware they need not wait.
 void count_host_wait(const char* function);
-/// Returns the number of waits of all threads since the last call, by name.
+/// Returns the number of waits of all threads by name, since the last call of this function.
 std::map<std::string, int64_t> take_host_waits();
 
 }  // namespace hexad::cuda_double

@@ -24,7 +24,8 @@ int64_t in_use(int device);
 
 // Functions for other allocators (virtual memory):
 
-/// Adds to the used bytes of a device; negative: returns memory. Returns false if the device has too little memory.
+/// Adds `bytes` to the used bytes of a device. A negative number returns memory. Returns false if the device has too
+/// little memory.
 bool charge(int device, int64_t bytes);
 void add_range(void* begin, int64_t bytes, Memory kind, int device);
 /// Removes a range, and returns its bytes.

@@ -26,7 +26,7 @@ constexpr size_t least_multicast = 1 << 20;
 NcclBuffers::Wanted NcclBuffers::wanted_by(const Place& at, const NcclCall& call) {
   Wanted wanted{};
   if (call.is_message()) {
-    // Messages use a power of two of channels, all of them for each peer.
+    // The number of channels for messages is a power of two. Every peer uses all of these channels.
     const int channels = static_cast<int>(std::bit_ceil(static_cast<unsigned>(at.channels)));
     for (int c = 0; c < channels; ++c)
       if (call.peer != at.rank) wanted.sides.insert({c, call.peer, call.kind == NcclKind::receive, true});

@@ -56,7 +56,7 @@ struct CUstream_st {
     thread.join();
   }
 
-  // Work that only waits has begun when it is done. Other work may run for a long time after it has begun.
+  // Kind of work. `waits` has begun only when it is done. `runs` may take a long time after it has begun.
   enum class Kind : uint8_t { runs, waits };
   void push(std::function<void()> f, Kind kind = Kind::runs) {
     {

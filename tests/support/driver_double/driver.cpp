@@ -1,6 +1,6 @@
-// Test double of libcuda.so.1 on a machine without a card. It reports every kernel as loaded and rejects everything
-// else. cuDNN needs a driver to compile plans; with this one, it compiles plans for cards that do not exist. Unused
-// trailing arguments are not declared.
+// Test double of libcuda.so.1 on a machine without a card. It reports every kernel as loaded and rejects all other
+// requests. cuDNN needs a driver to compile plans. With this double, cuDNN compiles plans for cards that do not exist.
+// Unused trailing arguments are not declared.
 
 namespace {
 

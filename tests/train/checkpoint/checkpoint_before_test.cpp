@@ -53,7 +53,7 @@ void expect_steps(TrainingRun& run, size_t first, size_t last) {
   }
 }
 
-TEST(CheckpointsOfBefore, ARunBeginsWithTheSameWeightsAsInTheOlderProgram) {
+TEST(CheckpointsOfBefore, RunBeginsWithTheWeightsOfTheOlderProgram) {
   TrainingRun run(golden_recipe(), self);
   expect_steps(run, 0, 6);
 }
@@ -96,7 +96,7 @@ TEST(CheckpointsOfBefore, SeparateGatesAndUpsContinueTheirRun) {
   }
 }
 
-// Writes the checkpoint in `folder` to `to`, with stacked tensors as separate ones.
+// Writes the checkpoint in `folder` to `to`. Stores stacked tensors as separate tensors.
 io::Checkpoint unstacked(const std::string& folder, const ParameterSet& parameters, const std::string& to) {
   auto checkpoint = io::Checkpoint::open(folder, io::Check::full);
   device::DeviceContext context;
@@ -118,7 +118,7 @@ io::Checkpoint unstacked(const std::string& folder, const ParameterSet& paramete
   return io::Checkpoint::open(store.path(checkpoint.step()), io::Check::full);
 }
 
-TEST(CheckpointsOfBefore, HoldTheSameBitsAsCurrentOnes) {
+TEST(CheckpointsOfBefore, EqualCurrentCheckpointsBitwise) {
   const Scratch scratch;
   Recipe recipe = small_recipe({"model.bias=true", "model.moe.shared_experts=1", "model.moe.dense_residual=true"});
   recipe.run.dir = scratch.path();

@@ -46,7 +46,7 @@ TensorMap save_under(const Layout& layout, const Scratch& scratch) {
   return states;
 }
 
-TEST(CheckpointLayouts, K1_AnyLayoutLoadsWhatAnyOtherSaved) {
+TEST(CheckpointLayouts, K1_AnyLayoutLoadsCheckpointsOfAnyOther) {
   const Layout layouts[] = {
       {},
       two,
@@ -127,7 +127,7 @@ TEST(CheckpointLayouts, F17_AnotherSeedIsRefused) {
       std::string::npos);
 }
 
-TEST(CheckpointLayouts, F19_ANanWeightIsNotSaved) {
+TEST(CheckpointLayouts, F19_NanWeightIsNotSaved) {
   const Scratch scratch;
   on_ranks(2, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe_in(scratch, two.parallel), world);
@@ -144,7 +144,7 @@ TEST(CheckpointLayouts, F19_ANanWeightIsNotSaved) {
 }
 
 // Another program may write such a file.
-TEST(CheckpointLayouts, F19_ANanWeightIsReportedAtLoadByName) {
+TEST(CheckpointLayouts, F19_NanWeightIsReportedAtLoadByName) {
   const Scratch scratch;
   save_under({}, scratch);
   auto good = io::Checkpoint::open(scratch / "checkpoints/step-00000003", io::Check::full);

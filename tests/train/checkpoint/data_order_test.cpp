@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// A dataset of a few long documents, and runs on it.
+// Dataset of a few long documents, with runs on this dataset.
 class Runs {
  public:
   Runs() {

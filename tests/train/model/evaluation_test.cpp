@@ -22,7 +22,7 @@ namespace {
 const comm::SelfGroup self;
 constexpr double rounding = 1e-12;
 
-// Source with the same rows, but a finite number of them.
+// Source with a finite number of the rows of a FixedSource.
 class FiniteSource final : public data::Source {
  public:
   FiniteSource(const FixedSource& rows, int64_t size) : rows_(rows), size_(size) {}
@@ -134,7 +134,7 @@ class ReadSequences final : public data::Source {
   FiniteSource rows_;
 };
 
-TEST(Evaluation, ASampleIsSpreadOverTheWholeSet) {
+TEST(Evaluation, SampleIsSpreadOverTheWholeSet) {
   Recipe recipe = small_recipe();
   recipe.batch.micro = 1;  // no padding, because padding reads the first sequence
   const FixedSource rows = documents_of(recipe);

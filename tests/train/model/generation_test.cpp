@@ -60,7 +60,7 @@ TEST(Sample, TopKKeepsTheMostProbable) {
   EXPECT_EQ(sample(logits, options(1, 100), 0.999), 0);
 }
 
-TEST(Sample, TopPKeepsTheSmallestSetThatReachesIt) {
+TEST(Sample, TopPKeepsTheSmallestSufficientSet) {
   EXPECT_EQ(sample(logits, options(1, 0, 0.39), 0.999), 1);
   EXPECT_EQ(sample(logits, options(1, 0, 0.41), 0.999), 3);
   EXPECT_EQ(sample(logits, options(1, 0, 0.89), 0.999), 2);
@@ -81,7 +81,7 @@ TEST(Sample, TemperatureSharpensAndFlattens) {
   EXPECT_EQ(sample(logits, options(1e-9), 0.999), 1);
 }
 
-TEST(Sample, R8_ANanLogitIsNeverChosen) {
+TEST(Sample, R8_NanLogitIsNeverChosen) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (double u : {0.0, 0.5, 0.999}) {
     EXPECT_EQ(sample(std::vector<float>{nan, 1, nan, nan}, options(0), u), 1);
@@ -170,7 +170,7 @@ TEST(Generate, StopsWhenTheContextIsFull) {
   EXPECT_EQ(generate(instance, prompt(7), at_most(100, 0)).size(), 2u);
 }
 
-TEST(Generate, ATooLongPromptIsCutAtItsBeginning) {
+TEST(Generate, TooLongPromptIsCutAtItsBeginning) {
   ModelInstance instance(small_recipe(), Registry(), self);
   const auto ids = prompt(30);
   const auto out = generate(instance, ids, at_most(100, 0));
@@ -178,7 +178,7 @@ TEST(Generate, ATooLongPromptIsCutAtItsBeginning) {
   EXPECT_EQ(out.size(), 2u);
 }
 
-TEST(Generate, WarnsOfAPromptThatIsCut) {
+TEST(Generate, WarnsOfACutPrompt) {
   const auto bytes = data::make_byte_tokenizer();
   const auto warned = [&](const std::string& text, int64_t context) {
     return warn_of_cut(*bytes, prompt_of(*bytes, text), context);
@@ -195,7 +195,7 @@ TEST(Generate, WarnsOfAPromptThatIsCut) {
   EXPECT_NE(warned("12", 1), "");
 }
 
-// Source of sequences of `context` tokens of these texts, each with its end of document.
+// Source of the given texts in sequences of `context` tokens. Each text is followed by an end of document.
 class TextSource final : public data::Source {
  public:
   TextSource(const data::Tokenizer& tokenizer, int64_t context, const std::vector<std::string>& texts)
@@ -254,7 +254,7 @@ TEST(HeldoutPrompts, AreValidTextForFewLongOrShortDocuments) {
   }
 }
 
-TEST(Generate, AContextOfOneTokenStillGivesOne) {
+TEST(Generate, ContextOfOneTokenGivesOneToken) {
   ModelInstance instance(small_recipe({"model.context=1"}), Registry(), self);
   EXPECT_EQ(generate(instance, prompt(4), at_most(100, 0)).size(), 1u);
 }
@@ -294,7 +294,7 @@ TEST(Generate, DependsOnlyOnTheSeed) {
   EXPECT_NE(first, generate(instance, prompt(3), o));
 }
 
-TEST(Generate, ExpertsOnSeveralRanksGiveTheSameTokensOnEach) {
+TEST(Generate, ExpertsOnSeveralRanksGiveTheSameTokensOnEveryRank) {
   ModelInstance alone(small_recipe(), Registry(), self);
   const auto expected = generate(alone, prompt(3), at_most(5, 1));
   for (int ranks : {2, 4})

@@ -51,7 +51,7 @@ TEST(ReplicaCheck, EqualReplicasPassAndPiecesOfAParameterAreNotCompared) {
   EXPECT_EQ(check([](int, ParameterSet&) {}), "");
 }
 
-TEST(ReplicaCheck, NamesTheParameterAndTheRankThatDiffers) {
+TEST(ReplicaCheck, NamesTheParameterAndTheDifferentRank) {
   EXPECT_EQ(check([](int rank, ParameterSet& p) {
               if (rank == 5) change(p, "stage0.whole.weight");
             }),
@@ -59,7 +59,7 @@ TEST(ReplicaCheck, NamesTheParameterAndTheRankThatDiffers) {
             "(distributed.replica_check_every)");
 }
 
-TEST(ReplicaCheck, APieceIsComparedOnlyWithTheSamePiece) {
+TEST(ReplicaCheck, PieceIsComparedOnlyWithTheSamePiece) {
   EXPECT_EQ(check([](int rank, ParameterSet& p) {
               if (rank == 7) change(p, "stage1.split.weight");  // rank 3 also holds it, but ranks 2 and 6 do not
             }),
@@ -67,7 +67,7 @@ TEST(ReplicaCheck, APieceIsComparedOnlyWithTheSamePiece) {
             "(distributed.replica_check_every)");
 }
 
-TEST(ReplicaCheck, CountsFurtherParametersAndNamesThoseThatRankZeroLacks) {
+TEST(ReplicaCheck, CountsFurtherAndNamesMissingParameters) {
   EXPECT_EQ(check([](int rank, ParameterSet& p) {
               if (rank == 2) change(p, "only.late.weight"), change(p, "stage1.whole.weight");
             }),

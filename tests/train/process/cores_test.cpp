@@ -1,4 +1,4 @@
-// Number of cores of a rank, and the warning if it has more threads.
+// Number of cores of a rank, and the warning if the rank has more threads than cores.
 #include "tools/train/process/cores.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ CoreMask cores(std::initializer_list<size_t> list) {
   return mask;
 }
 
-TEST(Cores, AreDividedAmongRanksThatShareThem) {
+TEST(Cores, AreDividedAmongTheirRanks) {
   const CoreMask four = cores({0, 1, 2, 3});
   EXPECT_EQ(share_cores({four}, 0, {}), (Cores{1, 4, 4}));
   EXPECT_EQ(share_cores({four, four}, 1, {}), (Cores{2, 4, 2}));
@@ -23,7 +23,7 @@ TEST(Cores, AreDividedAmongRanksThatShareThem) {
   EXPECT_EQ(share_cores({four, four, four, four, four}, 0, {}), (Cores{5, 4, 1})) << "each rank gets at least one core";
 }
 
-TEST(Cores, BelongToTheRanksThatAreBoundToThem) {
+TEST(Cores, BelongToTheRanksBoundToThem) {
   EXPECT_EQ(share_cores({cores({0, 1}), cores({2, 3})}, 0, {}), (Cores{2, 4, 2}));
   const CoreMask left = cores({0, 1, 2, 3}), right = cores({64, 65, 66, 67, 1023});
   EXPECT_EQ(share_cores({left, left, right, right}, 1, {}), (Cores{4, 9, 2}));

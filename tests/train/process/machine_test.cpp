@@ -1,4 +1,4 @@
-// Facts about the machine.
+// Available memory of the machine, and the limits of control groups.
 #include "tools/train/process/machine.h"
 #include "tools/train/process/machine_memory.h"
 

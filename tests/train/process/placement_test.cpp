@@ -14,7 +14,7 @@ std::string warning(const mesh::Sizes& sizes, const std::vector<int>& node_of_ra
 
 const std::vector<int> in_turn{0, 1, 0, 1}, node_by_node{0, 0, 1, 1};
 
-TEST(Placement, WarnsOfGroupsAcrossNodesIfRanksAreAssignedToNodesInTurn) {
+TEST(Placement, WarnsOfGroupsAcrossNodesUnderRoundRobinRanks) {
   EXPECT_EQ(warning({.tp = 2}, in_turn),
             "the groups of parallel.tp (2) span several nodes, because ranks are assigned to nodes in "
             "turn; fill one node after the other to keep these groups inside nodes: srun --distribution=block, "
@@ -30,12 +30,12 @@ TEST(Placement, DoesNotWarnIfGroupsStayInsideNodes) {
 
 TEST(Placement, DoesNotWarnIfGroupsDoNotFitIntoANode) { EXPECT_EQ(warning({.tp = 4}, in_turn), ""); }
 
-TEST(Placement, FindsNodesThatRecurInTheRankOrder) {
+TEST(Placement, FindsRecurringNodesInTheRankOrder) {
   EXPECT_NE(warning({.tp = 2}, {0, 0, 1, 2, 1, 2}).find("parallel.tp (2)"), std::string::npos);
   EXPECT_EQ(warning({.tp = 2}, {1, 1, 0, 0}), "");
 }
 
-TEST(Placement, WarnsOfAnOrderThatPutsTensorRanksOnSeveralNodes) {
+TEST(Placement, WarnsOfTensorRanksOnSeveralNodes) {
   EXPECT_EQ(warn_of_order({.tp = 2, .order = "dp-tp-cp-ep-pp"}, node_by_node),
             "the groups of parallel.tp (2), parallel.etp (2) span several nodes, because of parallel.order "
             "(dp-tp-cp-ep-pp); parallel.order: tp-dp-cp-ep-pp keeps them inside nodes");

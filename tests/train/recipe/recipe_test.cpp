@@ -85,7 +85,7 @@ class TextKeys final : public config::Visitor {
 };
 
 // Fails for every new key that is a text: mark it with config::file_path if it is a path, and list it here.
-TEST(Recipe, EveryTextIsMarkedAsAPathOrListedAsAnother) {
+TEST(Recipe, EveryTextIsMarkedAsAPathOrListed) {
   Recipe recipe;
   TextKeys keys;
   recipe.fields(static_cast<config::Visitor&>(keys));
@@ -98,7 +98,7 @@ TEST(Recipe, EveryTextIsMarkedAsAPathOrListedAsAnother) {
                              "profile.steps", "run.prompts", "stages.parallel.order", "stages.schedule.moe.order"}));
 }
 
-TEST(Recipe, ALeadingTildeIsTheHomeFolder) {
+TEST(Recipe, LeadingTildeIsTheHomeFolder) {
   const Recipe r = recipe_of(yaml, {"run.dir=~/runs/x", "schedule.profile=~/cluster.yaml"});
   EXPECT_EQ(r.run.dir, base::expand_home("~/runs/x"));
   EXPECT_EQ(r.schedule.profile, base::expand_home("~/cluster.yaml"));
@@ -117,7 +117,7 @@ TEST(Recipe, F28_IsReportedWithItsLine) {
             "test.yaml:6: model.moe.experts (8) must be divisible by parallel.ep (3); nearest: 6, 9");
 }
 
-TEST(Recipe, F28_TheBatchMustSpreadEvenly) {
+TEST(Recipe, F28_BatchMustSpreadEvenly) {
   EXPECT_EQ(problem({}, 8),
             "test.yaml:8: batch.global (8) must be divisible by batch.micro x dp (2 x 8 = 16); nearest: 16; or "
             "batch.micro: 1");
@@ -135,7 +135,7 @@ TEST(Recipe, F28_EpMustDivideTheRanks) {
       "nearest ep: 2");
 }
 
-TEST(Recipe, AnOrderNamesEveryAxisOnce) {
+TEST(Recipe, OrderNamesEveryAxisOnce) {
   const auto wrong = [](const std::string& order) { return problem({"parallel.order=" + order}, 4); };
   const std::string expected = "; expected tp, cp, ep, dp and pp once each, joined by '-'; the nearest legal order is ";
   const auto line = [&](const std::string& order, const std::string& what) {
@@ -150,7 +150,7 @@ TEST(Recipe, AnOrderNamesEveryAxisOnce) {
   EXPECT_EQ(recipe_of(yaml, {"parallel.order=auto"}, 4).parallel.sizes().order, "");
 }
 
-TEST(Recipe, AnOrderGivesARankOneStageAndPlacesTheExperts) {
+TEST(Recipe, OrderGivesARankOneStageAndPlacesTheExperts) {
   const std::vector<std::string> split{"parallel.pp=2", "parallel.tp=2", "parallel.ep=2", "parallel.etp=1"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), split.begin(), split.end());
@@ -183,7 +183,7 @@ TEST(Recipe, ReplicatedTokensNeedEtpGroupsInsideTpGroups) {
             std::string::npos);
 }
 
-TEST(Recipe, ADenseModelHasNoExpertParallelism) {
+TEST(Recipe, DenseModelHasNoExpertParallelism) {
   EXPECT_EQ(problem({"parallel.ep=2", "model.moe.experts=0"}),
             "command line: parallel.ep=2: parallel.ep (2) must be 1 for a model without experts");
 }
@@ -281,7 +281,7 @@ TEST(Recipe, OldNamesAreReadWithAWarning) {
   EXPECT_EQ(rename_schedules(""), "");
 }
 
-TEST(Recipe, AnOrderOfAnMoeLayerMustBeRegisteredAndPossible) {
+TEST(Recipe, OrderOfAnMoeLayerMustBeRegisteredAndPossible) {
   EXPECT_EQ(problem({"schedule.moe.order=return_last"}),
             "command line: schedule.moe.order=return_last: schedule.moe.order (return_last) is not a registered order; "
             "registered: returns_last, weights_last, alternating");
@@ -305,14 +305,14 @@ TEST(Recipe, AnOrderOfAnMoeLayerMustBeRegisteredAndPossible) {
   EXPECT_NO_THROW(recipe_of(yaml, with({"schedule.moe.chunks=3"})));
 }
 
-TEST(Recipe, AMemoryLimitCountsRowsOfSlots) {
+TEST(Recipe, MemoryLimitCountsRowsOfSlots) {
   const std::string message =
       problem({"schedule.moe.memory_limit=100000000", "schedule.moe.memory_reuse=s4", "schedule.moe.rows=token"});
   EXPECT_NE(message.find("counts only buffers of slot rows: schedule.moe.rows must be slot"), std::string::npos)
       << message;
 }
 
-TEST(Recipe, AMemoryLimitNeedsTheDirectAllToAll) {
+TEST(Recipe, MemoryLimitNeedsTheDirectAllToAll) {
   const std::string message = problem(
       {"schedule.moe.memory_limit=100000000", "schedule.moe.memory_reuse=s4", "schedule.moe.all_to_all=hierarchical"});
   EXPECT_NE(message.find("schedule.moe.all_to_all must be direct, or memory_limit: none"), std::string::npos)
@@ -380,7 +380,7 @@ TEST(Recipe, MultiprocessorsAreReservedOnCards) {
 const std::vector<std::string> of_a_card{"device=cuda", "distributed.reserve_multiprocessors=8",
                                          "distributed.device_collectives=nccl", "distributed.register_buffers=true"};
 
-TEST(Recipe, ADeviceFromOutsideTheRecipeReplacesValuesForTheRecipesDevice) {
+TEST(Recipe, ExternalDeviceReplacesValuesForTheRecipesDevice) {
   const auto load = [](const std::vector<std::string>& overrides, device::DeviceKind device) {
     return load_recipe(config::parse(yaml, "test.yaml", overrides), Registry(), 0, {}, device);
   };
@@ -401,7 +401,7 @@ TEST(Recipe, ADeviceFromOutsideTheRecipeReplacesValuesForTheRecipesDevice) {
   EXPECT_EQ(load({"schedule.worker_lanes=true"}, device::DeviceKind::cpu).schedule.worker_lanes, true);
 }
 
-TEST(Recipe, TheDeviceOfTheEnvironmentIsFromOutsideTheRecipe) {
+TEST(Recipe, DeviceOfTheEnvironmentIsExternal) {
   ASSERT_EQ(::setenv("HEXAD_DEVICE", "cpu", 1), 0);
   EXPECT_EQ(recipe_of(yaml, of_a_card).device, device::DeviceKind::cpu);
   EXPECT_NE(problem({"distributed.reserve_multiprocessors=8"}).find("needs device: cuda, but device is cpu"),

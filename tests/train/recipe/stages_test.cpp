@@ -64,7 +64,7 @@ TEST(TrainingStages, EachStepBelongsToOneStage) {
   EXPECT_EQ(stage_text(r, 1), "stage 2 of 3: steps 4 to 7");
 }
 
-TEST(TrainingStages, ARecipeWithoutThemIsOneStage) {
+TEST(TrainingStages, RecipeWithoutStagesIsOneStage) {
   for (const char* none : {"train.log_every=10", "stages=[]"}) {
     const Recipe r = small_recipe({none});
     EXPECT_EQ(stage_count(r), 1);
@@ -118,13 +118,13 @@ TEST(TrainingStages, RotaryPositionsAndSchedulesMayDiffer) {
   EXPECT_EQ(config::write(load_to_train(config::parse(written, "recipe.yaml"), Registry(), 4)), config::write(r));
 }
 
-TEST(TrainingStages, AnIllegalScheduleNamesItsStage) {
+TEST(TrainingStages, IllegalScheduleNamesItsStage) {
   const std::string text = refused_text(replaced(yaml, "    recompute: block", "    schedule: {moe: {chunks: 2}}"));
   EXPECT_EQ(text.find("r.yaml:16: schedule.moe.chunks (2) has nothing to divide"), 0u) << text;
   EXPECT_TRUE(text.ends_with(" (stage 2 of 3)")) << text;
 }
 
-TEST(TrainingStages, TheLearningRateFollowsOneScheduleOverAllSteps) {
+TEST(TrainingStages, LearningRateFollowsOneScheduleOverAllSteps) {
   const Recipe r = loaded(), plain = load_to_train(document({"stages=[]", "train.steps=9"}), Registry(), 4);
   for (int64_t step = 1; step <= 9; ++step) {
     const int64_t stage = stage_at(r, step);
@@ -134,7 +134,7 @@ TEST(TrainingStages, TheLearningRateFollowsOneScheduleOverAllSteps) {
   }
 }
 
-TEST(TrainingStages, AWrittenRecipeIsReadUnchanged) {
+TEST(TrainingStages, WrittenRecipeIsReadUnchanged) {
   const Recipe r = loaded();
   for (int64_t stage = 0; stage < 3; ++stage) {
     const std::string text = config::write(with_stage(r, stage));
@@ -142,7 +142,7 @@ TEST(TrainingStages, AWrittenRecipeIsReadUnchanged) {
   }
 }
 
-TEST(TrainingStages, TheCommandLineWinsOverStagesInAFile) {
+TEST(TrainingStages, CommandLineWinsOverStagesInAFile) {
   const Recipe r = loaded({"parallel.cp=1", "stages.0.steps=1", "batch={micro: 2}"});
   EXPECT_EQ(r.train.steps, 7);
   for (const StageConfig& stage : {r.stages[0], r.stages[1]}) {
@@ -154,7 +154,7 @@ TEST(TrainingStages, TheCommandLineWinsOverStagesInAFile) {
   EXPECT_EQ(loaded({"schedule.moe.gemms=dense"}).stages[1].schedule.moe.gemms, moe::Gemms::dense);
 }
 
-TEST(TrainingStages, OneStageIsARecipeOfItsOwn) {
+TEST(TrainingStages, OneStageIsACompleteRecipe) {
   const Recipe second = load_recipe(document_of_stage(document(one_rank_overrides()), 2), Registry(), 0);
   EXPECT_TRUE(second.stages.empty());
   EXPECT_EQ(second.model.context, 64);
@@ -205,7 +205,7 @@ TEST(TrainingStages, IllegalLayoutsNameTheLineAndTheStage) {
   EXPECT_NE(ranks.find("(stage 3 of 3)"), std::string::npos) << ranks;
 }
 
-TEST(TrainingStages, AProblemOfAllStagesIsListedOnce) {
+TEST(TrainingStages, ProblemOfAllStagesIsListedOnce) {
   const std::string text = refused({"model.heads=3"});
   EXPECT_NE(text.find("r.yaml:2: model.hidden (32) must be divisible by model.heads (3)"), std::string::npos) << text;
   EXPECT_EQ(text.find("model.hidden (32)"), text.rfind("model.hidden (32)")) << text;
@@ -234,7 +234,7 @@ TEST(TrainingStages, TimelinesLieInOneStage) {
   EXPECT_NO_THROW(loaded({"profile.steps=4..7", "schedule.trace=5"}));
 }
 
-TEST(TrainingStages, CautionsNameTheirStageUnlessAllHaveThem) {
+TEST(TrainingStages, CautionsNameTheirStageUnlessAllStagesHaveThem) {
   const auto lines = [](const std::vector<std::string>& overrides) { return cautions(loaded(overrides)); };
   EXPECT_TRUE(lines({}).empty());
   const auto one = lines({"stages.2.context=1"});
@@ -246,7 +246,7 @@ TEST(TrainingStages, CautionsNameTheirStageUnlessAllHaveThem) {
   EXPECT_TRUE(all[0].starts_with("model.moe.normalize: true with model.moe.top_k: 1")) << all[0];
 }
 
-TEST(TrainingStages, ProgramsOfOneLayoutRefuseThem) {
+TEST(TrainingStages, ProgramsOfOneLayoutRefuseStages) {
   EXPECT_EQ(message_of(ExitCode::usage, [] { require_no_stages(loaded(), "r.yaml"); }),
             "r.yaml: has 3 stages, but one layout is measured; set stages=[] and the keys of a stage on the command "
             "line");

@@ -30,7 +30,7 @@ std::vector<TrafficBeside> beside(const std::vector<std::string>& overrides, int
   return traffic_beside_products(recipe_of(yaml, overrides, world), world);
 }
 
-TEST(TrafficBesideProducts, IsNothingForOneRank) {
+TEST(TrafficBesideProducts, IsEmptyForOneRank) {
   EXPECT_TRUE(beside({}, 1).empty());
   EXPECT_TRUE(beside({"schedule.pipeline.overlap=micro_batches"}, 1).empty());
 }
@@ -44,7 +44,7 @@ TEST(TrafficBesideProducts, HasSumsOfTensorParallelismOrMessagesUnderSp) {
   EXPECT_EQ(beside({"parallel.tp=4", "parallel.sp=true"}, 4), messages(6));
 }
 
-TEST(TrafficBesideProducts, HasAllToAllsThatOverlap) {
+TEST(TrafficBesideProducts, HasOverlappedAllToAlls) {
   const std::vector all_to_all{TrafficBeside{.traffic = TrafficClass::ep}};
   const auto with_experts = [](std::vector<std::string> overrides) {
     overrides.emplace_back("parallel.ep=2");
@@ -71,7 +71,7 @@ TEST(TrafficBesideProducts, HasTheMessagesOfPipelines) {
 TEST(TrafficBesideProducts, HasSumsOfGradientsIfTheyAreBesideManyProducts) {
   const std::vector sums{TrafficBeside{.traffic = TrafficClass::dp}};
   EXPECT_EQ(beside({"batch.global=8"}, 2), sums);       // 4 micro-batches
-  EXPECT_TRUE(beside({"batch.global=16"}, 2).empty());  // 8 micro-batches, the last of which has them
+  EXPECT_TRUE(beside({"batch.global=16"}, 2).empty());  // 8 micro-batches; sums run only beside the last one
   EXPECT_EQ(beside({"batch.global=16", "parallel.zero=2"}, 2), sums);
   EXPECT_EQ(beside({"batch.global=4", "parallel.cp=2", "model.context=64"}, 2), sums);
 }

@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"KeyBiasRotary", {"model.bias=true"}, {}, ""}),
     [](const auto& param) { return param.param.name; });
 
-TEST(Untrained, ReportsRoutersThatOnlyAuxiliaryLossesTrain) {
+TEST(Untrained, ReportsRoutersTrainedOnlyByAuxiliaryLosses) {
   const auto lines = train::untrained(small_recipe({"model.moe.top_k=1", "model.moe.aux_loss.coefficient=0.01"}));
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_NE(lines[0].find("a gradient only from the auxiliary losses, none from the data"), std::string::npos)

@@ -39,7 +39,7 @@ TEST(RunReport, CountsTheMemoryOfItsOwnStepsOnly) {
   EXPECT_TRUE(measured_memory(folder / ".", 3).empty());
 }
 
-TEST(RunHistory, AStartWithoutStepsAddsOnlyItsSamples) {
+TEST(RunHistory, StartWithoutStepsAddsOnlyItsSamples) {
   const TemporaryFolder folder;
   const auto dir = folder / ".";
   record_start(dir, started_after(0, "wide"), "recipe");
@@ -64,7 +64,7 @@ TEST(RunHistory, AStartWithoutStepsAddsOnlyItsSamples) {
   EXPECT_EQ(read_history(dir).end->date, "wednesday") << "a start with steps replaces the end";
 }
 
-TEST(RunHistory, TellsHowARunEnded) {
+TEST(RunHistory, RecordsTheEndOfARun) {
   RunHistory history;
   EXPECT_EQ(ending_of(history).outcome, Outcome::unknown);
   history.starts = {started_after(0, "wide")};
@@ -118,7 +118,7 @@ TEST(RunFacts, DescribeTheStateOfARun) {
   EXPECT_EQ(json.at("checkpoints").at(0).at("bytes"), 2048);
 }
 
-TEST(RunFacts, OmitFactsThatCannotBeRead) {
+TEST(RunFacts, OmitUnreadableFacts) {
   const TemporaryFolder folder;
   const auto dir = folder / "run";
   std::filesystem::create_directories(dir);

@@ -48,7 +48,7 @@ Json trace_of(const Scratch& folder, std::vector<std::string> overrides) {
   return trace_of_ranks(2, 4, folder, std::move(overrides));
 }
 
-// Returns rank -> row -> names of spans, each once.
+// Returns the distinct names of spans, by rank and row.
 std::map<int, std::map<std::string, std::set<std::string>>> rows_of(const Json& trace) {
   std::map<int, std::map<int, std::string>> names;
   std::map<int, std::map<std::string, std::set<std::string>>> rows;
@@ -76,7 +76,7 @@ TEST(RunTrace, HasTheWholeStepOfEveryRank) {
   }
 }
 
-TEST(RunTrace, NamesThePartsThatBackwardRecomputes) {
+TEST(RunTrace, NamesRecomputedPartsOfBackward) {
   const Scratch folder;
   auto rows = rows_of(trace_of(folder, {"profile.steps=2", "recompute=block"}));
   const auto& host = rows[0]["host"];
@@ -168,7 +168,7 @@ struct TracedLayout {
 
 class TracedLayouts : public testing::TestWithParam<TracedLayout> {};
 
-TEST_P(TracedLayouts, HaveEveryClassOfCommunicationAndAllButThreePercentOfAStep) {
+TEST_P(TracedLayouts, HaveAllClassesAnd97PercentOfAStep) {
   const Scratch folder;
   std::vector<std::string> overrides = GetParam().overrides;
   overrides.insert(overrides.end(), {"profile.steps=2..8", "model.hidden=32", "model.moe.expert_hidden=64",
@@ -184,7 +184,7 @@ TEST_P(TracedLayouts, HaveEveryClassOfCommunicationAndAllButThreePercentOfAStep)
       EXPECT_FALSE(of_rank.count(name + " (inter)")) << "ranks that are threads share a node";
       waits |= std::ranges::any_of(of_rank["host"], is_wait);
     }
-    // On a device, mostly the queues wait, and not the ranks.
+    // On a device, queues usually wait, and ranks do not.
     EXPECT_TRUE(waits || test_device() != device::DeviceKind::cpu) << "no rank waits for " << name;
   }
   for (const auto& [rank, share] : uncovered_shares(trace)) EXPECT_LE(share, 0.03) << "rank " << rank;

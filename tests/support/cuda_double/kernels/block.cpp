@@ -15,8 +15,8 @@
 namespace hexad::cuda_double {
 namespace {
 
-/// Thrown to unwind the stack of a thread of a failed kernel. Not a std::exception, so that no handler mistakes it for
-/// an error.
+/// Thrown to unwind the stack of a thread of a failed kernel. It is no std::exception, so no handler mistakes it for an
+/// error.
 struct GivenUp {};
 
 using Random = std::minstd_rand;
@@ -328,8 +328,8 @@ Runner& this_runner() {
 }  // namespace
 
 #ifdef __SANITIZE_ADDRESS__
-/// Shared memory is then a static variable of the process, because the sanitizer does not guard thread-local variables.
-/// Therefore only one kernel runs at a time.
+/// Allows one kernel at a time. Under the address sanitizer, shared memory is a static variable of the process, because
+/// the sanitizer does not guard thread-local variables.
 std::mutex one_kernel;
 #endif
 

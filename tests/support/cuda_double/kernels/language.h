@@ -1,5 +1,5 @@
-// CUDA's additions to C++ for g++, as far as Hexad's kernels use them. Also included by the twins of headers that
-// kernels include. A block's threads are fibers (block.h), which wait for each other at the same calls as on a card.
+// CUDA's additions to C++ for g++, as far as Hexad's kernels use them. The twins of headers that kernels include also
+// include this file. A block's threads are fibers (block.h), which wait for each other at the same calls as on a card.
 #pragma once
 
 #include <cuda_bf16.h>

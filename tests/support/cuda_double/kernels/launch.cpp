@@ -43,7 +43,7 @@ size_t allowed_shared(const void* kernel) {
   return std::max(usual_shared, it == allowed().end() ? 0 : it->second);
 }
 
-// Loads a kernel on a device if this has not been done.
+// Loads a kernel on a device unless it is already loaded there.
 void load(const void* kernel, int device) {
   if (settings().loads_early) return;
   static std::mutex mutex;

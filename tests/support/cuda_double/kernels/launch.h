@@ -16,10 +16,10 @@ struct LaunchShape {
   const void* kernel;
 };
 
-/// Launches a kernel like <<<>>>. Returns immediately, and sets the last error if a card could not launch it: a stream
+/// Launches a kernel like <<<>>> and returns immediately. Sets the last error if a card could not launch it: a stream
 /// of another device than the thread's, impossible blocks, or more shared memory than allow_shared() granted. Unless
-/// kernels are loaded early (Settings), the first launch of a kernel on a device loads it, and first waits for the
-/// device, as CUDA may.
+/// kernels are loaded early (Settings), the first launch of a kernel on a device waits for the device, as CUDA may, and
+/// loads the kernel.
 void launch(std::string_view kernel, const LaunchShape& shape, cudaStream_t stream, std::function<void()> thread);
 /// Sets the dynamic shared memory that a kernel may use. Returns cudaErrorInvalidValue for more than a block can have.
 cudaError_t allow_shared(const void* kernel, size_t bytes);

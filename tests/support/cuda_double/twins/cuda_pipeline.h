@@ -1,4 +1,4 @@
-// CUDA's asynchronous copies to shared memory, for the CUDA double. They are done once they are waited for.
+// CUDA's asynchronous copies to shared memory, for the CUDA double. A copy is done at the wait for it.
 #pragma once
 
 #include "tests/support/cuda_double/kernels/block.h"
