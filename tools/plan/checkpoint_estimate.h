@@ -30,14 +30,13 @@ struct DiskSpeed {
   Range seconds_per_byte;  // time of larger writes, per byte
 };
 
-/// Returns the time of a save of `bytes` into `folder` at the measured speed. The range follows from the rates and
-/// times in `source`. `ample` is twice the upper end, because the disk's other work changes from moment to moment.
+/// Returns the time of a save of `bytes` into `folder` at the measured speed. `source` names the measured rates and
+/// times. `ample` is twice `most`, because other load on the disk varies.
 WriteTime write_time(const DiskSpeed& speed, double bytes, const std::string& folder);
 
-/// Estimates writing `bytes` from the fastest and the slowest of the last saves in `run_dir`. If there are none, this
-/// process writes a file piece by piece for about a second, in `run_dir` or in its nearest existing parent, and removes
-/// it. The range then begins at the rate that a quarter of the pieces reach, and ends at the rate that three quarters
-/// reach.
+/// Estimates the time of a write of `bytes` from the fastest and the slowest of the last saves in `run_dir`. If
+/// `run_dir` has no saves, this process writes a temporary file in pieces for about a second, in `run_dir` or in its
+/// nearest existing parent. The range is then between the quartiles of the times of the pieces.
 WriteTime estimate_write(const std::string& run_dir, double bytes);
 
 }  // namespace hexad::plan

@@ -59,7 +59,7 @@ void check_same_size(const Cluster& cluster, config::Problems& problems) {
 // Returns the distance between two sizes, in octaves.
 double octaves(double a, double b) { return std::abs(std::log2(a / b)); }
 
-// Returns 0 if groups of kind `measured` are the wanted kind, 1 if they can replace it, none if they cannot.
+// Returns 0 if `measured` is the wanted kind of group, 1 if it is an acceptable substitute, none otherwise.
 std::optional<int> strangeness(GroupKind measured, const GroupShape& wanted) {
   if (wanted.nodes == 1) return measured == GroupKind::intra ? std::optional(0) : std::nullopt;
   if (measured == GroupKind::intra) return {};
@@ -72,7 +72,7 @@ schedule::TimeCurve curve_of(const Curve& points) {
   return curve;
 }
 
-// Returns the curve as steady_curve() extends it.
+// Returns `curve`, extended by steady_curve().
 schedule::TimeCurve steady(schedule::TimeCurve curve) {
   const schedule::TimeCurve::Point last = curve.points.back();
   const auto rate = [](const schedule::TimeCurve::Point& p) { return p.size / p.seconds; };
@@ -213,7 +213,7 @@ schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query) {
                "; hexad profile measures it");
   rates.copy = curve_of(copy->points);
   for (const GroupShape& group : query.groups) {
-    if (group.ranks < 2) continue;  // sends nothing
+    if (group.ranks < 2) continue;  // a group of one rank sends nothing
     for (const auto& [operation, name] : enum_names(Collective{})) {
       const MeasuredLink* link = nearest_link(cluster, operation, group);
       if (!link)

@@ -1,6 +1,6 @@
-// Speeds of a job's machines: links, kernels, and the slowdown of work that runs together. `hexad profile` measures
-// them and writes them as YAML (docs/profile.md). A file may also, or instead, describe machines that were not measured
-// (docs/planning.md). The planner and the simulator read both.
+// Speeds of a job's machines: links, kernels, and the slowdown of concurrent work. `hexad profile` measures them and
+// writes a YAML file (docs/profile.md). The file may contain measurements, a description of machines that were not
+// measured (docs/planning.md), or both. The planner and the simulator read the file.
 #pragma once
 
 #include <array>
@@ -172,10 +172,10 @@ Cluster load_cluster(const std::string& path, const std::vector<std::string>& ov
 std::string to_yaml(const Cluster& cluster);
 
 /// Returns the cluster that is assumed if none was measured: the curves of schedule::Rates::defaults() for every group
-/// of `ranks_per_node` ranks on `nodes` nodes, without slowdown. Callers report its use.
+/// of `ranks_per_node` ranks on `nodes` nodes, without slowdown. Callers must tell the user that they use it.
 Cluster default_cluster(int64_t nodes, int64_t ranks_per_node);
 
-/// A process group, by the name that Cost::group of a schedule uses.
+/// A process group. Its name is the Cost::group of a schedule's tasks.
 struct GroupShape {
   std::string name;
   int64_t ranks, nodes;
@@ -195,8 +195,8 @@ struct RatesQuery {
 /// larger of two equally near ones.
 const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, const GroupShape& group);
 
-/// Returns the curve of `points` with the rate of its last point for all larger sizes, if the last size has a lower
-/// rate than the size before. Extrapolating the last two points would make the rate fall with size, but links and
+/// Returns the curve of `points`. If the last point has a lower rate than the point before it, the curve keeps the last
+/// rate for all larger sizes. Extrapolation from the last two points would lower the rate further, but links and
 /// kernels keep their rate.
 schedule::TimeCurve steady_curve(const Curve& points);
 

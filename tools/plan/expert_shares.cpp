@@ -46,7 +46,7 @@ void check(const Row& row, const moe::MoeConfig& moe, const std::string& path) {
   const double sum = std::accumulate(row.loads.begin(), row.loads.end(), 0.0);
   if (sum == 0) fail(ExitCode::usage, place, "all loads of a layer are 0; expected tokens");
   if (!std::isfinite(sum)) fail(ExitCode::usage, place, "the loads of a layer add up to more than a number can hold");
-  // A token visits an expert once. Shares in metrics.jsonl are rounded.
+  // Tolerance for shares in metrics.jsonl, which are rounded.
   constexpr double rounding = 1.01;
   const double most = 1.0 / static_cast<double>(moe.top_k);
   for (size_t e = 0; e < row.loads.size(); ++e)

@@ -11,15 +11,15 @@ namespace hexad::plan {
 std::vector<int64_t> ranks_to_try(int64_t ranks_per_node, int64_t most);
 
 struct FewestRanks {
-  int64_t ranks;  // first number on which a layout fits; else the last with a legal layout; else the last
+  int64_t ranks;  // fewest on which a layout fits; else the most tried with a legal layout; else the most tried
   Plan plan;      // plan on these ranks, the shortest step first; `best` is empty if no layout fits
-  /// Number of ranks on which no layout fits; in lists ascending. least_memory: bytes of a rank under the legal layout
-  /// that needs the least, if there is one.
+  /// A number of ranks on which no layout fits. `legal` counts its legal layouts. `least_memory` is the least memory of
+  /// a rank in bytes under any of them.
   struct Refused {
     int64_t ranks, legal;
     double least_memory;
   };
-  std::vector<Refused> refused;
+  std::vector<Refused> refused;  // by number of ranks, ascending
 };
 
 /// Finds the fewest ranks, at most request.world, on which the recipe fits.

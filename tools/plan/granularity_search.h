@@ -1,5 +1,5 @@
-// MPMoE's Algorithm 1 (Zhang et al. 2024, section 4.1). It measures to find the number of micro-batches into which a
-// batch is cut.
+// MPMoE's Algorithm 1 (Zhang et al. 2024, section 4.1). It finds the best number of micro-batches of a batch by
+// measurements.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace hexad::plan {
 
-/// An n that a search returns.
+/// The n that a step of a search returns.
 struct Trial {
   int64_t n;
   bool settled;  // true: n is the answer; false: measure n and search again
@@ -18,8 +18,8 @@ struct Trial {
 
 /// Finds the n in [low, high] with the least f by ternary search. f must fall and then rise, or do only one of these.
 /// The search compares f at the two inner points of an interval's thirds, and drops the third beyond the larger value.
-/// If `f` returns nothing for some n, that n is returned as unsettled and must be measured first. If values are equal,
-/// the smaller n counts.
+/// If `f` returns nothing for some n, that n is returned as unsettled and must be measured first. Of equal values, the
+/// smaller n wins.
 Trial search_unimodal(int64_t low, int64_t high, const std::function<std::optional<double>(int64_t)>& f);
 
 /// Finds n for batches B of any size with few measurements. It uses two hypotheses of the paper: the best n does not
@@ -51,10 +51,11 @@ class GranularitySearch {
   };
   using Measure = std::function<double(int64_t batch, int64_t n)>;  // seconds
 
-  /// Makes a search over n from `fewest` to `most`. 1 <= fewest <= most.
+  /// Makes a search over n from `fewest` to `most`. Requires 1 <= fewest <= most.
   GranularitySearch(int64_t fewest, int64_t most, State state = {});
 
-  /// Returns the n to use for `batch` (settled), or the n to measure next. Recorded times of other n count, too.
+  /// Returns the n to use for `batch` (settled), or the n to measure next. Also uses recorded times of an n that was
+  /// not proposed.
   Trial propose(int64_t batch);
   /// Settles `batch` without further measurements. Returns the fastest measured n, or `otherwise` if no n was measured.
   int64_t conclude(int64_t batch, int64_t otherwise);

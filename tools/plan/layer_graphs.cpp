@@ -13,8 +13,8 @@ using train::Recipe;
 
 namespace {
 
-// Returns a recipe of one stage with one block, which has experts and no routing override. Its step runs forward once
-// and backward once for each micro-batch.
+// Returns the recipe with one stage and one block, which has experts and no routing override. Its step runs forward
+// once and backward once for each micro-batch.
 Recipe with_one_layer(Recipe r) {
   r.model.layers = 1;
   r.model.moe.dense_layers = 0, r.model.moe.every = 1;

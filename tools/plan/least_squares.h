@@ -49,8 +49,8 @@ struct Fit {
 enum class Least : uint8_t { residuals, relative_residuals };
 
 /// Fits a line through `samples` (x and seconds, in any order). The default minimizes residuals, as Parm does for its
-/// collectives (section V-A). Throws std::logic_error for samples of fewer than two x. Also throws it for seconds that
-/// are not above zero if residuals are divided by them.
+/// collectives (section V-A). Throws std::logic_error if all samples have the same x, or if residuals are relative and
+/// some seconds are not above zero.
 Fit fit_alpha_beta(std::span<const config::Curve::Point> samples, Least least = Least::residuals);
 
 }  // namespace hexad::plan

@@ -167,9 +167,9 @@ struct Machine {
   }
 };
 
-/// Checks the rules between the keys of the section that was read at `path`. Adds problems for sizes that do not fit
-/// each other, missing links, and rates and times in wrong units. Also adds problems for curves that fall, or that rise
-/// so fast that more work would take less time.
+/// Checks the rules between the keys of the section that was read at `path`. Adds problems for inconsistent sizes,
+/// missing links, and rates and times in wrong units. Also adds problems for curves that fall, or that rise so fast
+/// that more work would take less time.
 void check_machine(const Machine& machine, const std::string& path, config::Problems& problems);
 
 /// A machine with values for all optional members, except links that the machine does not use, sizes of host memory,

@@ -22,7 +22,7 @@ using base::ExitCode;
 using telemetry::TraceEvent;
 using telemetry::TraceRecords;
 
-// Returns the number of the step around all other events of row "host"; none if the event is another one.
+// Returns the step's number if `e` is the event of row "host" that encloses all other events of a step; none otherwise.
 std::optional<int64_t> step_of(const TraceEvent& e) {
   constexpr std::string_view word = "step ";
   if (e.lane != "host" || !e.name.starts_with(word)) return {};
@@ -87,7 +87,7 @@ double median_sent(const std::vector<telemetry::StepMetrics>& steps, int64_t fir
   return telemetry::median(std::move(bytes));
 }
 
-// True if the key decides what a step does, and so how long it takes.
+// True if the key affects the work, and therefore the time, of a step.
 bool shapes_a_step(std::string_view key) {
   constexpr std::array<std::string_view, 8> keys{
       "device",           "recompute",          "train.precision",          "optim.name",

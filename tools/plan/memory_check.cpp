@@ -34,7 +34,8 @@ namespace {
 
 constexpr double patience = 4;  // maximum seconds of the search for savings after a refused start
 
-// Bytes of one pool. `blocks` has each block rounded up as by the allocator; not all of it is touched.
+// Bytes needed in one pool. `blocks` counts the allocator's blocks, which are rounded up; the program does not touch
+// all of their bytes.
 struct Need {
   double bytes = 0, blocks = 0;
 };
@@ -156,7 +157,7 @@ class Judge {
                        human_bytes(static_cast<double>(pool.available)), pool.name);
   }
 
-  // Returns the parts of the memory of a rank on the stage in the pool that needs the most.
+  // Returns the parts of a rank's memory, for the stage in the pool that needs the most memory.
   std::string parts(const Pool& pool) const {
     const MemoryEstimate& m = neediest(pool);
     return fmt::format("a rank: weights {}, gradients {}, optimizer {}, activations {}, {}temporary {}",

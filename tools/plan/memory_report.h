@@ -28,8 +28,8 @@ class MemoryReport {
   Estimates estimates() const;
 
   /// Returns the memory of the rank that needs the most, by purpose, with experts loaded evenly, at p99 and in the
-  /// worst case. One line per stage follows; of many stages only the first ones, the last one and the neediest one. The
-  /// last lines are the traffic of the rank that sends the most in a step, by class.
+  /// worst case. One line for each stage follows. If there are many stages, only the first ones, the last one and the
+  /// neediest one are listed. The last lines are the traffic, by class, of the rank that sends the most in a step.
   std::string table() const;
 
   /// Returns the reason why the recipe exceeds memory.limit_bytes: the missing bytes, the stage, and changes of the

@@ -10,7 +10,7 @@
 
 namespace hexad::plan {
 
-/// A change of a recipe that does not change the meaning of the run.
+/// A change of a recipe that saves memory and trains the same model.
 struct MemorySaving {
   std::string text;  // "recompute: block"
   std::function<void(train::Recipe&)> make;
@@ -21,8 +21,8 @@ std::vector<MemorySaving> memory_savings(const train::Recipe& recipe, int64_t wo
 
 /// Returns a text with the savings that reduce the memory from `need` to `limit` (bytes), each with its memory. If none
 /// is sufficient, the text names the most effective one; it is empty if none helps. `needed` returns the memory of a
-/// changed recipe. A saving is not estimated if its estimate might end after `patience` seconds, assuming four times
-/// the slowest estimate so far. For the largest models each estimate takes some seconds.
+/// changed recipe. Stops estimating when the next estimate might end after `patience` seconds, assuming that it takes
+/// four times as long as the slowest one so far. For the largest models, each estimate takes some seconds.
 std::string savings_text(const train::Recipe& recipe, int64_t world, double limit, double need,
                          const std::function<double(const train::Recipe&)>& needed,
                          double patience = std::numeric_limits<double>::infinity());

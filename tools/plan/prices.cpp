@@ -58,8 +58,8 @@ class Efficiency {
   bool constant_;
 };
 
-// Returns the share at x: linear between points, constant beyond them. For shares that do not depend on the amount of
-// work.
+// Returns the share at x: linear between points, constant beyond them. Used for shares that do not depend on the amount
+// of work.
 double share_at(const Curve& curve, double x) {
   const auto& points = curve.points;
   if (curve.is_constant() || x <= points.front().x) return points.front().y;
@@ -72,7 +72,7 @@ double share_at(const Curve& curve, double x) {
 
 double steps(double n) { return std::ceil(std::log2(n)); }
 
-/// Prices of a description.
+/// Prices computed from a described machine.
 class Described {
  public:
   explicit Described(const Machine& given)
@@ -147,7 +147,7 @@ class Described {
     base::fail_invariant("[Prices] unknown collective");
   }
 
-  // Adds slowdowns to those that a file lists.
+  // Adds the slowdowns of the description that `rates` does not list already.
   void add_slowdowns(Rates& rates) const {
     const auto add = [&](Lane lane, Lane beside, double speed) {
       const bool listed = std::ranges::any_of(
@@ -164,7 +164,7 @@ class Described {
   }
 
  private:
-  // Distribution of a group: its ranks, its ranks in one domain, and its domains.
+  // Distribution of a group: numbers of its ranks, of its ranks in one domain, and of its domains.
   struct Way {
     double ranks, inside, domains;
     double adapter;  // share of an adapter's bandwidth that a rank has
@@ -235,7 +235,7 @@ class Described {
   std::optional<Efficiency> inside_, network_;
 };
 
-/// Prices of measured curves.
+/// Prices computed from measured curves.
 class Measured {
  public:
   explicit Measured(const Cluster& cluster) : cluster_(cluster) {

@@ -24,7 +24,7 @@ struct Product {
 /// Pass of attention.
 enum class AttentionPass : uint8_t { forward, backward };
 
-/// Attention of one pass.
+/// Attention kernel of one pass.
 struct Attention {
   base::Dtype dtype = base::Dtype::bf16;
   AttentionPass pass = AttentionPass::forward;

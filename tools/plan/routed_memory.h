@@ -12,11 +12,11 @@ struct RoutedMemory {
     double bytes = 0;
   };
   double even = 0;
-  Load p99, worst;  // RoutingLoad::p99 and one_rank; as even if a rank cannot get more than its share
+  Load p99, worst;  // RoutingLoad::p99 and one_rank; as with even loads if no rank can get more
 };
 
-/// Returns the memory under each routing model, given that with evenly loaded experts. Estimates only loads that
-/// differ. Without expert parallelism, or if the recipe defines the routing, all are as even.
+/// Returns the memory under each routing model. The caller passes the memory with evenly loaded experts. Estimates only
+/// loads that differ from even loads. None differs without expert parallelism, or if the recipe defines the routing.
 RoutedMemory routed_memory(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
                            double even);
 

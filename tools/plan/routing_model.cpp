@@ -177,7 +177,7 @@ class GivenRouter {
   }
 
  private:
-  // A router's kernel does not receive the number of its layer. Its choices are later replaced by those of the layer.
+  // A router kernel does not know its layer (layer < 0). The layer later replaces these choices by its own.
   const std::vector<double>& shares_of(const Choice& choice) const {
     const std::vector<double>& shares = load_.shares().at(static_cast<size_t>(std::max<int64_t>(0, choice.layer)));
     base::require(std::ssize(shares) == choice.experts, "[routing model] ", shares.size(), " shares are given for ",

@@ -70,8 +70,8 @@ ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, Pr
     made_ = true;
 }
 
-// Picks the fastest schedule of each family. Schedules of a family differ only in their chunks. Picks none if there are
-// no trials, or if there is only one schedule.
+// Picks the fastest schedule of each family. Schedules of a family differ only in their chunks. Picks no schedule if
+// there are no trials, or if there is only one schedule.
 void ScheduleChoice::pick_finalists() {
   const auto open = [&](size_t i) { return chunks_open(recipe_, candidates_[i].schedule); };
   const auto pick = [&](int64_t trials) {
@@ -84,7 +84,7 @@ void ScheduleChoice::pick_finalists() {
   };
   pick(turns_);
   int64_t trials = turns_;
-  // Half of the trials are reserved for Algorithm 1, if there are enough trials to compare two schedules.
+  // Reserves half of the trials for Algorithm 1, if enough trials remain to compare two schedules.
   if (std::ranges::any_of(finalists_, open)) pick(trials = std::max(turns_ / 2, std::min<int64_t>(turns_, 4)));
   if (finalists_.size() < 2) return finalists_.clear();
   // The program's default schedule always takes part, whatever its prediction. Therefore, the chosen schedule is not
@@ -163,7 +163,7 @@ bool ScheduleChoice::resume(const std::string& chosen, const std::string& state)
   return true;
 }
 
-// Returns the search in `before`; none if its times are of other ranks or bounds, which do not apply to this run.
+// Returns the search in `before`; none if it was made with another number of ranks or other bounds.
 std::optional<ScheduleChoice::Search> ScheduleChoice::search_in(const Json& before) {
   if (!before.contains("search") || before.at("ranks") != world_.size()) return {};
   const Json& search = before.at("search");
@@ -177,7 +177,7 @@ std::optional<ScheduleChoice::Search> ScheduleChoice::search_in(const Json& befo
 void ScheduleChoice::begin_search(const MoeSchedule& start, GranularitySearch::State known) {
   const int64_t trials = turns_ - turn_;
   const ChunksRange range = range_of(start);
-  // An order may be legal for more chunks, but not for all numbers in between.
+  // `start.chunks` may be outside the range, because an order need not be legal for all numbers of chunks.
   const bool inside = range.fewest <= start.chunks && start.chunks <= range.most;
   if (!inside || range.fewest == range.most || trials < 2) {
     made_ = true;

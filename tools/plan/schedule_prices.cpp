@@ -17,8 +17,8 @@ namespace {
 
 using moe::MoeSchedule;
 
-// Predicting more than `most_priced` schedules takes seconds. In that case only `most_varied` of them get the other
-// values of late choices.
+// Predicting more than `most_priced` schedules takes seconds. If there are more, only the `most_varied` fastest are
+// predicted with other values of late choices.
 constexpr size_t most_priced = 200, most_varied = 8;
 // Largest number of ranks that are simulated together. With more ranks, each class of ranks is simulated alone.
 constexpr size_t most_together = 64;

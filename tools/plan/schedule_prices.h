@@ -50,8 +50,8 @@ std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, 
                                                    const Predictor& predictor, const comm::ProcessGroup& world,
                                                    const std::vector<moe::MoeSchedule>& allowed);
 
-/// Returns the measured seconds that correspond to ScheduleCandidate::predicted: from a step's passes on this rank,
-/// means over layers and micro-batches.
+/// Returns the measured counterpart of ScheduleCandidate::predicted, in seconds. It is the mean over layers and
+/// micro-batches of a step's passes on this rank.
 double measured_seconds(const std::vector<PassRecorder::Recording>& passes);
 
 }  // namespace hexad::plan

@@ -102,7 +102,7 @@ std::vector<Timeline> predictions_of(const std::vector<PassRecorder::Recording>&
     const std::vector<schedule::TaskGraph> all = graphs_of_all(mine, world, device);
     std::vector<const schedule::TaskGraph*> graphs;
     for (const auto& g : all) graphs.push_back(&g);
-    graphs[rank] = &mine;  // replaced, because its tasks have names
+    graphs[rank] = &mine;  // the original graph, whose tasks have names
     if (own)
       out[order[k]] = simulate(graphs, predictor.rates, predictor.groups, schedule::drive_of(device.context()))[rank];
   }
@@ -117,7 +117,7 @@ std::vector<const PassRecorder::Recording*> in_order(const std::vector<PassRecor
   return all;
 }
 
-// Adds the computation of other passes in the same time, which also hides communication.
+// Adds the computation of other passes during this pass, because that computation also hides communication.
 Timeline with_others(Timeline measured, const PassRecorder::Recording& pass,
                      const std::vector<PassRecorder::Recording>& all) {
   const double zero = pass.begin(), end = measured.total();

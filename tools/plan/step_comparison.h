@@ -25,7 +25,7 @@ struct ComparedRow {
   std::array<std::string, 4> cells() const;
 };
 
-/// Compares these parts of a step, each if the step or the run has it:
+/// Compares these parts of a step, without parts that neither the prediction nor the run has:
 /// - step time: median of the run's timed steps;
 /// - own work: time in which a rank does not wait in communication (measured: with gaps between kernels); mean over
 ///   ranks;

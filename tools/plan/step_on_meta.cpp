@@ -94,8 +94,7 @@ StepOnMeta grown_step(RunOnMeta& run, int64_t few, int64_t all) {
   return measured_step(run, all);
 }
 
-// Largest number of tokens in a micro-batch that is run. Tokens are in host memory, and their memory grows with their
-// number.
+// Largest number of tokens in a micro-batch that is run. Tokens are in host memory.
 constexpr int64_t most_tokens = 1 << 18;
 
 int64_t tokens_of(const Recipe& r) { return r.batch.micro * r.model.context; }

@@ -217,7 +217,7 @@ class Matches {
       }
     }
     for (auto& [group, members] : collectives) {
-      for (const RankJobs& r : ranks)  // a member that takes part in none
+      for (const RankJobs& r : ranks)  // adds members without collectives
         if (std::ranges::find(group->second, r.record().rank) != group->second.end() &&
             std::ranges::find(members, &r, &Member::rank) == members.end())
           members.push_back({&r, {}});
@@ -245,7 +245,7 @@ class Matches {
 
  private:
   // Sets the ends of receives from a rank that is not simulated. Message k ends with the k-th message that this rank
-  // sends in the mirrored direction, unless this rank sends that message only after it has waited for the received one.
+  // sends in the mirrored direction, unless this rank sends that message only after it has waited for message k.
   void receive_alone(const Member& received, const std::optional<Member>& sent) {
     const StepRecord& record = received.rank->record();
     for (size_t k = 0; k < received.issues.size(); ++k) {
@@ -271,7 +271,7 @@ class Matches {
   int collectives_ = 0;
 };
 
-constexpr double gives_way = 1e-3;  // speed of traffic while a higher class is in flight
+constexpr double gives_way = 1e-3;  // speed of a class of traffic while a class with higher priority is in flight
 
 double speed_of(int queue, uint64_t others, const Queues& queues, const StepContention& c) {
   std::array<bool, 2> in_flight{};  // by network
@@ -300,9 +300,9 @@ double speed_of(int queue, uint64_t others, const Queues& queues, const StepCont
   return (higher ? gives_way : 1.0 / sharers) * beside;
 }
 
-// Divides the time of a rank into computation, communication that it is exposed to, and idleness. Communication counts
-// from the time at which the last member of its collective has begun, because the time before is a wait for that
-// member. `begins` has this time for each collective.
+// Divides the time of a rank into computation, exposed communication, and idle time. Communication counts from the time
+// at which the last member of its collective has begun, because the time before is a wait for that member. `begins` has
+// this time for each collective.
 void account(SimulatedRank& rank, const RankJobs& from, std::span<const Job> jobs, std::span<const Interval> times,
              std::span<const double> begins, const Queues& queues, int first_queue, double seconds) {
   struct Change {

@@ -50,9 +50,9 @@ struct SimulatedStep {
 /// `records`, their collectives end together. If only one member is, its collective does not wait for the others, which
 /// are assumed to do the same at the same time. A message begins when its sender issues it. A receive ends with its
 /// message if the sender is in `records`. Otherwise, the receive ends with the message that the receiver sends in the
-/// mirrored direction, because its peers are assumed to do the same. It takes no time if there is no such message, or
-/// if that message is sent only later. `node_of_rank` has the node of each rank of the world. Throws std::logic_error
-/// if ranks wait for each other forever.
+/// mirrored direction, because its peers are assumed to do the same. The receive takes no time if there is no such
+/// message, or if that message is sent only later. `node_of_rank` has the node of each rank of the world. Throws
+/// std::logic_error if ranks wait for each other forever.
 SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vector<int>& node_of_rank,
                             const PriceOfIssue& price, const StepContention& contention);
 

@@ -40,7 +40,7 @@ struct Time {
   }
 };
 
-/// Keys of section 4.3.
+/// Keys of section 4.3: a layer that is split into groups.
 struct Split {
   double p0 = 0, p1 = 0, w = 0, c = 0;
   int64_t n = 0;
@@ -85,7 +85,7 @@ struct Pipeline {
   }
 };
 
-/// Keys of the EPS paper, section 5.2, item 4: the loads from which groups are worthwhile.
+/// Keys of the EPS paper, section 5.2, item 4: the loads at which groups are worthwhile.
 struct Pays {
   std::vector<int64_t> m;
   int64_t n = 2;

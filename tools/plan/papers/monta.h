@@ -60,12 +60,13 @@ struct Pipelined {
   int64_t chunks;  // N
   double seconds;  // T
 };
-/// Returns T for each N from 1 to `most`. best_pipelined() returns the least of them (the smaller N of equal ones).
+/// Returns T for each N from 1 to `most`. best_pipelined() returns the entry of least T. Of equal T, the smaller N
+/// wins.
 std::vector<Pipelined> all_pipelined(Strategy strategy, double volume, const Network& network, int64_t most);
 std::optional<Pipelined> best_pipelined(const std::vector<Pipelined>& tried);
 
-/// Choice of Algorithm 3. It excludes strategies without a legal chunk count. Of equal strategies it takes the simpler
-/// one.
+/// Choice of Algorithm 3. It excludes strategies without a legal chunk count. Of strategies with equal times, it takes
+/// the simpler one.
 struct Choice {
   Strategy strategy;
   double seconds;

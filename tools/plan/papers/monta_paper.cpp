@@ -130,8 +130,7 @@ Json json(const Chunk& c) {
   return {{"AA_j", json(c.all_to_all)}, {"AG_j", json(c.all_gather)}, {"D2D_j", json(c.copy)}};
 }
 
-/// Adds the results that all strategies have: their time, also relative to the baseline's, and the effective bandwidth
-/// of a card.
+/// Adds the results of any strategy: its time, its time over the baseline's, and the effective bandwidth of a card.
 void add_seconds(Json& out, const Input& in, double seconds, double base) {
   const auto t = static_cast<double>(in.t), e = static_cast<double>(in.e);
   out["T_seconds"] = seconds;

@@ -47,7 +47,8 @@ class GroupedProduct {
   }
 
  private:
-  // Zeros, which stay zeros if a product is added to itself many times. The speed does not depend on the values.
+  // Returns zeros. They stay zeros even if products are added to them many times. The speed does not depend on the
+  // values.
   Tensor filled(base::Shape shape, Dtype dtype) const { return Tensor::zeros(shape, dtype, device_); }
 
   ProductShape shape_;

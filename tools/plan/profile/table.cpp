@@ -60,8 +60,8 @@ std::string copies_table(const std::vector<MeasuredCopy>& copies) {
   return text;
 }
 
-// Returns the line start + size / rate fitted to the points of a curve, and the point with the largest error. Each unit
-// of size has `per_size` units. `sizes` is the name of the sizes.
+// Returns a table row with the line start + size / rate fitted to the points of a curve, and its largest error.
+// `per_size` is the work, in `unit` seconds, per unit of size. `sizes` is the unit of the sizes; empty for bytes.
 std::string fitted_row(const std::string& name, const Curve& curve, double per_size, std::string_view unit,
                        std::string_view sizes) {
   if (curve.is_constant()) return {};

@@ -16,14 +16,13 @@ using base::now;
 /// Rounds to four significant digits, the precision of a measurement.
 double rounded(double value);
 
-/// Timer of work on all ranks. Every function is collective over the world and returns the same on all ranks, so that
-/// all ranks continue alike.
+/// Timer of work on all ranks. Every function is collective over the world and returns the same value on all ranks.
 class Timer {
  public:
   Timer(const comm::ProcessGroup& world, device::Device device) : world_(world), device_(device) {}
 
-  /// Timed work, and the size under which its seconds are recorded. One repeat runs it for at least `batch_seconds`. If
-  /// ranks share a core, a short run mostly ends within its time slice, and would seem to have the core for itself.
+  /// Timed work, and the size under which its seconds are recorded. One repeat runs it for at least `batch_seconds`.
+  /// Shorter repeats would be too fast if ranks share a core, because they mostly end within one time slice.
   struct Work {
     double size;
     std::function<void()> run;
