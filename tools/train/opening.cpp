@@ -37,8 +37,8 @@ std::string describe_rank(const mesh::Layout& layout, const Recipe& recipe, cons
                      describe(recipe.parallel, world.size()));
 }
 
-// Continues the progress that was saved under the recipe `before` under `now`. At the first step of a later stage, the
-// schedule of the previous stage's layout is forgotten.
+// Adapts progress that was saved under the recipe `before` to the recipe `now`. At the first step of a later stage,
+// discards the schedule that the previous stage chose for its layout.
 void enter_stage(Progress& progress, const Recipe& before, const Recipe& now) {
   progress.next_sequence = continued_sequence(progress.next_sequence, before.model.context, now.model.context);
   if (stage_at(now, progress.step) == stage_at(now, progress.step + 1)) return;

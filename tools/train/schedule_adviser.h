@@ -21,7 +21,7 @@ struct AdvisedRun {
   const Recipe& recipe;
   ModelInstance& instance;
   const comm::World& world;
-  Progress& progress;  // the adviser writes its schedule texts, for checkpoints
+  Progress& progress;  // the adviser stores its choice here, for checkpoints
   RunTrace& trace;
   spdlog::logger& log;  // log of this rank
 };

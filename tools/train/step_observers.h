@@ -25,8 +25,8 @@ class SkippedSteps {
 /// Calls the observers at each step. Their order is the same on all ranks, because most of them communicate.
 class StepObservers {
  public:
-  /// Makes the observers. If `make_adviser` is empty, the recipe's schedule is used unchanged. `skipped` counts on. All
-  /// references outlive the observers. Collective.
+  /// Makes the observers. If `make_adviser` is empty, the recipe's schedule is used unchanged. `skipped` continues the
+  /// count of earlier stages. All references outlive the observers. Collective.
   StepObservers(const Recipe& recipe, TrainingState& state, const comm::World& world,
                 const TrainingDirectory& directory, SkippedSteps& skipped, std::unique_ptr<StepMeter> meter,
                 const MakeAdviser& make_adviser);

@@ -11,7 +11,7 @@ namespace hexad::verify {
 
 /// Runs layouts in child processes. On the CPU, each run has its own child. Other devices take long to open and cannot
 /// be used after a fork. Therefore, one child runs layouts on them until a layout fails, or needs an oracle that the
-/// child does not have. A new child then continues. This process must never use the device, and must have only this
+/// child does not have. A new child then continues. This process must never use the device, and must have only one
 /// thread.
 class ChildRuns {
  public:

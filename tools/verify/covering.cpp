@@ -12,7 +12,7 @@ namespace {
 
 constexpr int drafts = 24;  // drafts of each run; more drafts find only slightly more pairs
 
-// Features and their numbers: axes that may be longer than one, then every value of every option.
+// Numbers the features: first the axes that may be longer than one, then every value of every option.
 class Features {
  public:
   Features() {
@@ -61,7 +61,7 @@ class Features {
 };
 
 // A legal mesh, and for each option the values that are legal there while all other options have their plain values.
-// The list is empty for an option that does not matter.
+// The list is empty for an option that has no effect.
 struct Allowed {
   MeshSizes mesh;
   std::vector<std::vector<int>> values;

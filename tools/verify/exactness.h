@@ -27,8 +27,8 @@ bool sends_fp8(const train::Recipe& recipe);
 /// True if some layout of `run` uses the routing of its oracle.
 bool may_differ_by_rounding(const train::Recipe& run);
 
-/// Returns the key of schedule.moe due to which `run` sends other rows than those that the oracle rounds. Returns an
-/// empty name if they are the same rows.
+/// Returns the key of schedule.moe that makes `run` send rows that differ from the rows that the oracle rounds. Returns
+/// an empty name if the rows are the same.
 ///   - rows: token            a rank returns the weighted sum of a token's results
 ///   - esp_exchange: direct   every etp rank returns an addend of a result
 ///   - memory_reuse           gradients are sent before weighting

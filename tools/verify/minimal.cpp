@@ -14,7 +14,7 @@ std::vector<int> prime_factors(int n) {
   return primes;
 }
 
-// Returns `like` on another mesh. Options that do not matter there become plain.
+// Returns `like` on another mesh. Options that have no effect there get their plain values.
 Variant on(MeshSizes mesh, const Variant& like) {
   Variant v(mesh);
   for (size_t i = 0; i < options().size(); ++i)

@@ -7,7 +7,7 @@
 
 namespace hexad::verify {
 
-/// Numbers of ranks of smaller layouts.
+/// Rule for the number of ranks of smaller layouts.
 ///   - fixed: as many ranks as there are processes
 ///   - may_leave: moves may remove ranks
 enum class Ranks : uint8_t { fixed, may_leave };

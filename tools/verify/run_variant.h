@@ -60,8 +60,9 @@ struct ThreadRuns {
   std::optional<uint64_t> jitter;  // seed of delays in communication, and of a ThreadNetwork's adversary
   double seconds = 240;            // limit of a run
 };
-/// Returns the seconds that an operation of a run may wait for other ranks. This is the recipe's value, but at most a
-/// quarter of `seconds`, so that a hang is reported before the run times out. 0: forever, if the recipe sets 0.
+/// Returns the seconds that an operation of a run may wait for other ranks. The result is the recipe's value, but at
+/// most a quarter of `seconds`, so that a hang is reported before the run times out. If the recipe's value is 0, the
+/// result is 0, which means no limit.
 double watchdog_seconds(const Recipe& recipe, double seconds);
 
 /// Runs the variant with threads of this process as ranks. An exception becomes the outcome's error.

@@ -1,4 +1,4 @@
-// Shrinks a recipe that is too big to verify: fewer and narrower parts with the same relations.
+// Shrinks a recipe that is too big to verify. The result has fewer and narrower parts in the same proportions.
 #pragma once
 
 #include <string>

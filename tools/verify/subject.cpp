@@ -23,7 +23,8 @@ using namespace base;
 using namespace train;
 namespace {
 
-// Largest sizes of a subject. Larger ones would take hours, and memory for every rank and the oracle at the same time.
+// Largest sizes of a subject. Larger subjects would take hours and too much memory, because all ranks and the oracle
+// share one machine.
 constexpr int64_t most_parameters = int64_t{1} << 23, most_tokens = int64_t{1} << 15;
 
 constexpr std::string_view document_name = "layout";
@@ -252,7 +253,7 @@ void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_vi
   const Recipe recipe = subject.oracle_recipe(kind);
   if (recipe.model.moe.trace == subject.trace_file()) write_routing_trace(recipe, subject.trace_file());
   TrainingRun run(recipe, self, subject.extensions());
-  // To round rows before they are sent, the oracle uses the reference kernels, and the layouts use others.
+  // The oracle rounds rows with the reference kernels, and the layouts with other kernels.
   for (const auto& [index, layer] : run.instance.model.moe_layers())
     layer->send_rows_with(&kernels::reference_table.wire);
   Variant own;

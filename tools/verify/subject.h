@@ -26,7 +26,7 @@ using train::Recipe;
 
 class Subject {
  public:
-  /// Makes a subject. `recipe` is valid and completed. It is computed in f64, with an optim.eps of at least 1e-5.
+  /// Makes a subject, which is computed in f64 with an optim.eps of at least 1e-5. `recipe` is valid and complete.
   /// Checkpoints of runs are under `folder`. Throws Error(usage) if the model is too big to be computed many times on
   /// one machine.
   Subject(Recipe recipe, const Extensions& extensions, int steps, std::string folder);
@@ -37,7 +37,7 @@ class Subject {
   /// Returns the recipe of subject `kind` on one rank in f64 on the CPU. Its MoE layers run their tasks one after the
   /// other.
   Recipe oracle_recipe(std::string_view kind = "own") const;
-  /// Returns the rule that forbids `variant`, without the numbers, or the reason why the variant would show nothing.
+  /// Returns the rule that forbids `variant`, without the numbers, or the reason why a run of it would test nothing.
   /// Returns an empty text if the variant is legal.
   std::string illegal(const Variant& variant) const;
 
@@ -91,10 +91,9 @@ enum class Saves : uint8_t { no, yes };
 /// failed.
 Oracle compute_oracle(const Subject& subject, Saves saves = Saves::yes, std::string_view kind = "own",
                       const std::string& start = {});
-/// Sets an eventful run to the weights at which the oracle started. Other runs are unchanged. Called before the first
-/// step.
+/// Gives an eventful run the oracle's initial weights. Does not change other runs. Called before the first step.
 void begin_course(const Oracle& oracle, TrainingRun& run);
-/// Makes the gradient chosen by the oracle not finite, in the first step of an eventful run. Called when gradients are
+/// Makes the gradient Oracle::ruined not finite, in the first step of an eventful run. Called when gradients are
 /// reduced.
 void ruin_gradient(const Oracle& oracle, TrainingRun& run);
 

@@ -18,8 +18,8 @@ namespace hexad::verify {
 struct Whole {
   Shape shape;
   std::vector<double> values;
-  /// Unit of differences: the root mean square of the values, but at least a thousandth of that of all tensors of this
-  /// kind. Without this minimum, a gradient that is zero except for rounding would have rounding errors as its unit.
+  /// Unit of differences: the root mean square of the values, but at least a thousandth of `typical`. Without this
+  /// minimum, a gradient that is zero except for rounding would have rounding errors as its unit.
   double unit = 0;
   double typical = 0;  // root mean square of all tensors of this kind
   int64_t place = 0;   // index of its parameter in the order in which forward uses them

@@ -19,7 +19,7 @@ inline constexpr base::BlockSizes toy_blocks{.expert_rows = 3,
                                              .rounded_elements = 101,
                                              .drawn_elements = 101};
 
-/// Limits with small rounds, and windows for many of them.
+/// Limits with small rounds, many of which fit into a window.
 inline constexpr comm::Limits toy_limits{.round_bytes = 16 << 10};
 
 }  // namespace hexad::verify

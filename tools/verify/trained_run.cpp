@@ -72,14 +72,15 @@ class Observer final : public ScheduleAdviser {
   Tensor sound_;  // value of the weight before it was ruined
 };
 
-// Returns the recipe for the loop: verify's data, and only the requested steps, with a checkpoint at their end.
+// Returns the recipe for the training loop: with verify's data, only the requested steps, and a checkpoint at their
+// end.
 Recipe recipe_of_loop(const Subject& subject, const Oracle& oracle, const Variant& variant) {
   Recipe r = subject.recipe_for(variant);
   r.data = {};
   r.data.source = "verify";
   r.train.init_from = oracle.start;
   r.train.eval_every = 0;
-  r.train.peak_flops = 1;  // avoids the measurement
+  r.train.peak_flops = 1;  // avoids the measurement of the peak
   r.checkpoint = {};
   r.checkpoint.every = 0;
   r.run.prompts.clear();

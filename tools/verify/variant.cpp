@@ -31,7 +31,8 @@ std::vector<std::string> names_of(E) {
 constexpr std::string_view own = "own";  // value of the recipe
 constexpr std::string_view limited = "_limited";
 
-// Returns the option with all pipeline kinds. Kinds with pairs are included twice, without and with pairs.
+// Returns the option with all pipeline kinds. Kinds that can overlap pairs of micro-batches are included twice: without
+// and with pairs.
 Option pipeline_option() {
   Option pipeline{"pipeline", "", {}, [](const MeshSizes& m) { return m[Axis::pp] > 1; }, {}};
   const auto add = [&](std::string name, std::string_view kind, std::string_view overlap) {
@@ -112,8 +113,8 @@ Option schedule_option(const moe::VariedChoice& choice) {
 }
 
 // Returns the option of the order of axes. All orders are legal on every mesh, because pp is first or last. Each other
-// axis is the fastest of a stage in some order. Only in some orders, tp ranks are neighbours, and etp groups lie inside
-// tp groups.
+// axis is the fastest of a stage in some order. Only in some orders are tp ranks neighbours, or etp groups inside tp
+// groups.
 Option order_option() {
   Option order{"order", "parallel.order", {}, {}, {}};
   for (const char* value :

@@ -38,7 +38,7 @@ struct Option {
   std::string name;  // name in lists of layouts
   std::string key;   // key of the recipe; empty for options of verify itself, and for options that set several keys
   std::vector<std::string> values;
-  std::function<bool(const MeshSizes&)> matters;  // false: on this mesh the value changes nothing
+  std::function<bool(const MeshSizes&)> matters;  // false: the option has no effect on this mesh
   /// Keys of the recipe that each value sets, for an option that sets several keys.
   std::vector<std::vector<std::string>> sets{};
 };
@@ -60,7 +60,7 @@ std::span<const Option> options();
 /// One way to run the recipe.
 struct Variant {
   MeshSizes mesh;
-  std::vector<int> choice;  // index into options()[i].values; 0 if the option does not matter
+  std::vector<int> choice;  // index into options()[i].values; 0 if the option has no effect
 
   explicit Variant(MeshSizes m = {}) : mesh(m), choice(options().size(), 0) {}
   bool operator==(const Variant&) const = default;

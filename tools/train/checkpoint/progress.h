@@ -11,7 +11,7 @@ namespace hexad::train {
 
 /// Progress of a run between two steps.
 struct Progress {
-  int64_t step = 0;                          // steps done, skipped ones included
+  int64_t step = 0;                          // steps done, including skipped ones
   int64_t skipped = 0;                       // steps that changed no weights: not finite, or without targets
   int64_t tokens = 0;                        // tokens seen
   int64_t next_sequence = 0;                 // next sequence of the training data

@@ -1,4 +1,4 @@
-// Checks at the start of a run, beyond the recipe: data, folders, and checkpoints from which the run would continue.
+// Checks of the files that a run needs at its start: data, folders, and checkpoints from which the run would continue.
 #pragma once
 
 #include <string>

@@ -44,7 +44,7 @@ Uses of_tensor_ranks(const Recipe& r, const moe::MoeSchedule& s, const Layers& m
 // Returns the operations for which the group of ranks that share the width of experts is used.
 Uses of_expert_tensor_ranks(const moe::MoeSchedule& s) {
   Uses uses;
-  if (s.duplicates == Duplicates::baseline) uses = Use::gathers;  // tokens, ids, weights
+  if (s.duplicates == Duplicates::baseline) uses = Use::gathers;  // gathers tokens, ids and weights
   if (s.esp_exchange_used() == ep::EspExchange::gather) uses = uses | Use::messages;
   if (s.esp_exchange_used() == ep::EspExchange::replicated) uses = uses | Use::sums;
   return uses;

@@ -20,7 +20,7 @@ namespace {
 
 mesh::SharedPieces shared_pieces(const Recipe& r) {
   const int64_t groups = r.model.key_value_heads();
-  const bool loop = pipeline_of(r).placing() == pp::Placing::loop;  // a vee has both ends on one rank
+  const bool loop = pipeline_of(r).placing() == pp::Placing::loop;  // a V has both ends of the model on one rank
   return {.tensor_pieces = groups < r.parallel.tp ? static_cast<int>(groups) : 0,
           .first_and_last = r.model.tied_embedding && r.parallel.pp > 1 && loop};
 }
@@ -60,7 +60,8 @@ bool has_documents(const data::Batch& batch) {
   return false;
 }
 
-// Returns this rank's limit of page-locked memory, in bytes. It leaves the machine memory for other uses.
+// Returns this rank's limit of page-locked memory, in bytes. The limit leaves part of the machine's memory for other
+// uses.
 int64_t pinned_limit(const Recipe& recipe, const comm::ProcessGroup& world) {
   if (recipe.device == device::DeviceKind::cpu) return 0;
   if (recipe.memory.pinned_bytes) return *recipe.memory.pinned_bytes;

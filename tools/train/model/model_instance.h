@@ -22,7 +22,7 @@ using layers::Transformer;
 
 class PassRecorder;
 
-/// Runs the passes of MoE layers as fibers. If micro-batches take turns, another micro-batch continues when a pass
+/// Runs the passes of MoE layers as fibers. If micro-batches are interleaved, another micro-batch continues when a pass
 /// would wait.
 class PassesAsFibers final : public schedule::GraphRunner {
  public:
@@ -43,7 +43,7 @@ struct ModelInstance {
   ModelInstance(const Recipe& recipe, const Extensions& extensions, const comm::ProcessGroup& world,
                 std::function<void(const std::string&)> say = {}, std::shared_ptr<device::MetaRun> meta = {});
   /// Makes `runner` run all later passes of the MoE layers. Null restores the initial state, in which micro-batches may
-  /// take turns.
+  /// be interleaved.
   void run_passes_by(schedule::GraphRunner* runner);
 
   /// Sets the schedule of all MoE layers. Call it between steps, with the same schedule on all ranks.

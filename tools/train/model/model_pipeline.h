@@ -24,7 +24,7 @@ class ModelPipeline {
   struct Training {
     int64_t step;
     double loss_gradient;  // gradient of the summed cross-entropy
-    // Gradient of each MoE layer's auxiliary losses of a micro-batch.
+    // Gradient of the auxiliary losses of one MoE layer in one micro-batch.
     double aux_losses_gradient;
     std::vector<RouterStatistics>* statistics;               // one entry for each MoE layer of the whole model
     std::function<void(Parameter&, bool last)> contributed;  // see pp::TapeStages

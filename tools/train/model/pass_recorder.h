@@ -15,7 +15,7 @@ class PassRecorder {
  public:
   struct Recording {
     std::string name;           // "layers.0.moe forward"
-    schedule::TaskGraph graph;  // its tasks are empty
+    schedule::TaskGraph graph;  // without the functions of its tasks
     std::vector<schedule::TaskTime> times;
 
     /// Returns the time at which the first task began.

@@ -17,7 +17,7 @@
 namespace hexad::train {
 namespace {
 
-// Safety factor on estimates.
+// Safety factor on estimated times.
 constexpr double margin = 1.5;
 
 std::string value_of(const char* name) {

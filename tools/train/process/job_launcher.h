@@ -21,7 +21,7 @@ pid_t mpirun_process();
 
 /// Returns the seconds after which this rank's mpirun follows its SIGTERM with SIGKILL; none without mpirun.
 std::optional<double> mpirun_patience();
-/// Name of Open MPI's parameter for that time, for `--mca` and as an environment variable.
+/// Name of Open MPI's parameter for mpirun_patience(), for `--mca` and as an environment variable.
 inline constexpr const char* patience_parameter = "odls_base_sigkill_timeout";
 inline constexpr const char* patience_variable = "OMPI_MCA_odls_base_sigkill_timeout";
 

@@ -31,8 +31,8 @@ void inject_fault(int rank, int64_t step);
 /// the delay in `spans`.
 void inject_slowness(int rank, int64_t step, device::SpanLog& spans);
 
-/// Plants faults of file work. `slow_files@rank,N,MILLISECONDS`: from the N-th move on, each move takes MILLISECONDS
-/// longer. `stuck_files@rank,N`: the N-th move never ends.
+/// Plants faults of file work. A move is a call of FileWork::moved(). `slow_files@rank,N,MILLISECONDS`: from the N-th
+/// move on, each move takes MILLISECONDS longer. `stuck_files@rank,N`: the N-th move never ends.
 void inject_file_fault(int rank, const base::FileWork& work);
 
 /// Throws Error(usage) if HEXAD_FAULT is set and would have no effect: its kind is not `gradient`, or no name in

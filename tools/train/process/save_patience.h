@@ -12,7 +12,7 @@ class SavePatience {
  public:
   explicit SavePatience(std::function<void(const std::string&)> warn) : warn_(std::move(warn)) {}
 
-  /// Starts the checks with an estimate in seconds.
+  /// Starts the checks with the estimated seconds of a save.
   void expect_save(double seconds);
   /// Updates the check with the measured seconds of a step.
   void stepped(double seconds);

@@ -1,4 +1,4 @@
-// Device of a recipe: its replacement from outside the recipe, and the keys that need another device.
+// Device of a recipe: its override from outside the recipe, and a check of the keys that it does not support.
 #pragma once
 
 #include <optional>

@@ -12,7 +12,7 @@
 namespace hexad::train {
 namespace {
 
-// Returns a hint for a user who started one process for a layout of several: the command that starts all ranks.
+// Returns a hint for a user who started one process for a layout of several ranks: the command that starts all ranks.
 std::string launch_hint(const std::string& path, const std::vector<std::string>& overrides,
                         const train::Extensions& extensions, const std::string& include_root) {
   try {

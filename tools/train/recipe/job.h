@@ -11,8 +11,8 @@
 namespace hexad::train {
 
 /// Reads the recipe on all ranks of `world`, completes it for their machine, and sets the guards and priorities of
-/// `world` that it names. Included files are in the recipe's folder or in `include_root` (may be empty). Throws the
-/// same Error(usage) on all ranks, with every problem and its file and line. Collective.
+/// `world` as the recipe requires. Included files are in the recipe's folder or in `include_root` (may be empty).
+/// Throws the same Error(usage) on all ranks, with every problem and its file and line. Collective.
 Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
                       const Extensions& extensions, const std::string& include_root = "");
 

@@ -79,7 +79,7 @@ void check_router(const layers::ModelConfig& m, const moe::RouterDeclaration& ro
                  cat("must be 0 for the router ", m.moe.router, ", whose selection has no bias"));
 }
 
-// Checks the registered names and their options. Reads only declarations and makes no part.
+// Checks the names of registered parts and their options. Reads only declarations and constructs no part.
 void check_names(const Recipe& r, const Extensions& extensions, Problems& problems) {
   const layers::ModelConfig& m = r.model;
   if (problems.good({"model"})) {

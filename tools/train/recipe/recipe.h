@@ -276,8 +276,8 @@ struct Recipe {
 
 /// Reads and checks a recipe. If `world` > 0, also checks it against that number of ranks. `warn` receives a line for
 /// each key that has a new name. `device` replaces the recipe's device (replace_device()); HEXAD_DEVICE is then
-/// ignored. If the recipe has stages, it has the keys of the first one (see with_stage()).
-/// Throws Error(usage) with every problem, each with file and line.
+/// ignored. If the recipe has stages, the result has the keys of the first stage (see with_stage()). Throws
+/// Error(usage) with every problem, each with file and line.
 Recipe load_recipe(config::Document document, const Extensions& extensions, int64_t world,
                    const std::function<void(const std::string&)>& warn = {},
                    std::optional<device::DeviceKind> device = {});

@@ -51,7 +51,7 @@ int64_t least_memory_limit(const Recipe& r, moe::ReuseStrategy strategy) {
   const moe::MoeConfig& m = r.model.moe;
   const int64_t ep = r.parallel.ep, etp = r.parallel.etp.value_or(r.parallel.tp);
   const moe::ExpertShape shape{r.model.hidden, (m.expert_hidden + etp - 1) / etp, m.expert == moe::ExpertKind::swiglu};
-  // Maximum number of slots that a rank computes if every rank sends a chunk of one token, whatever experts are chosen.
+  // Maximum number of slots that a rank computes if every rank sends a chunk of one token, for any choice of experts.
   const int64_t there = ep * etp * std::min(m.top_k, (m.experts + ep - 1) / ep);
   return moe::buffer_bytes(m.top_k * etp, there, shape, strategy, dtype_of(r.train.precision));
 }

@@ -34,7 +34,7 @@ Node in_section(std::string_view name, Node node) {
   return {.kind = Node::Kind::map, .at = node.at, .key = std::string(name), .children = {std::move(node)}};
 }
 
-// Puts a key into a map, section by section. An empty section replaces nothing.
+// Merges the key `over` into a map, section by section. An empty section replaces nothing.
 void put(Node& map, Node over) {
   Node* under = map.find(over.key);
   if (!under) return map.children.push_back(std::move(over));
@@ -54,15 +54,15 @@ Document without_stages(Document document) {
 
 void put_stage(Document& document, const Node& stage) {
   for (const Node& child : stage.children) {
-    if (child.key == "steps") continue;  // train.steps are those of all stages
+    if (child.key == "steps") continue;  // train.steps counts the steps of all stages
     const bool of_model = child.key == "context" || child.key == "rotary_theta" || child.key == "yarn";
     const std::string_view section = of_model ? "model" : child.key == "lr" ? "optim" : "";
     put(document.root, section.empty() ? child : in_section(section, child));
   }
 }
 
-// Returns train.steps. Its position is on the command line if steps of a stage are, because the run may then be a trial
-// of a longer recipe.
+// Returns the key train.steps. If steps of a stage are given on the command line, so is the key's position, because the
+// run may be a trial of a longer recipe.
 Node steps_of_run(const Node& list, int64_t steps) {
   Node node{.kind = Node::Kind::scalar, .at = list.at, .key = "steps", .text = cat(steps)};
   for (const Node& stage : list.children)
@@ -70,7 +70,7 @@ Node steps_of_run(const Node& list, int64_t steps) {
   return in_section("train", std::move(node));
 }
 
-// Adds a problem if the recipe sets another number of steps than all stages have.
+// Adds a problem if the recipe's train.steps differs from `steps`, the sum over all stages.
 void check_steps(const Document& document, int64_t steps, Problems& problems) {
   const Node* train = document.root.find("train");
   const Node* written = train ? train->find("steps") : nullptr;
@@ -94,8 +94,8 @@ void check_positions(const Recipe& recipe, const Recipe& first, Problems& proble
     problems.add("model.yarn", "must be that of the first stage for model.position: learned, which does not read it");
 }
 
-// Adds a problem to the stage, which ends after step `end`, if timelines begin in it but end in a later one: each stage
-// writes trace.json.gz anew.
+// Adds a problem if timelines begin in this stage, whose last step is `end`, but end in a later stage. Each stage
+// overwrites trace.json.gz.
 void check_timelines(const Recipe& recipe, int64_t begin, int64_t end, Problems& problems) {
   const std::optional<StepRange> steps = parse_steps(recipe.profile.steps);
   if (!steps) return;

@@ -1,4 +1,4 @@
-// Stages of training: consecutive steps with a context, batch, layout and schedule of their own. A recipe without
+// Stages of training. A stage is a range of steps with its own context, batch, layout and schedule. A recipe without
 // `stages` has one stage, which is the whole run.
 #pragma once
 
@@ -22,13 +22,14 @@ Recipe with_stage(Recipe recipe, int64_t stage);
 std::string stage_text(const Recipe& recipe, int64_t stage);
 /// Returns stage_text() for the beginning of a message: "stage 2 of 3: steps 5 to 8: "; empty without `stages`.
 std::string stage_prefix(const Recipe& recipe, int64_t stage);
-/// Throws Error(usage) if the recipe, which was read from `path`, has stages: a program that uses one layout needs one.
+/// Throws Error(usage) if the recipe, which was read from `path`, has stages. Used by programs that run a single
+/// layout.
 void require_no_stages(const Recipe& recipe, const std::string& path);
 /// Returns the smallest number of ranks on which the layouts of all stages are possible.
 int64_t fewest_ranks(const Recipe& recipe);
 
-/// Returns the sequence at which a run continues in the data with sequences of `now` tokens, if its next sequence would
-/// have been `next` of `before` tokens: the first one that begins at that token or later.
+/// Returns the index of a run's next sequence after the sequence length changes from `before` to `now` tokens. `next`
+/// is the index at the old length. The result is the first sequence that begins at the same token or later.
 int64_t continued_sequence(int64_t next, int64_t before, int64_t now);
 
 }  // namespace hexad::train

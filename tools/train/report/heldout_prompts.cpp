@@ -13,7 +13,7 @@ constexpr std::string_view blanks = " \t\r\n";
 // Piece of a document, whose first and last word may be cut.
 struct Piece {
   std::string text;
-  bool begins, ends;  // true if it is at the document's beginning, at its end
+  bool begins, ends;  // true if the piece is at the document's begin, at its end
 };
 
 // Returns the first whole words of a piece, about forty bytes. If it has no blank, returns whole characters, also about

@@ -72,7 +72,7 @@ RankClock::Account RankClock::account_since(double began) const {
   for (comm::TrafficStats& t : account.traffic) {
     // A device may report operations late, and may report several overlapping operations together.
     t.seconds = std::min(t.seconds, account.seconds);
-    t.exposed_seconds = std::min(t.exposed_seconds, t.seconds);  // a lane also waits for a free core
+    t.exposed_seconds = std::min(t.exposed_seconds, t.seconds);  // includes waits of a lane for a free core
     waited += t.exposed_seconds;
   }
   account.waited_seconds = std::min(waited, account.seconds);

@@ -87,7 +87,7 @@ void write(const fs::path& dir, const RunHistory& history) {
   base::write_file(history_path(dir), json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-// Removes the recipes of steps that will run again.
+// Removes the recipes of starts after `step`, because their steps will run again.
 void remove_recipes_after(const fs::path& dir, int64_t step) {
   constexpr std::string_view before = "recipe-", after = ".yaml";
   for (const auto& entry : fs::directory_iterator(dir)) {

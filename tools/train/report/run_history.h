@@ -16,7 +16,7 @@
 namespace hexad::train {
 
 struct RunStart {
-  telemetry::RunInfo run;  // its first_step is the step after which it started
+  telemetry::RunInfo run;  // run.first_step is the last step before this start
   std::string date, layout;
   std::vector<telemetry::ReportInputs::Fact> facts;  // version, host, command, ...
   std::vector<std::string> changes;                  // changes since the previous start: "optim.lr: 0.01 -> 0.02"
@@ -70,7 +70,7 @@ RunHistory read_history(const std::filesystem::path& dir);
 /// later steps, which will run again; metrics.jsonl is cut in the same way. Throws Error(resource).
 void record_start(const std::filesystem::path& dir, const RunStart& start, const std::string& recipe);
 /// Records the end of a run. If no step was trained since the last end, only adds the samples and clears the trouble,
-/// because there is no new record of how steps ran. Throws Error(resource).
+/// because there are no new facts about steps. Throws Error(resource).
 void record_end(const std::filesystem::path& dir, const RunEnd& end);
 
 /// Returns the path of a start's recipe: "recipe-00000040.yaml" if the start is after step 40.
