@@ -43,7 +43,7 @@ std::vector<int64_t> context_lengths(std::string_view text) {
   if (lengths.back() != *last) {
     const auto range = [&](int64_t end) { return base::cat(context_text(*first), "..", context_text(end)); };
     base::fail(base::ExitCode::usage, "'", text, "' given, expected an end that is ", context_text(*first),
-               " doubled some times; nearest: ", range(lengths.back()),
+               " times a power of two; nearest: ", range(lengths.back()),
                2 * lengths.back() <= most_tokens && *last > *first ? base::cat(", ", range(2 * lengths.back())) : "");
   }
   return lengths;

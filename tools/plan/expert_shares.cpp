@@ -45,7 +45,8 @@ void check(const Row& row, const moe::MoeConfig& moe, const std::string& path) {
     if (!std::isfinite(load) || load < 0) fail(ExitCode::usage, place, "a load is ", load, "; expected at least 0");
   const double sum = std::accumulate(row.loads.begin(), row.loads.end(), 0.0);
   if (sum == 0) fail(ExitCode::usage, place, "all loads of a layer are 0; expected tokens");
-  if (!std::isfinite(sum)) fail(ExitCode::usage, place, "the loads of a layer add up to more than a number can hold");
+  if (!std::isfinite(sum))
+    fail(ExitCode::usage, place, "the loads of a layer add up to infinity; expected smaller loads");
   // Tolerance for shares in metrics.jsonl, which are rounded.
   constexpr double rounding = 1.01;
   const double most = 1.0 / static_cast<double>(moe.top_k);
@@ -67,7 +68,7 @@ std::vector<Row> rows_of_text(std::istream& in, const std::string& path) {
     for (std::string word; words >> word;) row.loads.push_back(number_of(word, base::cat(path, ":", number)));
     if (!row.loads.empty()) rows.push_back(std::move(row));
   }
-  if (rows.empty()) fail(ExitCode::usage, path, ":1: no loads; expected a line of them for each layer with experts");
+  if (rows.empty()) fail(ExitCode::usage, path, ":1: no loads; expected one line of loads for each MoE layer");
   return rows;
 }
 
@@ -108,7 +109,7 @@ ExpertShares read_expert_shares(const std::string& path, const layers::ModelConf
   const int64_t layers = model.moe_layers();
   if (rows.size() != 1 && std::ssize(rows) != layers)
     fail(ExitCode::usage, path, ":", rows.back().line, ": loads of ", base::counted(std::ssize(rows), "layer"),
-         "; expected those of ", layers, ", or one line for all");
+         "; expected ", layers, " (the model's MoE layers), or one line for all layers");
 
   ExpertShares shares;
   for (int64_t layer = 0; layer < layers; ++layer) {

@@ -19,7 +19,8 @@ struct Peak {
 
   template <class V>
   void fields(V& v) {
-    v("bf16", bf16, "[FLOP/s] 16-bit elements, sums in f32; of fp16 on cards without bf16", config::positive());
+    v("bf16", bf16, "[FLOP/s] 16-bit elements, sums in f32; on cards without bf16, the rate of fp16",
+      config::positive());
     v("f32", f32, "[FLOP/s] f32 elements", config::positive());
     v("f64", f64, "[FLOP/s] f64 elements", config::positive());
   }
@@ -94,7 +95,7 @@ struct Topology {
 
   template <class V>
   void fields(V& v) {
-    v("rails", rails, "network adapters of a node; none: one a rank", config::at_least(1));
+    v("rails", rails, "network adapters of a node; none: one per rank", config::at_least(1));
     v("switch_radix", switch_radix, "ports of a switch, half of them down; none: all nodes on one switch",
       config::at_least(2), config::divisible_by(2));
     v("oversubscription", oversubscription, "bandwidth down over bandwidth up of a leaf switch", config::at_least(1));

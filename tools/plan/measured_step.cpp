@@ -133,8 +133,8 @@ void require_same_step(const MeasuredStep& measured, const train::Recipe& recipe
       differs(setting.path, at->second, setting.value);
   }
   if (!lines.empty())
-    base::fail(ExitCode::usage, "the step is not that of ", measured.run.string(), " (", measured.recipe.string(),
-               "):", lines, "\nexpected the same; the run's own recipe is the nearest that is");
+    base::fail(ExitCode::usage, "the step differs from the steps of ", measured.run.string(), " (",
+               measured.recipe.string(), "):", lines, "\nexpected equal values; the nearest recipe is the run's own");
 }
 
 }  // namespace hexad::plan

@@ -182,8 +182,8 @@ class Judge {
     if (use_ != ModelUse::training)
       return pool.place == Place::card ? "device: cpu, or a larger GPU" : "more nodes, or a machine with more memory";
     std::string text = states ? "a smaller model (model.layers, model.hidden, model.moe.experts)"
-                              : "fewer tokens at a time (batch.micro, model.context)";
-    if (pool.ranks > 1) text += pool.place == Place::card ? ", fewer ranks a GPU" : ", fewer ranks a node";
+                              : "fewer tokens in a micro-batch (batch.micro, model.context)";
+    if (pool.ranks > 1) text += pool.place == Place::card ? ", fewer ranks per GPU" : ", fewer ranks per node";
     return text + (states ? ", more nodes (parallel.pp, tp, ep, zero)" : ", more nodes (parallel.cp, pp, tp)");
   }
 
@@ -264,8 +264,8 @@ MemoryFit memory_fit(const Recipe& recipe, const Extensions& extensions, int64_t
   for (int64_t r = 0; r < world; ++r)
     if (const RankMemory& m = memory_of(r); m.pools.empty())
       return {Verdict::unknown, base::cat("the memory of ", m.host,
-                                          " cannot be read (/proc/meminfo), so a model that does not fit is not "
-                                          "refused; memory.limit_bytes sets a limit")};
+                                          " cannot be read (/proc/meminfo), so the program cannot refuse a model that "
+                                          "does not fit; memory.limit_bytes sets a limit")};
   return fit;
 }
 

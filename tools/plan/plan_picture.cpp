@@ -44,7 +44,7 @@ class Picture {
                       base::counted(plan_.domain, "rank")));
     y_ += gap;
     draw_nodes();
-    words("start title", margin, y_ += line + gap, "Bytes that a rank sends in a step, and to whom");
+    words("start title", margin, y_ += line + gap, "Bytes that a rank sends in a step, by group");
     if (plan_.traffic.empty()) words("start", margin, y_ += line + 4, "No rank sends anything.");
     y_ += gap;
     for (const GroupTraffic& t : plan_.traffic) draw_traffic(t);
@@ -178,7 +178,7 @@ class Picture {
     y_ += line;
     for (const std::string_view text :
          {"A cell is a rank, a box is a node. A bracket joins the first group of its kind, in the group's order.",
-          "Bytes: what a rank sends in the simulated step, a mean over pipeline stages."})
+          "Bytes are those that a rank sends in the simulated step, averaged over pipeline stages."})
       words("start small", margin, y_ += line, text);
   }
 

@@ -444,11 +444,11 @@ std::vector<std::string> assumptions(const Cluster& cluster) {
     if (!measured.has_products(element == Element::f32 ? Dtype::f32 : Dtype::bf16)) continue;
     texts.push_back(cat("attention in ", name, ": half the rate of the largest measured product"));
     if (!measured.has_single_products(element))
-      texts.push_back(cat("dense products in ", name, ": as one expert of the nearest measured product"));
+      texts.push_back(cat("dense products in ", name, ": priced like one expert of the nearest measured product"));
   }
   if (measured.has(CopyKind::copy)) {
-    texts.emplace_back("memory-bound kernels: as the measured copy that reads and writes as many bytes");
-    if (!measured.has(CopyKind::gather)) texts.emplace_back("gather: as the measured copy");
+    texts.emplace_back("memory-bound kernels: priced like the measured copy that reads and writes as many bytes");
+    if (!measured.has(CopyKind::gather)) texts.emplace_back("gather: priced like the measured copy");
   }
   if (cluster.machine)
     for (std::string& text : complete(*cluster.machine).assumptions) texts.push_back(std::move(text));

@@ -56,8 +56,7 @@ std::string describe(const Covering& c, size_t all_meshes, int world) {
   return text;
 }
 
-// Draws `count` variants and keeps their order. One of them trains the recipe as it is; the remaining ones are drawn
-// with equal chances.
+// Draws `count` variants and keeps their order. One of them has subject=own. All others are drawn with equal chances.
 std::vector<Variant> drawn(const std::vector<Variant>& all, size_t count, uint64_t seed) {
   std::vector<size_t> order(all.size());
   std::iota(order.begin(), order.end(), 0);

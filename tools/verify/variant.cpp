@@ -271,7 +271,7 @@ class LayoutReader {
     for (size_t i = 0; i < options().size(); ++i)
       if (variant_.choice[i] != 0 && !options()[i].matters(m))
         fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': ", options()[i].name,
-             " changes nothing on this mesh, ", Variant(m).mesh_text());
+             " has no effect on this mesh, ", Variant(m).mesh_text());
   }
 
   std::string_view text_;

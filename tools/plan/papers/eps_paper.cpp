@@ -77,8 +77,8 @@ struct Pipeline {
 
   template <class V>
   void fields(V& v) {
-    v("T_comm", comm, "[s] all communication of a layer, uncut", positive());
-    v("T_comp", comp, "[s] all products of a layer, uncut", positive());
+    v("T_comm", comm, "[s] all communication of a layer, without groups", positive());
+    v("T_comp", comp, "[s] all products of a layer, without groups", positive());
     v("E", experts, "experts of a device; N may be any of its divisors; auto: E/D", automatic, at_least(1),
       at_most(100000));
     v("R", overhead, "cost of cutting into N groups");

@@ -156,7 +156,7 @@ void load_states(io::Checkpoint& checkpoint, ModelInstance& instance) {
 }
 
 [[noreturn]] void refuse(const io::Checkpoint& checkpoint, const std::string& changes) {
-  fail(ExitCode::usage, "cannot continue from ", checkpoint.folder(), ", the recipe has changed:", changes,
+  fail(ExitCode::usage, "cannot continue from ", checkpoint.folder(), ", because the recipe has changed:", changes,
        "\nuse another run.dir, or set train.init_from to start a new run from these weights");
 }
 

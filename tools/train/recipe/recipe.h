@@ -153,7 +153,7 @@ struct DistributedConfig {
       "classes of traffic by priority, highest first, when several collectives wait for the link (MoNTA); unlisted "
       "classes follow in order of arrival; []: all in order of arrival, even collectives that a rank waits for");
     v("piece_bytes", piece_bytes,
-      "bytes that a rank sends to all its peers together in one piece of a collective or message (at least 16 KiB a "
+      "bytes that a rank sends to all its peers together in one piece of a collective or message (at least 16 KiB per "
       "peer); another class can go first only between pieces",
       at_least(1));
     v("window_bytes", window_bytes,
@@ -166,7 +166,7 @@ struct DistributedConfig {
       at_least(1));
     v("device_collectives", device_collectives,
       "path of GPU tensors to other ranks: nccl, from GPU to GPU; host, through host memory; auto: nccl if every rank "
-      "has a GPU of its own and NCCL is installed, else MPI, from GPU to GPU if it is CUDA-aware");
+      "has its own GPU and NCCL is installed, else MPI, from GPU to GPU if it is CUDA-aware");
     v("register_buffers", register_buffers,
       "register buckets of gradients and weights of at least 4 MiB with NCCL, so that NCCL can avoid copying them if "
       "links and algorithms allow that; each bucket takes whole pages of 2 MiB of GPU memory");
@@ -269,7 +269,7 @@ struct Recipe {
     v("profile", profile, "timeline profiling");
     v("run", run, "run directory and report");
     v("stages", stages,
-      "stages of training, one after the other, each with a context, batch, layout and schedule of its own; "
+      "stages of training, one after the other, each with its own context, batch, layout and schedule; "
       "train.steps is the sum of their steps; []: the whole run is one stage");
   }
 };

@@ -105,7 +105,7 @@ void check_micro_batch_overlap(const Recipe& r, int64_t world, Problems& problem
     return refuse("hides the all-to-alls of MoE layers, but the model has none: model.moe.experts is 0");
   if (r.parallel.pp > 1 && !r.schedule.pipeline.has_pairs())
     return refuse(
-        cat("pairs a forward with a backward, and other stages would wait for each pair of schedule.pipeline.kind: ",
+        cat("pairs a forward with a backward, but other stages would wait for each pair under schedule.pipeline.kind: ",
             name_of(r.schedule.pipeline.kind), "; legal kinds with several stages: 1f1b, dualpipe_v"));
   if (r.schedule.moe.memory_reuse && *r.schedule.moe.memory_reuse != moe::ReuseStrategy::none)
     return refuse(

@@ -77,7 +77,7 @@ void check_steps(const Document& document, int64_t steps, Problems& problems) {
   if (written && written->text != cat(steps))
     problems.report(written->at, "train.steps",
                     cat("train.steps (", written->text, ") must be the steps of all stages together (", steps,
-                        "); remove it, or change stages.0.steps and those of the other stages"));
+                        "); remove it, or change stages.0.steps and the steps of the other stages"));
 }
 
 // Checks keys of positions that stages may change only if positions are rotary.
@@ -102,10 +102,10 @@ void check_timelines(const Recipe& recipe, int64_t begin, int64_t end, Problems&
   const int64_t trace = recipe.schedule.trace;
   const int64_t first = trace > 0 ? std::min(steps->first, trace) : steps->first, last = std::max(steps->last, trace);
   if (first <= begin || first > end || last <= end) return;
-  problems.add("profile.steps",
-               cat("and schedule.trace must name steps of one stage, which trace.json.gz shows; this stage ends after "
-                   "step ",
-                   end, trace > 0 ? "" : cat("; nearest: ", to_string({first, end}))));
+  problems.add("profile.steps", cat("and schedule.trace must name steps of one stage, because trace.json.gz shows only "
+                                    "one; this stage ends after "
+                                    "step ",
+                                    end, trace > 0 ? "" : cat("; nearest: ", to_string({first, end}))));
 }
 
 void throw_if_any(const std::vector<Problems>& by_stage) {
