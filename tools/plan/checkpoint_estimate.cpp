@@ -34,7 +34,7 @@ fs::path nearest_folder(const fs::path& path) {
   return folder;
 }
 
-// An unnamed scratch file. No other process can open it, and closing it deletes it.
+// A scratch file without a name. No other process can open the file, and the system deletes it on closing.
 class ScratchFile {
  public:
   explicit ScratchFile(const fs::path& folder) {

@@ -26,8 +26,8 @@ struct Range {
 
 /// Measured speed of a disk.
 struct DiskSpeed {
-  Range sync_seconds;      // time of a write of one byte until it is on the disk
-  Range seconds_per_byte;  // time of larger writes, per byte
+  Range sync_seconds;      // time to write one byte and flush it to the disk
+  Range seconds_per_byte;  // time per byte of larger writes
 };
 
 /// Returns the time of a save of `bytes` into `folder` at the measured speed. `source` names the measured rates and

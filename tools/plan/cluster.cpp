@@ -45,7 +45,7 @@ void check_slowdown(const MeasuredSlowdown& slowdown, const std::string& path, c
     problems.add(path + ".beside", cat("must not repeat a name or include ", enum_name(slowdown.of), " itself"));
 }
 
-// Checks that the measurements and the description in one file are of clusters of the same size.
+// Checks that the measurements and the description in one file agree on the size of the cluster.
 void check_same_size(const Cluster& cluster, config::Problems& problems) {
   if (cluster.links.empty() && cluster.products.empty() && cluster.copies.empty()) return;
   const auto check = [&](const std::string& key, int64_t measured, int64_t described) {
@@ -83,9 +83,9 @@ schedule::TimeCurve steady(schedule::TimeCurve curve) {
 
 double area(const MeasuredProduct& p) { return static_cast<double>(p.inputs) * static_cast<double>(p.outputs); }
 
-// Returns the curve of seconds over FLOPs of one expert's product with a weight of `wanted` elements. It scales the
-// measured time for the same number of rows by the size of the weight, because products of few rows take as long as
-// reading the weight.
+// Returns the curve of seconds over FLOPs of one expert's product with a weight of `wanted` elements. Scales measured
+// times at the same number of rows by the size of the weight. With few rows, a product takes as long as reading the
+// weight.
 schedule::TimeCurve curve_of(const MeasuredProduct& p, double wanted) {
   const auto experts = static_cast<double>(p.experts);
   schedule::TimeCurve curve;
@@ -159,7 +159,7 @@ Cluster load_cluster(const std::string& path, const std::vector<std::string>& ov
 
 std::string to_yaml(const Cluster& cluster) {
   std::string text = config::write(cluster);
-  if (!cluster.machine) text.erase(text.rfind("machine: none\n"));  // a profile does not mention it
+  if (!cluster.machine) text.erase(text.rfind("machine: none\n"));  // a profile omits the key
   return text;
 }
 

@@ -84,7 +84,7 @@ struct Origin {
   }
 };
 
-/// Measured times of a collective. All groups of the kind run it at the same time, without any other work.
+/// Measured times of a collective. All groups of the kind run the collective at the same time, without any other work.
 struct MeasuredLink {
   Collective operation = Collective::all_to_all;
   GroupKind group = GroupKind::all;
@@ -185,14 +185,14 @@ struct GroupShape {
 struct RatesQuery {
   std::vector<GroupShape> groups;
   Element element = Element::f32;
-  int64_t inputs = 0, outputs = 0;  // sizes of an expert's product; 0: those of the largest measured product
+  int64_t inputs = 0, outputs = 0;  // sizes of an expert's product; 0: the sizes of the largest measured product
   CopyKind copy = CopyKind::copy;
 };
 
 /// Returns the measured link that prices `operation` of `group`; null if there is none. A group on one node uses intra
-/// links. A group with one rank per node prefers inter links to those of all ranks. Other groups prefer links of all
-/// ranks to inter links. Among equally preferred links, the nearest number of ranks (as a ratio) is chosen, and the
-/// larger of two equally near ones.
+/// links. A group with one rank per node prefers inter links to links of all ranks. Other groups prefer links of all
+/// ranks to inter links. Among equally preferred links, chooses the nearest number of ranks (as a ratio), and the
+/// larger of two equally near numbers.
 const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, const GroupShape& group);
 
 /// Returns the curve of `points`. If the last point has a lower rate than the point before it, the curve keeps the last

@@ -30,7 +30,7 @@ struct ContextExpansion {
   int64_t switched;
   /// Smallest number of ranks of a job with these groups. Such a job grows in steps of this number.
   int64_t smallest_step;
-  /// Number of micro-batches that an EP group works on at the same time: 1 under vertical expansion with cp >= ep.
+  /// Number of micro-batches that an EP group computes at the same time: 1 under vertical expansion with cp >= ep.
   int64_t micro_batches;
 };
 constexpr auto enum_names(ContextExpansion::Kind) {

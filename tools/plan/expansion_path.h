@@ -41,8 +41,8 @@ struct Shortfall {
   bool fits() const { return least && missing() <= 0; }
 };
 /// Searches for the layout with the least memory. `memory` is the limit of a rank's tensors in bytes (Plan::memory).
-/// The search excludes no layout by its rough estimate, so it may find a fitting layout that a search within `memory`
-/// misses.
+/// This search excludes no layout by a rough estimate. Therefore, it may find a fitting layout that a search within
+/// `memory` misses.
 Shortfall shortfall(const PlanAt& plan_at, int64_t context, int64_t ranks, double memory);
 
 /// Doubles the number of ranks of `lack` up to six times and returns the first layout that fits; none if no layout

@@ -19,13 +19,13 @@ struct FewLayersStep {
 };
 
 /// A step of all layers of a recipe in one pipeline stage, recorded on the meta device for two sequence lengths. The
-/// sizes of operations are linear in the number of tokens, and those of attention also in the sequence length.
-/// Therefore, a step with any number of tokens can be priced without running it. If the two lengths issue different
-/// operations, costs are assumed to be proportional to the number of tokens.
+/// sizes of operations are linear in the number of tokens. The sizes of attention are also linear in the sequence
+/// length. Therefore, a step with any number of tokens can be priced without running it. If the two lengths issue
+/// different operations, costs are assumed to be proportional to the number of tokens.
 class FewLayers {
  public:
-  /// Records the steps, which takes milliseconds. Places the ranks on nodes like those of the first stage in a world of
-  /// `world` ranks and `stages` stages. `contexts` has the two sequence lengths, ascending.
+  /// Records the steps, which takes milliseconds. Places the ranks on nodes like the first of `stages` stages of
+  /// `world` ranks. `contexts` has the two sequence lengths, ascending.
   FewLayers(train::Recipe recipe, const train::Extensions& extensions, const Prices& prices, int64_t world,
             int64_t stages, const std::array<int64_t, 2>& contexts);
 

@@ -13,8 +13,8 @@ std::vector<int64_t> ranks_to_try(int64_t ranks_per_node, int64_t most);
 struct FewestRanks {
   int64_t ranks;  // fewest on which a layout fits; else the most tried with a legal layout; else the most tried
   Plan plan;      // plan on these ranks, the shortest step first; `best` is empty if no layout fits
-  /// A number of ranks on which no layout fits. `legal` counts its legal layouts. `least_memory` is the least memory of
-  /// a rank in bytes under any of them.
+  /// A number of ranks on which no layout fits. `legal` counts its legal layouts. `least_memory` is the least memory
+  /// that any legal layout needs on a rank, in bytes.
   struct Refused {
     int64_t ranks, legal;
     double least_memory;

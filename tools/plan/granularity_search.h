@@ -16,10 +16,10 @@ struct Trial {
   bool settled;  // true: n is the answer; false: measure n and search again
 };
 
-/// Finds the n in [low, high] with the least f by ternary search. f must fall and then rise, or do only one of these.
-/// The search compares f at the two inner points of an interval's thirds, and drops the third beyond the larger value.
-/// If `f` returns nothing for some n, that n is returned as unsettled and must be measured first. Of equal values, the
-/// smaller n wins.
+/// Finds the n in [low, high] with the least f by ternary search. f must fall and then rise, or only fall, or only
+/// rise. The search compares f at the two inner points of an interval's thirds, and drops the third beyond the larger
+/// value. If `f` returns nothing for some n, that n is returned as unsettled and must be measured first. Of equal
+/// values, the smaller n wins.
 Trial search_unimodal(int64_t low, int64_t high, const std::function<std::optional<double>(int64_t)>& f);
 
 /// Finds n for batches B of any size with few measurements. It uses two hypotheses of the paper: the best n does not
@@ -54,8 +54,8 @@ class GranularitySearch {
   /// Makes a search over n from `fewest` to `most`. Requires 1 <= fewest <= most.
   GranularitySearch(int64_t fewest, int64_t most, State state = {});
 
-  /// Returns the n to use for `batch` (settled), or the n to measure next. Also uses recorded times of an n that was
-  /// not proposed.
+  /// Returns the n to use for `batch` (settled), or the n to measure next. Uses all recorded times, even of an n that
+  /// was not proposed.
   Trial propose(int64_t batch);
   /// Settles `batch` without further measurements. Returns the fastest measured n, or `otherwise` if no n was measured.
   int64_t conclude(int64_t batch, int64_t otherwise);

@@ -1,4 +1,4 @@
-// Bytes of a recorded step by the groups of ranks that exchange them.
+// Bytes that ranks send in a recorded step, by process group.
 #pragma once
 
 #include <string>

@@ -30,8 +30,8 @@ int64_t period(const Recipe& r) { return r.model.moe.experts > 0 ? r.model.moe.e
 // Number of a rank's tokens in the longer of the two recorded sequences.
 constexpr int64_t recorded_tokens = 1024;
 
-// Difference of the lengths of the two recorded sequences, in tokens. It is small, because the loss should split both
-// into the same number of row chunks (parallel/tp/vocab_cross_entropy.cpp).
+// Difference of the lengths of the two recorded sequences, in tokens. A small difference usually makes the loss split
+// both sequences into the same number of row chunks (parallel/tp/vocab_cross_entropy.cpp).
 constexpr int64_t fewer_tokens = 128;
 
 }  // namespace
@@ -52,7 +52,7 @@ int64_t LayerCosts::stages_that_count(const Recipe& r) const {
 const std::array<FewLayersStep, 2>& LayerCosts::steps(const PlanCandidate& candidate) {
   const Recipe& r = candidate.recipe;
   const int64_t stages = stages_that_count(r), unit = 2 * r.parallel.cp * r.parallel.tp;
-  // These lengths satisfy every layout rule. They may exceed a recipe's context if that is very short.
+  // These lengths satisfy every layout rule. They may exceed a very short context of the recipe.
   const int64_t longest = std::min(r.model.context, recorded_tokens * r.parallel.cp);
   const int64_t longer = std::max(2 * unit, longest / unit * unit);
   const int64_t less = std::clamp(fewer_tokens * r.parallel.cp / unit * unit, unit, longer - unit);

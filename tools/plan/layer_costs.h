@@ -17,9 +17,9 @@ struct ComposedStep {
   double memory = 0;  // bytes of the rank that needs most
 };
 
-/// Composes steps from costs of layers. For each combination of settings that a layer depends on (tp, cp, ep, etp,
-/// recomputation, ZeRO), models of one and two periods of layers are recorded on the meta device. They are priced with
-/// the tokens of the candidate (FewLayers). Time and memory of a step are linear in layers and micro-batches. The
+/// Composes steps from costs of layers. A layer's costs depend on tp, cp, ep, etp, recomputation and ZeRO. For each
+/// combination of these settings, models of one and two periods of layers are recorded on the meta device, and priced
+/// with the candidate's tokens (FewLayers). Time and memory of a step are linear in layers and micro-batches. The
 /// pipeline adds its bubble. The recipes of all candidates differ only by the settings that a plan changes
 /// (PlanCandidate), and by their sequence length.
 class LayerCosts {
@@ -50,7 +50,7 @@ class LayerCosts {
 /// recipe.
 class SharedCosts {
  public:
-  /// Returns the costs for `world` ranks. The first call for a number of ranks makes them.
+  /// Returns the costs for `world` ranks. The first call for a number of ranks makes its costs.
   LayerCosts& of(const train::Extensions& extensions, const Cluster& cluster, int64_t world) {
     return costs_.try_emplace(world, extensions, cluster, world).first->second;
   }

@@ -10,7 +10,7 @@
 namespace hexad::plan {
 
 /// One MoE layer of a recipe on one rank. Every expert gets the same number of rows (RoutingLoad::even), whatever
-/// model.moe.routing is. No other ranks run.
+/// model.moe.routing is. Other ranks are only assumed.
 class LayerOnMeta {
  public:
   /// Makes a model of one block. `layout` is the layout of the whole job and contains `rank`. `node_of_rank` is as in

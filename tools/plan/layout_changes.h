@@ -8,7 +8,7 @@
 
 namespace hexad::plan {
 
-/// Ranks, prices and goal of a plan's layouts. The members outlive it.
+/// Ranks, prices and goal of a plan's layouts. The referenced objects outlive a PlanSite.
 struct PlanSite {
   const LayoutRules& rules;
   const train::Extensions& extensions;

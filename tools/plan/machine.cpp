@@ -12,7 +12,7 @@ namespace {
 using config::Curve;
 using Points = std::vector<Curve::Point>;
 
-// Plausible limits of a rate and of a time. Values beyond them are taken to be in wrong units.
+// Plausible limits of a rate and of a time. A value beyond these limits is probably in a wrong unit.
 constexpr double least_rate = 1e6, most_rate = 1e14;    // bytes/s
 constexpr double least_flops = 1e9, most_flops = 1e17;  // FLOP/s
 constexpr double most_seconds = 0.1;
@@ -132,7 +132,8 @@ class Checker {
 };
 
 // Single kernels on one H100 80GB HBM3 (docs/reports/gpu-h100.md, "Kernels at the sizes of that step"), as shares of
-// the data sheet's 989.4 TFLOP/s and 3.35 TB/s. The shipped h100-dgx.yaml repeats them with the source of each point.
+// the data sheet's 989.4 TFLOP/s and 3.35 TB/s. The shipped h100-dgx.yaml has the same values, with the source of each
+// point.
 const ProductEfficiency dense_of_h100{Points{{64, 0.18}, {512, 0.70}, {1024, 0.74}, {2048, 0.77}, {8192, 0.79}}, 32, 0};
 const ProductEfficiency grouped_of_h100{Points{{64, 0.18}, {512, 0.725}, {1024, 0.755}, {2048, 0.81}}, 128, 0.1};
 const AttentionEfficiency attention_of_h100{Points{{4096, 0.575}, {16384, 0.645}, {32768, 0.655}},

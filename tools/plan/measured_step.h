@@ -13,7 +13,7 @@
 
 namespace hexad::plan {
 
-/// Steps since the newest start of a run, which all have one recipe and one layout.
+/// Steps since the newest start of a run. These steps have the same recipe and layout.
 struct MeasuredStep {
   std::filesystem::path run, recipe;  // the run directory, and the file with the recipe of these steps
   int64_t ranks = 0;

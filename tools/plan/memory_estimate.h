@@ -21,8 +21,8 @@ struct MemoryEstimate {
 struct StepOnMeta;
 /// Returns the memory counted by the allocator of `step`.
 MemoryEstimate memory_of(const StepOnMeta& step, const train::Recipe& recipe, const mesh::Layout& layout, int rank);
-/// Estimates the memory of rank `rank` of the layout at the peak of a step. The allocator of a meta device counts it in
-/// the step itself (step_on_meta). Scratch of kernels, and of transports other than NCCL, is not counted. Lanes run
+/// Estimates the memory of rank `rank` of the layout at the peak of a step. The allocator of a meta device counts the
+/// bytes in a step (step_on_meta). Scratch of kernels, and of transports other than NCCL, is not counted. Lanes run
 /// inline, so the estimate assumes that all lanes free memory in the order of the graph. If schedule.moe contains auto,
 /// the estimate applies to the run until that choice is made.
 MemoryEstimate estimate_memory(const train::Recipe& recipe, const train::Extensions& extensions,

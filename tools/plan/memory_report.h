@@ -47,7 +47,7 @@ class MemoryReport {
 };
 
 /// Returns "weights 1.20 GiB (1.10 GiB), ...": the estimate for the neediest rank, and in brackets the measured bytes.
-/// `measured` has them by category of the allocator, with "total" for their peak.
+/// `measured` has the measured bytes by the allocator's category, and the peak of their sum as "total".
 std::string memory_comparison(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
                               const std::map<std::string, int64_t>& measured);
 

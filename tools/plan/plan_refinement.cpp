@@ -13,8 +13,8 @@ namespace {
 
 constexpr size_t most_refined = 3;
 constexpr int64_t most_changes_of_layout = 11;
-// Number of layouts that are tried with offload because their steps seem shorter than those of layouts that fit. Each
-// takes up to three changes.
+// Largest number of layouts that are tried with offload because their steps seem shorter than the steps of fitting
+// layouts. Each layout takes up to three changes.
 constexpr size_t most_offloaded = 2;
 // Smallest relative gain that justifies a key in the recipe.
 constexpr double least_gain = 0.001;

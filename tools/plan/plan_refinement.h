@@ -12,8 +12,8 @@ namespace hexad::plan {
 /// Predicts and sets the step of the layout, without its records. Throws Error(usage) if the cluster lacks a rate.
 void simulate(PlannedLayout& layout, const PlanSite& site);
 
-/// Searches for changes that improve a layout. To try a change, it estimates the memory and simulates the step of the
-/// changed layout. It skips the second of these if the first already rejects the change.
+/// Searches for changes that improve a layout. For each change, estimates the memory of the changed layout and
+/// simulates its step. Skips the second figure if the first one already rejects the change.
 class PlanRefinement {
  public:
   /// `site` outlives the object.
@@ -26,7 +26,7 @@ class PlanRefinement {
   /// Refines the first `count` layouts, but at most three.
   void refine_first(std::vector<PlannedLayout>& layouts, size_t count);
 
-  /// Returns the layout with the first offload of with_more_offloaded() that makes it fit; none if no offload does.
+  /// Returns the layout with the first change of with_more_offloaded() that makes it fit; none if no change does.
   std::optional<PlannedLayout> made_to_fit(PlannedLayout layout);
   /// Refines the smallest layouts and returns those that then fit. The objective of the site is memory.
   std::vector<PlannedLayout> smallest_that_fit(std::vector<PlannedLayout> layouts);

@@ -19,9 +19,9 @@ namespace {
 constexpr double reserved_share = 0.06;
 // A layout is excluded if its composed estimate exceeds this multiple of the limit. Composed estimates are rough.
 constexpr double composed_error = 1.15;
-// The same layout with less recomputation is excluded, too, if the composed estimate exceeds this multiple of the
-// limit. Less recomputation keeps more tensors. It saves only the part that is recomputed at one time, which is small
-// compared with this margin.
+// If the composed estimate exceeds this multiple of the limit, the same layout with less recomputation is excluded,
+// too. Less recomputation keeps more tensors. It saves only the memory of the part that is recomputed at one time,
+// which is small compared with this margin.
 constexpr double error_of_less_recomputation = 1.25;
 // A layout is not tried with offload if its composed estimate exceeds this multiple of the limit. In bf16, the
 // optimizer's state is 12 of the 18 bytes of a parameter.
@@ -58,7 +58,7 @@ Settings settings_beside_recomputation(const train::Recipe& r) {
           r.batch.micro};
 }
 
-// Returns the candidates' indices: those with most recomputation first, otherwise in order.
+// Returns the indices of the candidates, sorted by recomputation, the most first. The sort is stable.
 std::vector<size_t> most_recomputation_first(const std::vector<PlanCandidate>& candidates) {
   std::vector<size_t> order(candidates.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -73,7 +73,8 @@ double memory_of_rank(const Cluster& cluster) {
   return static_cast<double>(cluster.machine->memory) * (1 - reserved_share);
 }
 
-// Returns 0 if a description does not give the host's memory, so that nothing is offloaded.
+// Returns the bytes of host memory for each rank. Returns 0, which rules out offload, if a description does not give
+// it.
 double host_memory_of_rank(const Cluster& cluster) {
   if (!cluster.machine) return unlimited;
   return static_cast<double>(cluster.machine->host_memory.value_or(0));

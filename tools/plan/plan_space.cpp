@@ -62,7 +62,7 @@ class Collector {
  public:
   explicit Collector(const LayoutRules& rules) : rules_(rules) {}
 
-  // Adds the recipe with each of `recomputes`. The rules accept either all of these or none.
+  // Adds the recipe with each of `recomputes`. The rules accept all values of recomputation or none.
   void add(Recipe r, std::span<const layers::Recompute> recomputes) {
     const auto count = std::ssize(recomputes);
     found_.tried += count;

@@ -22,7 +22,7 @@ struct PlanCandidate {
   /// schedule.moe if the model has no experts.
   std::vector<std::pair<std::string, std::string>> settings() const;
   /// Returns settings() without keys that have no effect on `world` ranks, such as parallel.cp_kind if cp is 1.
-  /// Replaces each `auto` by the value that it stands for.
+  /// Replaces each `auto` by its resolved value.
   std::vector<std::pair<std::string, std::string>> effective_settings(int64_t world) const;
   /// Returns a short text: "dp 16, tp 2, pp 4 interleaved x 2, ep 8, zero 1, micro 2, recompute attention". Order,
   /// offload, overlap and choices of schedule.moe follow only if they differ from their defaults.
@@ -54,13 +54,13 @@ class LayoutRules {
 /// Limits of the search.
 struct PlanSpace {
   int64_t world;             // ranks
-  int64_t ranks_per_domain;  // ranks that the fast link joins; tensor parallelism stays inside
+  int64_t ranks_per_domain;  // number of ranks that the fast link joins; limits tp
 };
 
 /// Candidates and refusals.
 struct PlanCandidates {
   std::vector<PlanCandidate> legal;
-  std::map<std::string, int64_t> refused;  // number of combinations, by the key whose rule they break first
+  std::map<std::string, int64_t> refused;  // number of combinations by the key of the first broken rule
   int64_t tried = 0;
 };
 
@@ -69,7 +69,7 @@ struct PlanCandidates {
 /// - cp: powers of two that leave a rank at least 4096 tokens of a sequence; ulysses if the numbers of heads permit,
 ///   otherwise ring
 /// - pp: powers of two; 1f1b, interleaved with 2 and 4 chunks, zb_h1
-/// - ep: divisors of the experts, horizontal or vertical as the layout says; etp: 1 or tp
+/// - ep: divisors of the experts, horizontal or vertical by cp_expansion: auto; etp: 1 or tp
 /// - zero: 1 and 3, or 0 without data parallelism
 /// - recompute: none, attention, block
 /// - batch.micro: powers of two up to 8

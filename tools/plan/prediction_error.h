@@ -25,9 +25,9 @@ struct PredictionError {
   std::string explanation() const;
 };
 
-/// Returns the error of steps that are predicted on a cluster: that of published steps if the file has a description,
-/// that of measured passes through MoE layers if it has only measured curves. Whole steps on a measured cluster have
-/// not been compared.
+/// Returns the error of steps that are predicted on a cluster: the error on published steps if the file has a
+/// description, or the error on measured passes through MoE layers if the file has only measured curves. Whole steps on
+/// a measured cluster have not been compared.
 const PredictionError& prediction_error(const Cluster& cluster);
 
 }  // namespace hexad::plan

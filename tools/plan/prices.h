@@ -1,5 +1,5 @@
-// Seconds of single pieces of a training step (a matrix product, a collective, a copy), each alone on its machine, from
-// a measured or a described cluster (docs/planning.md).
+// Seconds of single operations of a training step: matrix products, collectives, copies. Each operation runs alone on a
+// measured or a described cluster (docs/planning.md).
 #pragma once
 
 #include <memory>
@@ -28,7 +28,7 @@ enum class AttentionPass : uint8_t { forward, backward };
 struct Attention {
   base::Dtype dtype = base::Dtype::bf16;
   AttentionPass pass = AttentionPass::forward;
-  double flops = 0;  // FLOPs of unmasked scores: half of all if causal; backward has 2.5 times those of forward
+  double flops = 0;  // FLOPs of unmasked scores: half of all if causal; backward has 2.5 times as many as forward
   double sequence = 0, head_dim = 128;
 };
 
@@ -42,8 +42,8 @@ struct GroupPlace {
   int64_t node_span = 0;        // number of nodes from its first to its last node, both included; 0: `nodes`
 };
 
-/// Prices of one cluster. Measured curves are used where the cluster has them, otherwise its description. Copies of
-/// the object share its tables. All functions only look up tables and may be called by several threads at once.
+/// Prices of one cluster. Uses measured curves if the cluster has them, otherwise its description. Copies of the object
+/// share its tables. All functions only look up tables and may be called by several threads at once.
 class Prices {
  public:
   /// Makes the tables. Throws Error(usage) if the cluster has neither measurements nor a description.
@@ -134,7 +134,7 @@ class Prices {
 };
 
 /// Returns one text for each curve and rule that Prices(cluster) assumes because the cluster does not give it. Callers
-/// print them beside results.
+/// print these texts with their results.
 std::vector<std::string> assumptions(const Cluster& cluster);
 
 }  // namespace hexad::plan

@@ -34,8 +34,8 @@ Cluster with_more(const Cluster& cluster, Resource resource, double factor);
 /// Factor by which a rate is raised to simulate a gain.
 inline constexpr double unit_more = 1.1;
 
-/// Seconds by which a step is shorter with unit_more times the rate of a resource. The gain may be negative, because
-/// shorter operations may overlap less well.
+/// Seconds that a step saves with unit_more times the rate of a resource. The gain may be negative, because shorter
+/// operations may overlap less well.
 struct ResourceGain {
   Resource resource;
   double seconds;

@@ -89,8 +89,8 @@ class Experts {
     near_ = Rounds(std::move(near), seed + 1), far_ = Rounds(std::move(far), seed + 2);
   }
 
-  /// Draws a token's experts. `to_rank` of them are on the chosen rank, or fewer if the token's groups have fewer
-  /// there. The experts are drawn from the groups in turn.
+  /// Draws a token's experts. Places `to_rank` of the experts on the chosen rank, or fewer if the token's groups have
+  /// fewer experts there. The experts are drawn from the groups in turn.
   void draw(std::span<int32_t> ids, int64_t to_rank, int64_t top_groups) {
     std::vector<int32_t> groups;
     while (std::ssize(groups) < top_groups)

@@ -1,4 +1,4 @@
-// Assumptions about the experts that tokens choose, for estimates that depend on them.
+// Models of the experts that tokens choose, for estimates that depend on the choice.
 #pragma once
 
 #include <memory>

@@ -32,7 +32,7 @@ class RunSchedule final : public train::ScheduleAdviser {
   /// Stores the choice for checkpoints.
   void remember_choice();
   void log_memory();
-  /// Gathers the recorded passes and writes them.
+  /// Gathers the recorded passes and adds them to the trace.
   void trace(telemetry::StepMetrics& metrics);
   bool leader() const { return run_.world.rank() == 0; }
 

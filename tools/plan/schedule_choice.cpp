@@ -87,8 +87,8 @@ void ScheduleChoice::pick_finalists() {
   // Reserves half of the trials for Algorithm 1, if enough trials remain to compare two schedules.
   if (std::ranges::any_of(finalists_, open)) pick(trials = std::max(turns_ / 2, std::min<int64_t>(turns_, 4)));
   if (finalists_.size() < 2) return finalists_.clear();
-  // The program's default schedule always takes part, whatever its prediction. Therefore, the chosen schedule is not
-  // slower than it.
+  // The program's default schedule is always a finalist, whatever its prediction. Therefore, the chosen schedule is not
+  // slower than the default.
   const auto plain = std::ranges::find(candidates_, recipe_.schedule.moe.settled(), &ScheduleCandidate::schedule);
   const size_t at = plain - candidates_.begin();
   if (plain != candidates_.end() && std::ranges::find(finalists_, at) == finalists_.end()) finalists_.back() = at;
@@ -202,7 +202,7 @@ void ScheduleChoice::go_on_searching() {
   made_ = next.settled;
 }
 
-// Alternates the finalists, so that a slow minute of the machine affects all of them.
+// Alternates the finalists, because a slow minute of the machine should affect all of them.
 void ScheduleChoice::begin_trial() {
   if (tries_families()) set(finalists_[static_cast<size_t>(turn_) % finalists_.size()]);
 }

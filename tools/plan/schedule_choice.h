@@ -30,7 +30,7 @@ class ScheduleChoice {
   std::string state() const;
 
   bool made() const { return made_; }
-  /// Returns the predicted schedules, the fastest first, then those with other numbers of chunks that were tried.
+  /// Returns the predicted schedules, the fastest first. Schedules with other numbers of chunks that were tried follow.
   const std::vector<ScheduleCandidate>& candidates() const { return candidates_; }
   /// Returns the schedule that is set in the model.
   const ScheduleCandidate& current() const { return candidates_[current_]; }
@@ -39,7 +39,7 @@ class ScheduleChoice {
   /// True while the number of chunks is searched.
   bool searching() const { return search_.has_value() && !made_; }
 
-  /// Returns the schedules that the recipe allows, and the memory that they need if memory_reuse is open.
+  /// Returns the schedules that the recipe allows, and their memory needs if memory_reuse is open.
   const WithinMemory& memory() const { return memory_; }
 
   /// Sets the next schedule to try. Called before a step that is a trial.

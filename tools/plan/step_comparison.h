@@ -30,7 +30,7 @@ struct ComparedRow {
 /// - own work: time in which a rank does not wait in communication (measured: with gaps between kernels); mean over
 ///   ranks;
 /// - waiting, and its classes: exposed communication; mean over ranks. Waits for late ranks and for other pipeline
-///   stages are idle time in the prediction. A measured rank waits for them in the communication of a class;
+///   stages are idle time in the prediction. In a measurement, these waits are part of the communication of a class;
 /// - bytes that all ranks send, by class;
 /// - memory peak of the neediest rank; predicted: `memory` bytes.
 std::vector<ComparedRow> compare(const StepForecast& forecast, double memory, const MeasuredStep& measured);

@@ -67,8 +67,8 @@ Throughput throughput(double step_seconds, const train::Recipe& recipe, const tr
                       const Prices& prices, int64_t ranks);
 
 /// Predicts a step of `layout` on the cluster of `prices`, with the load `load` of the experts. All ranks of a pipeline
-/// stage are assumed to do the same at the same time. If loads of experts are given, they are assumed to behave like
-/// the rank whose experts get the most.
+/// stage are assumed to do the same at the same time. If loads of experts are given, all these ranks are assumed to
+/// have the load of the busiest rank.
 StepForecast forecast_step(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                            const StepPrices& prices, RoutingLoad load = RoutingLoad::even);
 

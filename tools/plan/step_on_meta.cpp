@@ -35,7 +35,7 @@ StepOnMeta measured_step(RunOnMeta& run, int64_t micro_batches) {
   return out;
 }
 
-// Returns the memory of a micro-batch's tokens while they wait for their turn.
+// Returns the memory of a micro-batch's tokens before its forward.
 device::MemoryStats micro_batch_memory(const Recipe& r, const mesh::Layout& layout, int rank) {
   device::DeviceContext context(
       {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(r.device)});
@@ -125,7 +125,7 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
   if (!stands_for_all(recipe, layout, few, all)) return measured_step(run, all);
 
   StepOnMeta step = measured_step(run, few);
-  // On a device other than the CPU, the host runs ahead: the next step's batch is in memory beside this one.
+  // On a device other than the CPU, the host runs ahead, so the next step's batch is in memory, too.
   const int64_t waiting = (all - few) * (recipe.device == device::DeviceKind::cpu ? 1 : 2);
   const device::MemoryStats batch = micro_batch_memory(recipe, layout, rank);
   step.memory.peak[base::ordinal(Category::activation)] += waiting * batch.total;

@@ -26,7 +26,7 @@ struct StepOnMeta {
 /// records the order in which weights are used. Sequences consist of two documents each.
 /// - If each pipeline stage has many micro-batches (except under gpipe), only a few of them are run. This requires that
 ///   the pipeline has as many micro-batches in flight with few as with all. The memory of the other micro-batches'
-///   tokens is added. Traffic is extrapolated from this step and a shorter one.
+///   tokens is added. Traffic is extrapolated from this step and a step with fewer micro-batches.
 /// - If all micro-batches are in flight at the same time (gpipe), memory and traffic are extrapolated from two numbers
 ///   of micro-batches. These numbers are so large that memory grows by the tensors kept for backward: with fewer
 ///   micro-batches, the update may need more memory than the passes.
@@ -40,9 +40,9 @@ device::MemoryStats evaluation_on_meta(const train::Recipe& recipe, const train:
                                        const mesh::Layout& layout, int rank);
 
 /// Returns, for each pipeline stage, the ranks that may need the most memory. If data are split unevenly over tp or
-/// etp, the last of the sharing ranks has the most. The other ranks of a stage are alike. Returns one rank for each ep
-/// coordinate if loads of experts are given, or if the recipe defines the routing and no other load is requested,
-/// because the loaded experts are unknown.
+/// etp, the last of the sharing ranks has the most. The other ranks of a stage have equal memory. Returns one rank for
+/// each ep coordinate if loads of experts are given, or if the recipe defines the routing and no other load is
+/// requested, because the loaded experts are unknown.
 std::vector<std::vector<int>> distinct_ranks(const train::Recipe& recipe, const mesh::Layout& layout, RoutingLoad load);
 
 }  // namespace hexad::plan

@@ -37,13 +37,13 @@ class StepPrices {
 /// Returns the seconds of an attention kernel that has the machine for itself.
 double seconds_of(const device::AttentionWork& work, const Prices& prices);
 
-/// Prices the operations of one record. `prices` and the record must outlive it.
+/// Prices the operations of one record. `prices` and the record must outlive the object.
 class RecordPrices {
  public:
   RecordPrices(const StepPrices& prices, const StepRecord& record);
 
-  /// Returns the seconds of an operation that has the machine for itself. Throws Error(usage) if the cluster lacks the
-  /// rate; the error names it.
+  /// Returns the seconds of an operation that has the machine for itself. Throws Error(usage) naming the rate if the
+  /// cluster lacks it.
   double seconds(const device::Issue& issue) const;
   /// Returns the bytes of a communication that leave the domain of the fast link; for a ring, the mean over its ranks.
   double sent_over_network(const device::Issue& issue) const;

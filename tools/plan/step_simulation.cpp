@@ -89,10 +89,11 @@ class RankJobs {
     }
   }
 
-  // Returns the time of each operation. Operations of one job divide its time in proportion to their seconds alone.
+  // Returns the time of each operation. The time of a job is divided among its operations in proportion to their
+  // prices.
   std::vector<Interval> times_of(std::span<const Job> jobs, std::span<const Interval> times) const {
     std::vector<Interval> all;
-    std::array<std::pair<int, double>, device::lane_count> passed{};  // current job of each lane, and seconds of it
+    std::array<std::pair<int, double>, device::lane_count> passed{};  // by lane: job, and its seconds so far
     for (size_t i = 0; i < record_.issues.size(); ++i) {
       const int job = job_of_[i];
       const Interval& at = times[job];
@@ -110,7 +111,8 @@ class RankJobs {
   }
 
  private:
-  // Consecutive operations of a lane are one job if no other queue waits between them.
+  // Returns the job that operation `i` joins, if any. Consecutive operations of a lane are one job if no other queue
+  // waits for the first one, and the second one waits for no other queue.
   std::optional<int> job_to_join(size_t i) {
     const Issue& issue = record_.issues[i];
     if (issue.communicates()) return {};
@@ -245,7 +247,7 @@ class Matches {
 
  private:
   // Sets the ends of receives from a rank that is not simulated. Message k ends with the k-th message that this rank
-  // sends in the mirrored direction, unless this rank sends that message only after it has waited for message k.
+  // sends in the mirrored direction, unless this rank waits for message k before it sends.
   void receive_alone(const Member& received, const std::optional<Member>& sent) {
     const StepRecord& record = received.rank->record();
     for (size_t k = 0; k < received.issues.size(); ++k) {

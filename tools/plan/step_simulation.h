@@ -31,12 +31,12 @@ struct StepContention {
 /// Times of one rank in a simulated step, in seconds from the start of the step.
 struct SimulatedRank {
   int rank;  // number in the world
-  /// One interval for each entry of StepRecord::issues. Consecutive operations of a lane are simulated together and
-  /// divide their time in proportion to their times alone.
+  /// One interval for each entry of StepRecord::issues. Consecutive operations of a lane are simulated as one job,
+  /// whose time is divided in proportion to the operations' prices.
   std::vector<schedule::Interval> times;
   double busy = 0;  // time in which kernels or copies ran
   /// Time in which no kernel ran while communication of the class was in flight. Classes that are in flight at the same
-  /// time share it evenly.
+  /// time share this time evenly.
   std::array<double, comm::traffic_class_count> exposed{};
   double idle = 0;  // time in which nothing ran: bubbles, and waits for late ranks
 };

@@ -45,7 +45,7 @@ Span computation(std::string name, double begin, double end) {
   return {.task = {.lane = Lane::compute, .name = std::move(name)}, .begin = begin, .end = end};
 }
 
-// Joins neighbours of one lane and kind with the same name, and those that are both too short to be seen.
+// Joins neighbouring spans of one lane and kind if they have the same name, or if both are too short to be visible.
 Timeline joined(std::vector<Span> spans) {
   constexpr double visible = 1e-3;  // share of the whole timeline
   double seconds = 0;

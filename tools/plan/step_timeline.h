@@ -1,6 +1,6 @@
-// Timelines of a whole step on one rank for telemetry::timeline_svg(), predicted and measured alike. Lane compute has
-// the parts of the model in which the rank computes; lanes intra and inter have communication, named by its class. Very
-// short neighbours are joined, because a picture cannot show them.
+// Predicted and measured timelines of a whole step on one rank, for telemetry::timeline_svg(). Lane compute has the
+// parts of the model in which the rank computes. Lanes intra and inter have communication, named by its class. Very
+// short neighbouring spans are joined, because a picture cannot show them.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// The parts of a training run's start, in the order in which Trainer and StageTrainer call them.
+// Functions for the start of a training run, in the order in which Trainer and StageTrainer call them.
 #pragma once
 
 #include <optional>

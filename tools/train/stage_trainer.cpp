@@ -22,7 +22,7 @@ namespace {
 
 bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
-// Returns a text with the events that may end the process before it has saved.
+// Returns a text about the events that may end the process before its save is complete.
 std::string end_without_save() {
   if (!end_requested()) return {};
   const std::optional<double> patience = mpirun_patience();
@@ -213,7 +213,7 @@ void StageTrainer::keep_timelines() {
   if (!leader()) return;
   try {
     timelines_ = advice().timelines;
-  } catch (const std::exception& e) {  // any error: training continues without them
+  } catch (const std::exception& e) {  // after any error, training continues without timelines
     directory_.warn(cat("the report will have no timelines of ", stage_text(recipe_, stage_), ": ", e.what()));
   }
 }

@@ -48,7 +48,7 @@ class StageTrainer {
   bool is_last() const { return stage_ + 1 == stage_count(recipe_); }
   /// Returns the last step done.
   int64_t step() const { return progress().step; }
-  /// Returns the folder of the checkpoint with which the stage ended, if it is not the last one.
+  /// Returns the folder of the checkpoint with which the stage ended. Requires that the stage is not the last one.
   std::string end_checkpoint() const { return checkpoints_.folder(progress().step); }
 
  private:
@@ -57,7 +57,7 @@ class StageTrainer {
   void begin_steps();
   /// True if a signal has asked any rank to save and end. Collective.
   bool any_rank_asked_to_stop();
-  /// Evaluates the held-out set; returns nothing without one. `sequences`: see evaluate(). Collective.
+  /// Evaluates the held-out set; returns none if there is no held-out set. `sequences`: see evaluate(). Collective.
   std::optional<telemetry::EvalMetrics> evaluate_heldout(int64_t sequences);
   /// Evaluates the sample once more, for the last point of its curve. Then evaluates the whole set and returns its
   /// result.

@@ -34,7 +34,7 @@ class StepObservers {
   /// Notifies the observers before the work of `step`. Collective. Throws Error(usage) if another job has taken over
   /// the run directory.
   void begin_step(int64_t step);
-  /// Notifies the observers after a step. The state's progress already counts it. Sends its metrics to `sinks`.
+  /// Notifies the observers after a step. The state's progress already counts this step. Sends its metrics to `sinks`.
   /// Collective. Throws Error(numeric) if replicas differ or too many steps were skipped.
   void end_step(const StepResult& result, telemetry::MetricsSink& sinks);
   /// Ends the trace after the last step. Collective.

@@ -12,7 +12,7 @@ namespace hexad::train {
 
 class Trainer {
  public:
-  /// Opens the run directory, the checkpoint to resume from, and the stage of the recipe that follows it. Reports every
+  /// Opens the run directory, the checkpoint to resume from, and the stage that follows this checkpoint. Reports every
   /// error in the recipe's paths before step 0. `extensions` and `world` outlive the trainer. Collective.
   Trainer(Recipe recipe, const Extensions& extensions, const comm::World& world, MakeAdviser make_adviser = {});
 
@@ -29,7 +29,7 @@ class Trainer {
   void open_stage(std::optional<io::Checkpoint> checkpoint);
   /// Opens the stage that follows the checkpoint of `step`. Collective.
   void open_next_stage(const std::string& checkpoint, int64_t step);
-  /// Records a failure between two stages, and writes report.html. A StageTrainer does this while it trains.
+  /// Records a failure between two stages, and writes report.html. During a stage, StageTrainer does this.
   void report_failure(int64_t step, const std::string& reason);
 
   const Recipe recipe_;

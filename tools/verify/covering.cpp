@@ -75,7 +75,8 @@ class Cover {
         states_(features_.count() * features_.count(), State::none),
         together_(states_.size(), Together::unknown) {}
 
-  /// Examines the meshes. For any two values, tests on the first mesh that allows both whether they exclude each other.
+  /// Examines the meshes. For every pair of values, tests whether the two values exclude each other, on the first mesh
+  /// that allows each of them.
   void survey(const std::vector<MeshSizes>& meshes) {
     for (const MeshSizes& m : meshes) {
       const std::string reason = illegal_(Variant(m));

@@ -23,10 +23,10 @@ struct Covering {
   std::vector<std::string> impossible;     // pairs that no legal variant shows: "pipeline=zb_v with cp>1"
 };
 
-/// Chooses runs. A pair is two values of two options, or a value of an option and an axis longer than one, on a mesh
-/// where the options matter. The choice is greedy: each mesh gets the options that show the most new pairs, and
-/// additional runs cover the pairs still missing. A pure function of its arguments; `seed` decides between equally good
-/// choices.
+/// Chooses runs. A pair is two values of different options, or a value of an option and an axis longer than one. The
+/// options must have an effect on the mesh. The choice is greedy: each mesh gets the options that show the most new
+/// pairs, and additional runs cover the pairs still missing. A pure function of its arguments; `seed` decides between
+/// equally good choices.
 Covering cover(const std::vector<MeshSizes>& meshes, const Illegal& illegal, uint64_t seed);
 
 }  // namespace hexad::verify

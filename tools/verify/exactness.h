@@ -17,9 +17,9 @@ struct Exactness {
   bool follows_routing() const { return measure == Measure::root_mean_square; }
 };
 
-/// Returns the bound of `run` by its precision and its wire format. With schedule.moe.wire: fp8 the oracle rounds each
-/// slot's row, its result and the gradients of both, like ranks that send them. Runs that send other rows have another
-/// bound (rounds_other_rows()).
+/// Returns the bound of `run` by its precision and its wire format. With schedule.moe.wire: fp8, the oracle rounds each
+/// slot's row, its result and the gradients of both, like ranks that send these rows. Runs that send other rows have
+/// another bound (rounds_other_rows()).
 Exactness exactness_of(const train::Recipe& run);
 
 /// True if `run` sends the experts' rows in fp8.

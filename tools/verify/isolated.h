@@ -1,4 +1,4 @@
-// Runs work in child processes, so that a crash or hang is a result and does not end the program.
+// Runs work in child processes. A crash or hang of a child is a result and does not end the program.
 #pragma once
 
 #include <sys/types.h>

@@ -1,4 +1,4 @@
-// A separate process for oracles, so that a crash or hang of an oracle is reported as such.
+// A separate process for oracles, in which a crash or hang of an oracle can be reported.
 #pragma once
 
 #include <functional>

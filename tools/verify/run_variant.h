@@ -12,12 +12,13 @@
 
 namespace hexad::verify {
 
-/// Hooks with which tests plant bugs, to check that verify finds them. They cannot be set by a recipe or on the command
-/// line. HEXAD_FAULT plants the bug of weight_fault.h.
+/// Hooks with which tests plant bugs, to check that verify finds them. A recipe or the command line cannot set hooks.
+/// HEXAD_FAULT plants the bug of weight_fault.h.
 class Sabotage {
  public:
   virtual ~Sabotage() = default;
-  /// Returns groups that communicate wrongly, to replace those of `world`, which outlives them. Null: correct groups.
+  /// Returns groups that communicate wrongly, to replace the groups of `world`. `world` outlives the result. Null:
+  /// correct groups.
   virtual std::unique_ptr<comm::ProcessGroup> groups(const comm::ProcessGroup&, const MeshSizes&) const {
     return nullptr;
   }

@@ -49,8 +49,8 @@ void require_small(const Recipe& r, const Extensions& extensions) {
        ", because verify computes it many times in f64 on this machine; add --shrink, or override model.* and batch.*");
 }
 
-// Returns the rule of a problem, which is a line "POSITION: KEY (VALUE) RULE; HINT". Drops numbers, so that meshes can
-// be counted by rule.
+// Returns the rule of a problem, which is a line "POSITION: KEY (VALUE) RULE; HINT". Drops numbers, because meshes are
+// counted by rule.
 std::string rule_of(std::string line) {
   line = line.substr(0, line.find('\n'));
   for (std::string_view position : {"command line: ", "layout"})
@@ -234,7 +234,8 @@ double nats(const Subject& subject, TrainingRun& run, int64_t sequences, int64_t
          static_cast<double>(predicted(subject, sequences).tokens);
 }
 
-// Evaluates the sequences of the incomplete last micro-batch one by one, so that none is padded.
+// Evaluates the held-out set without padding: the sequences of the incomplete last micro-batch are evaluated one by
+// one.
 Evaluation heldout_without_padding(const Subject& subject, TrainingRun& run) {
   const int64_t all = subject.heldout_sequences(), micro = run.recipe.batch.micro, full = all / micro * micro;
   evaluate(run.instance, run.recipe, subject.heldout(), all, {});  // fills the log of routing

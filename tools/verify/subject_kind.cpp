@@ -22,7 +22,7 @@ bool has_experts(const Recipe& r) { return r.model.moe.experts > 0; }
 
 // Returns overrides with which rounding cannot flip a decision, such as a dropped slot or the sign of an update.
 Overrides for_rounding(const OwnSubject& own) {
-  // If eps is small relative to the gradient, Adam's update is the gradient's sign, and rounding would decide it for
+  // If eps is small relative to the gradient, Adam's update is the gradient's sign. Rounding would decide the sign of
   // elements near zero.
   const double typical =
       1 / std::sqrt(static_cast<double>(own.parameters));  // typical element of a gradient of norm one

@@ -59,7 +59,7 @@ std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject&
 /// Writes a file for model.moe.trace. Tokens of the first half of a global batch visit one quarter of the experts, and
 /// tokens of the second half another quarter. Therefore, if experts are distributed over ranks, some ranks get no rows.
 /// Other replicas of these ranks' experts see other tokens and do get rows. The file appears atomically, because
-/// several processes may write it. Throws Error(resource) if it cannot be written.
+/// several processes may write it. Throws Error(resource) if the write fails.
 void write_routing_trace(const train::Recipe& recipe, const std::string& file);
 
 }  // namespace hexad::verify

@@ -29,8 +29,7 @@ struct MeshSizes {
 std::vector<MeshSizes> meshes_of(int world);
 
 /// Returns the node of each of `world` ranks that are threads. The ranks are divided evenly between two nodes if every
-/// group then has as many ranks on one node as on the other, or all its ranks on one node. Otherwise all ranks are on
-/// one node.
+/// group is then inside one node, or evenly divided as well. Otherwise all ranks are on one node.
 std::vector<int> nodes_of_threads(int world);
 
 /// One setting with several values. The first value is the plain one.

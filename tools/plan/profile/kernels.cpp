@@ -12,7 +12,7 @@ using kernels::GroupOffsets;
 using kernels::Write;
 using tensor::Tensor;
 
-// Least seconds of a timed batch: several time slices, so that ranks that share a core are timed fairly.
+// Least seconds of a timed batch. It covers several time slices, because ranks may share a core.
 constexpr double turns = 0.012;
 
 // Weights of one shape, packed once as in training, and operands for any number of rows.
@@ -47,8 +47,7 @@ class GroupedProduct {
   }
 
  private:
-  // Returns zeros. They stay zeros even if products are added to them many times. The speed does not depend on the
-  // values.
+  // Returns zeros, to which products can be added many times without overflow. The speed does not depend on the values.
   Tensor filled(base::Shape shape, Dtype dtype) const { return Tensor::zeros(shape, dtype, device_); }
 
   ProductShape shape_;

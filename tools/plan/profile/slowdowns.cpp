@@ -29,7 +29,7 @@ struct Stamps {
 };
 using StampsPtr = std::shared_ptr<Stamps>;
 
-// Equal units of work on one lane, enough of them for the measured time.
+// Equal units of work on one lane, which together fill the measured time.
 struct Load {
   Lane lane;
   size_t units;

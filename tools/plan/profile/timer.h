@@ -21,8 +21,8 @@ class Timer {
  public:
   Timer(const comm::ProcessGroup& world, device::Device device) : world_(world), device_(device) {}
 
-  /// Timed work, and the size under which its seconds are recorded. One repeat runs it for at least `batch_seconds`.
-  /// Shorter repeats would be too fast if ranks share a core, because they mostly end within one time slice.
+  /// Timed work, and the size under which its seconds are recorded. One repeat runs the work for at least
+  /// `batch_seconds`. If ranks share a core, a shorter repeat would end within one time slice and seem too fast.
   struct Work {
     double size;
     std::function<void()> run;

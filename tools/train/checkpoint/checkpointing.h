@@ -39,9 +39,9 @@ class Checkpointer {
   /// newest good one are damaged, but may still be useful. Call it on rank 0 before the first step after `step`.
   std::vector<std::string> abandon_after(int64_t step) const;
 
-  /// Loads weights, moments and states, saved under any DP x EP layout, into this layout. Throws Error(usage) if the
-  /// recipe's model differs from the checkpoint's. Throws Error(numeric) with the tensor's name if a weight is not
-  /// finite.
+  /// Loads weights, moments and states into this layout. They may have been saved under any other layout. Throws
+  /// Error(usage) if the recipe's model differs from the checkpoint's. Throws Error(numeric) with the tensor's name if
+  /// a weight is not finite.
   static Progress load(io::Checkpoint& checkpoint, const Recipe& recipe, ModelInstance& instance,
                        optim::Optimizer& optimizer);
   /// Loads only main weights and states, rounded to the model's dtype. Used for evaluation and generation.

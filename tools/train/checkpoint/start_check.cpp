@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Checks the stored shapes against those of the whole model, which is made here on a meta device, without memory.
+// Compares the stored shapes with the shapes of the whole model, which is made on a meta device, without memory.
 void require_shapes(const io::Checkpoint& checkpoint, Recipe recipe, const Extensions& extensions) {
   recipe.parallel = {};
   const comm::ImaginedGroup alone(0, 1);

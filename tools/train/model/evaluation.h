@@ -18,9 +18,9 @@ struct Evaluation {
   int64_t sequences = 0, of_sequences = 0;  // number of sequences evaluated, and in the source
 };
 
-/// Runs forward passes over `sequences` sequences of `source` (0: all). Every call uses the same sequences: they are
-/// spread evenly over the source, or are the first ones of an endless source. Every sequence is computed by one rank.
-/// `bytes_per_id` is empty if the tokens do not represent text. Collective.
+/// Runs forward passes over `sequences` sequences of `source` (0: all). Every call uses the same sequences. These are
+/// spread evenly over the source, or are the first sequences of an endless source. Every sequence is computed by one
+/// rank. `bytes_per_id` is empty if the tokens do not represent text. Collective.
 Evaluation evaluate(ModelInstance& instance, const Recipe& recipe, const data::Source& source, int64_t sequences,
                     std::span<const int32_t> bytes_per_id);
 

@@ -39,7 +39,7 @@ int32_t sample(std::span<const float> logits, const SamplingOptions& options, do
     const float l = logits[id];
     return std::isnan(l) ? -std::numeric_limits<float>::infinity() : l;  // a NaN would make the order undefined
   };
-  // Ties select the lower id, so that the choice is the same on every machine.
+  // Ties select the lower id, because the choice must be the same on every machine.
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return logit(a) > logit(b); });
   if (options.temperature <= 0) return order.front();
   if (options.top_k > 0 && options.top_k < static_cast<int64_t>(order.size())) order.resize(options.top_k);

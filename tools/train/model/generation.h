@@ -23,8 +23,8 @@ struct SamplingOptions {
 /// Returns the ids of a prompt for generate(): the end-of-document id, which precedes every text, and the tokens of
 /// `text`.
 std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_view text);
-/// Returns the largest number of prompt ids that generate() uses with this context: all positions but one, so that two
-/// ids can be generated.
+/// Returns the largest number of prompt ids that generate() uses with this context. It is one less than the context,
+/// which leaves room for two generated ids.
 int64_t longest_prompt(int64_t context);
 /// Returns a warning if a prompt from prompt_of() is longer than longest_prompt(), with the length of the text that is
 /// cut off; otherwise an empty text.

@@ -29,8 +29,8 @@ class ModelPipeline {
     std::vector<RouterStatistics>* statistics;               // one entry for each MoE layer of the whole model
     std::function<void(Parameter&, bool last)> contributed;  // see pp::TapeStages
   };
-  /// Runs forward and backward of all `batches` (those of this rank's dp coordinate) by schedule.pipeline. Returns this
-  /// rank's addend of the summed cross-entropy, [1] f64.
+  /// Runs forward and backward of `batches`, the micro-batches of this rank's dp coordinate, in the order of
+  /// schedule.pipeline. Returns this rank's addend of the summed cross-entropy, [1] f64.
   Tensor train(std::span<const MicroBatch> batches, const Training& training);
   /// Runs only forward and keeps no activation. Returns this rank's addend of the summed cross-entropy.
   double evaluate(std::span<const MicroBatch> batches);

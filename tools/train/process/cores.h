@@ -1,4 +1,4 @@
-// Number of cores that a rank may use. Its affinity, the other ranks of its node and its control group limit it.
+// Number of cores that a rank may use. The limits are its affinity, the other ranks of its node, and its control group.
 #pragma once
 
 #include <sched.h>

@@ -86,7 +86,7 @@ std::optional<double> mpirun_patience() {
 }
 
 int64_t advised_patience(double seconds) {
-  // Advice is a round number, so that it does not change with every measurement.
+  // Advice is a round number, because it should not change with every measurement.
   for (const int64_t advice : {5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800})
     if (margin * seconds + 2 <= static_cast<double>(advice)) return advice;
   return 3600;

@@ -1,4 +1,4 @@
-// Launcher of a job's ranks: its command line on this machine, and the time it gives ranks to end.
+// Launcher of a job's ranks: its command line on this machine, and its time limit for ranks that have to end.
 #pragma once
 
 #include <sys/types.h>
@@ -10,7 +10,8 @@
 namespace hexad::train {
 
 /// Returns the command line that starts `ranks` ranks of a program on this machine as this user, up to the program's
-/// name. Inside a Slurm allocation it is srun. Otherwise it is "mpirun -np 4" with the flags that Open MPI requires.
+/// name. Inside a Slurm allocation, the command is srun. Otherwise, it is "mpirun -np 4" with the flags that Open MPI
+/// requires.
 std::string launcher(int64_t ranks);
 
 /// True if this process runs inside a Slurm allocation, but was started by hand or by a script.
@@ -27,7 +28,7 @@ inline constexpr const char* patience_variable = "OMPI_MCA_odls_base_sigkill_tim
 
 /// Returns launcher() for a training run. With mpirun, it leaves time for a save of about `save_seconds`.
 std::string launcher_to_train(int64_t ranks, double save_seconds);
-/// Returns one line that explains how a run gets the time to save if this launcher ends it.
+/// Returns one line that explains how a run gets time to save before this launcher ends the job.
 std::string explain_launcher();
 /// Returns the whole seconds between SIGTERM and SIGKILL that suffice for a step and a save of about `seconds`
 /// together.

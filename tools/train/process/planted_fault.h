@@ -19,7 +19,7 @@ struct Fault {
   std::string point;
 };
 
-/// Returns the fault in HEXAD_FAULT; none if it is not set. Throws Error(usage) if it cannot be read.
+/// Returns the fault in HEXAD_FAULT; none if it is not set. Throws Error(usage) if the variable cannot be read.
 std::optional<Fault> fault_from_environment();
 /// Returns the fault to inject before `step` on `rank`: its `point` is "step" or empty.
 std::optional<Fault> fault_of_step(int rank, int64_t step);

@@ -1,4 +1,4 @@
-// Placement of ranks on nodes, and the groups of a layout that are slow because of it.
+// Warnings about placements of ranks on nodes that make groups of a layout slow.
 #pragma once
 
 #include <span>

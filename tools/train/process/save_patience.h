@@ -1,4 +1,4 @@
-// Check of the time to save that mpirun leaves a run when it ends the job.
+// Check of the time that mpirun leaves a run for its last save when mpirun ends the job.
 #pragma once
 
 #include <functional>

@@ -8,8 +8,8 @@
 
 namespace hexad::train {
 
-/// Returns a line for each warning, with its keys. They are not errors, for two reasons: short trials of a long recipe
-/// are usual, and the recipe in a run's directory must stay readable afterwards. Lines that concern some stages of
+/// Returns a line for each warning, with its keys. These settings are not errors, for two reasons: short trials of a
+/// long recipe are usual, and the recipe in a run's directory must stay readable. Lines that concern some stages of
 /// training, but not all, begin with the stage_prefix() of each.
 std::vector<std::string> cautions(const Recipe& recipe);
 

@@ -12,7 +12,8 @@ namespace hexad::train {
 /// the oracle. If the kind changes, values that only the recipe's own device supports go back to auto.
 void replace_device(Recipe& r, device::DeviceKind device);
 
-/// Returns the device that HEXAD_DEVICE names; none if it is unset or empty. Adds a problem if it names no device.
+/// Returns the device that HEXAD_DEVICE names; none if the variable is unset or empty. Adds a problem if its value is
+/// not a device.
 std::optional<device::DeviceKind> device_of_environment(config::Problems& problems);
 
 /// Adds a problem for every setting that the recipe's device does not support and that would fail in the middle of a

@@ -58,8 +58,8 @@ void check_experts(const Recipe& r, Problems& problems) {
     problems.add("parallel.etp", cat("must be at most model.moe.expert_hidden (", r.model.moe.expert_hidden, ")"));
 }
 
-// Checks that there are enough layers for the stages. The costs of layers decide where stages begin, not whether each
-// stage has a layer, so this check need not build the model, which may still have errors.
+// Checks that there are enough layers for the stages. The costs of layers decide only where stages begin. Therefore,
+// this check works without the model, whose keys may still have errors.
 void check_stages(const Recipe& r, Problems& problems) {
   const pp::PipelineConfig pipeline = pipeline_of(r);
   try {

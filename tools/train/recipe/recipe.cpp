@@ -197,7 +197,8 @@ void check_warmup(const Recipe& r, Problems& problems) {
                                    "): the learning rate would only rise and never reach optim.lr"));
 }
 
-// Rejects a decay that begins before the warm-up ends. It would begin below the peak, so the rate would jump down.
+// Rejects a decay that begins before the warm-up ends. Such a decay would begin below the peak, so the learning rate
+// would jump down.
 void check_decay(const Recipe& r, Problems& problems) {
   const optim::OptimConfig& o = r.optim;
   if (!problems.good({"optim", "train.steps"})) return;

@@ -64,7 +64,7 @@ std::vector<MoeSchedule> legal_schedules(const Recipe& r, const layers::Registry
   site.orders = registry.moe_order_names();
   std::vector<MoeSchedule> all = combinations(r.schedule.moe, site);
   std::erase_if(all, [&](const MoeSchedule& s) {
-    // Keeps a schedule whose order the recipe names, so that an illegal order is later rejected with the reason.
+    // Keeps schedules whose order the recipe names, because check_moe_order() rejects an illegal order with the reason.
     return !refusals(site, s).empty() || (!r.schedule.moe.order && !order_problem(s, registry).empty());
   });
   return all;

@@ -61,7 +61,7 @@ void put_stage(Document& document, const Node& stage) {
   }
 }
 
-// Returns the key train.steps. If steps of a stage are given on the command line, so is the key's position, because the
+// Returns the key train.steps. Its position is on the command line if any stage's steps are given there, because the
 // run may be a trial of a longer recipe.
 Node steps_of_run(const Node& list, int64_t steps) {
   Node node{.kind = Node::Kind::scalar, .at = list.at, .key = "steps", .text = cat(steps)};

@@ -15,8 +15,8 @@ int64_t stage_count(const Recipe& recipe);
 int64_t last_step(const Recipe& recipe, int64_t stage);
 /// Returns the stage that trains `step`, which counts from 1. Steps after the run belong to its last stage.
 int64_t stage_at(const Recipe& recipe, int64_t step);
-/// Returns the recipe with the keys of this stage. It keeps the list of stages and train.steps, by which the learning
-/// rate continues over all stages.
+/// Returns the recipe with the keys of this stage. Keeps the list of stages and train.steps, because the learning
+/// rate's schedule spans all stages.
 Recipe with_stage(Recipe recipe, int64_t stage);
 /// Returns "stage 2 of 3: steps 5 to 8"; empty without `stages`.
 std::string stage_text(const Recipe& recipe, int64_t stage);

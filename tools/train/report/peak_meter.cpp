@@ -39,7 +39,7 @@ void PeakMeter::after_step(double seconds, double flops) {
 
 double PeakMeter::sample() {
   const double began = base::now();
-  // The sample has its own context, so that its matrices do not count as the run's memory or against its limit.
+  // The sample has its own context, because its matrices must not count as the run's memory or against the run's limit.
   device::DeviceContext context({.kind = recipe_.device, .place = place_of(world_)});
   const kernels::GemmRate rate = kernels::sample_gemm_rate(context, dtype_of(recipe_.train.precision), size_);
   size_ = std::max(size_, rate.rows);

@@ -54,7 +54,7 @@ class RankClock {
   telemetry::SlowRanks slow_ranks_;
   double began_ = 0;
   Account step_;
-  /// Bytes of operations that ended on a device only after their step. They are counted in the next step.
+  /// Bytes of operations that ended on a device only after their step. The next step counts these bytes.
   std::array<int64_t, comm::traffic_class_count> late_bytes_{};
   struct Total {
     int64_t slowest = 0;  // number of steps in which the rank was slowest

@@ -15,7 +15,7 @@ struct RunFacts {
   std::string folder;
   std::string recipe;  // path of the run's recipe; empty if the directory has none
   RunEnding ending;
-  int64_t ranks = 0;   // ranks of the newest start that trained a step; if no start did, of the newest one; 0: unknown
+  int64_t ranks = 0;   // ranks of the newest start that trained a step, or else of the newest start; 0: unknown
   std::string layout;  // layout of the same start
   int64_t steps = 0;   // steps done, by the metrics
   int64_t total_steps = 0;

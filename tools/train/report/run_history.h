@@ -32,7 +32,7 @@ struct RunEnd {
 };
 
 struct RunHistory {
-  std::vector<RunStart> starts;  // starts[i] describes the steps after it, up to the next start
+  std::vector<RunStart> starts;  // starts[i] describes its steps, up to the next start
   std::optional<RunEnd> end;     // absent: the run continues, or was killed
 };
 
@@ -58,7 +58,7 @@ struct RunEnding {
 
 RunEnding ending_of(const RunHistory& history);
 
-/// Beginnings of RunEnd::trouble, by which ending_of() tells the outcomes apart.
+/// Beginnings of RunEnd::trouble, from which ending_of() determines the outcome.
 inline constexpr std::string_view trouble_of_failure = "The run failed",
                                   trouble_of_preemption = "The run was preempted";
 

@@ -32,7 +32,7 @@ std::string describe_rank(const comm::World& world) {
 
 }  // namespace
 
-// The lock comes first, so that later failures can be logged in the directory.
+// Takes the lock first, because later failures are logged in the directory.
 TrainingDirectory::TrainingDirectory(const Recipe& recipe, const comm::World& world)
     : lock_(lock_on_rank_0(recipe, world)),
       log_(telemetry::make_logger(log_path(recipe, world.rank()), world.rank(), spdlog::level::info)),

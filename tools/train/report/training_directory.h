@@ -26,7 +26,7 @@ class TrainingDirectory {
   void require_held_now();
 
   /// Logs in this rank's file, and on rank 0 also on the terminal. Call it on all ranks, with a text that concerns all
-  /// of them.
+  /// ranks.
   void info(const std::string& text) const { log_->info(text); }
   void warn(const std::string& text) const { log_->warn(text); }
   /// Logs only in this rank's file.
