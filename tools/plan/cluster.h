@@ -162,7 +162,7 @@ struct Cluster {
     v("products", products, "grouped matrix products alone");
     v("copies", copies, "copies alone");
     v("slowdowns", slowdowns, "speeds of work that runs at the same time");
-    v("machine", machine, "description of machines that were not measured");  // last, see to_yaml()
+    v("machine", machine, "description of machines that were not measured");  // must be the last key: see to_yaml()
   }
 };
 

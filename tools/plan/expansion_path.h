@@ -16,7 +16,7 @@ inline constexpr int64_t most_planned_ranks = 1 << 20;
 /// Question to a planner: one recipe with a sequence length, a number of ranks, and an objective.
 struct PlanQuestion {
   int64_t context;
-  int64_t ranks;  // may be more than the cluster has; the plan then assumes more nodes of the same kind
+  int64_t ranks;  // if the cluster has fewer, the plan assumes more nodes of the same kind
   Objective objective = Objective::time;
   size_t wanted = 10;
   bool any_memory = false;  // true: the plan ignores the memory limit
@@ -59,8 +59,8 @@ struct PathPoint {
   std::optional<Shortfall> lack;        // set if no layout fits: the shortfall on the most ranks
 };
 struct PathRequest {
-  std::span<const int64_t> lengths;  // ascending, at least one
-  int64_t ranks, most_ranks;         // for the first length; largest number for any length
+  std::span<const int64_t> lengths;  // sequence lengths in tokens, ascending, at least one
+  int64_t ranks, most_ranks;         // ranks for the first length; limit for all lengths
   Objective objective = Objective::time;
 };
 /// Returns the best layout of each length, in order. Doubles the ranks, up to `most_ranks`, until a layout fits. If no

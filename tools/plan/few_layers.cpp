@@ -95,7 +95,7 @@ FewLayers::FewLayers(Recipe r, const train::Extensions& extensions, const Prices
       for (const device::Issue& issue : longer_.issues) shorter_.push_back(issue.work);
   }
   const auto alike = [](const device::Work& a, const device::Issue& b) { return a.index() == b.work.index(); };
-  if (!std::ranges::equal(shorter_, longer_.issues, alike)) contexts_[0] = contexts_[1];  // uses only the longer length
+  if (!std::ranges::equal(shorter_, longer_.issues, alike)) contexts_[0] = contexts_[1];  // ignores the shorter length
 }
 
 StepRecord FewLayers::with_tokens(double sequences, double context) const {

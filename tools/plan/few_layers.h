@@ -11,11 +11,11 @@ namespace hexad::plan {
 
 /// Costs of one rank's step with two micro-batches. Times are in seconds. Bytes are the peak of each category.
 struct FewLayersStep {
-  double micro_batch = 0;  // the first micro-batch
+  double micro_batch = 0;  // from the begin of the first micro-batch to the begin of the second
   double rest = 0;         // the step without its micro-batches: optimizer and exposed reductions
   double dp_traffic = 0;   // communication of weights and gradients in a micro-batch, hidden or not
   double weights = 0, gradients = 0, optimizer = 0, activations = 0;
-  double temporary = 0;  // the rest of the peak, and connections
+  double temporary = 0;  // rest of the peak, including NCCL's buffers
 };
 
 /// A step of all layers of a recipe in one pipeline stage, recorded on the meta device for two sequence lengths. The

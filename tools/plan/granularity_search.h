@@ -44,12 +44,12 @@ class GranularitySearch {
   };
   /// Results so far, as plain data that can be saved and restored.
   struct State {
-    std::map<int64_t, Range> ranges;                        // ranges by n; G in the paper, without its sentinels
-    std::map<int64_t, int64_t> chosen;                      // chosen n by B; C in the paper
-    std::map<std::pair<int64_t, int64_t>, double> seconds;  // measured seconds by (B, n)
+    std::map<int64_t, Range> ranges;                        // ranges by n: the paper's G without its sentinels
+    std::map<int64_t, int64_t> chosen;                      // chosen n by B: the paper's C
+    std::map<std::pair<int64_t, int64_t>, double> seconds;  // shortest measured seconds by (B, n)
     bool operator==(const State&) const = default;
   };
-  using Measure = std::function<double(int64_t batch, int64_t n)>;  // seconds
+  using Measure = std::function<double(int64_t batch, int64_t n)>;  // returns seconds
 
   /// Makes a search over n from `fewest` to `most`. Requires 1 <= fewest <= most.
   GranularitySearch(int64_t fewest, int64_t most, State state = {});

@@ -7,7 +7,7 @@
 namespace hexad::plan {
 namespace {
 
-using Kinds = std::map<std::pair<int, std::string>, GroupTraffic>;  // by class and name
+using Kinds = std::map<std::pair<int, std::string>, GroupTraffic>;  // by traffic class and name of the group
 
 Kinds kinds_in(const RecordedStep::Part& part, const StepPrices& prices) {
   Kinds kinds;

@@ -14,7 +14,7 @@ namespace hexad::plan {
 /// Estimate of a step, composed from costs of layers.
 struct ComposedStep {
   double seconds = 0;
-  double memory = 0;  // bytes of the rank that needs most
+  double memory = 0;  // bytes of the rank that needs the most
 };
 
 /// Composes steps from costs of layers. A layer's costs depend on tp, cp, ep, etp, recomputation and ZeRO. For each

@@ -37,7 +37,8 @@ class LayerGraphs {
 
   /// Returns the class of each rank.
   const std::vector<size_t>& class_of_rank() const { return class_of_rank_; }
-  /// Returns the graphs of each class (LayerOnMeta::graphs). A class whose pipeline stage has no MoE layer has none.
+  /// Returns the graphs of each class (LayerOnMeta::graphs). A class whose pipeline stage has no MoE layer has no
+  /// graphs.
   std::vector<std::vector<schedule::TaskGraph>> graphs(const moe::MoeSchedule& schedule);
 
  private:

@@ -14,8 +14,8 @@ struct PlanSite {
   const train::Extensions& extensions;
   const StepPrices& prices;
   const PlanRequest& request;
-  double memory;       // bytes that tensors of a rank may take
-  double host_memory;  // bytes that offloaded tensors of a rank may take in its host's memory
+  double memory;       // limit of a rank's tensors, in bytes
+  double host_memory;  // limit of a rank's offloaded tensors in its host's memory, in bytes
 };
 
 /// Function that returns copies of a recipe with other values of one key, or of keys that exclude each other. A copy

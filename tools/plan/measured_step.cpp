@@ -33,7 +33,7 @@ std::optional<int64_t> step_of(const TraceEvent& e) {
 
 // Returns the step of median duration on rank 0 among the steps after `after`.
 std::optional<int64_t> typical_step(const TraceRecords& trace, int64_t after) {
-  std::vector<std::pair<double, int64_t>> steps;  // duration and number
+  std::vector<std::pair<double, int64_t>> steps;  // duration and number of each step
   for (const TraceEvent& e : trace.events)
     if (const auto step = step_of(e); step && *step > after && e.rank == 0) steps.emplace_back(e.duration_us, *step);
   if (steps.empty()) return {};

@@ -18,7 +18,7 @@ struct MeasuredStep {
   std::filesystem::path run, recipe;  // the run directory, and the file with the recipe of these steps
   int64_t ranks = 0;
   telemetry::RunSummary summary;
-  std::array<double, comm::traffic_class_count> sent{};  // bytes of all ranks in a step: median of the timed steps
+  std::array<double, comm::traffic_class_count> sent{};  // median bytes of all ranks in a step, by traffic class
 
   std::optional<int64_t> traced_step = {};  // the traced step of median duration
   telemetry::TraceRecords trace = {};       // trace of traced_step on all ranks; times count from the step's begin

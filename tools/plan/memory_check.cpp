@@ -32,7 +32,7 @@ using Verdict = MemoryFit::Verdict;
 
 namespace {
 
-constexpr double patience = 4;  // maximum seconds of the search for savings after a refused start
+constexpr double patience = 4;  // maximum seconds of the search for memory savings after a refused start
 
 // Bytes needed in one pool. `blocks` counts the allocator's blocks, which are rounded up; the program does not touch
 // all of their bytes.
@@ -43,7 +43,7 @@ struct Need {
 enum class Place : uint8_t { host, card };
 
 bool is_in_memory(const std::string& folder) {
-  constexpr long tmpfs = 0x01021994, ramfs = 0x858458f6;  // from statfs(2)
+  constexpr long tmpfs = 0x01021994, ramfs = 0x858458f6;  // types of file systems in memory: see statfs(2)
   struct statfs status {};
   return statfs(folder.c_str(), &status) == 0 && (status.f_type == tmpfs || status.f_type == ramfs);
 }

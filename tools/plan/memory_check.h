@@ -23,7 +23,7 @@ inline constexpr double process_bytes = 80 << 20;
 struct MemoryFit {
   enum class Verdict : uint8_t { fits, tight, too_much, unknown };
   Verdict verdict = Verdict::fits;
-  std::string text{};  // text for people; empty if the job fits
+  std::string text{};  // message for the user; empty if the job fits
 };
 
 /// Limits of one rank: the memory of its host, and of its card if it computes on one.

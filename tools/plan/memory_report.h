@@ -23,7 +23,7 @@ class MemoryReport {
   struct Estimates {
     std::vector<MemoryEstimate> stages;
     TrafficEstimate traffic;
-    size_t neediest() const;  // index of the stage that needs the most
+    size_t neediest() const;  // index of the stage that needs the most memory
   };
   Estimates estimates() const;
 
@@ -43,7 +43,7 @@ class MemoryReport {
   const train::Extensions& extensions_;
   const int64_t world_;
   train::Recipe planned_;               // the recipe with a value for an open memory_reuse
-  std::optional<WithinMemory> within_;  // values of an open memory_reuse
+  std::optional<WithinMemory> within_;  // schedules for an open memory_reuse
 };
 
 /// Returns "weights 1.20 GiB (1.10 GiB), ...": the estimate for the neediest rank, and in brackets the measured bytes.

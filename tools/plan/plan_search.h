@@ -29,19 +29,19 @@ struct PlannedLayout {
   /// Simulated step, and memory of the rank that needs the most.
   StepForecast step{};
   MemoryEstimate memory{};
-  RoutedMemory routed{};  // set if PlanRequest::details is
+  RoutedMemory routed{};  // set only with PlanRequest::details
 };
 
 struct Plan {
   std::vector<PlannedLayout> best;    // simulated, best first
   PlanCandidates candidates;          // counts of refusals; `legal` is empty
-  int64_t legal = 0, too_large = 0;   // numbers of legal layouts, and of those that exceed `memory`
-  double memory = 0;                  // bytes that tensors of a rank may take
-  double least_memory = 0;            // least bytes of any layout; rough, or a bound, if not simulated
+  int64_t legal = 0, too_large = 0;   // number of legal layouts; number of legal layouts that exceed `memory`
+  double memory = 0;                  // limit of a rank's tensors, in bytes
+  double least_memory = 0;            // least bytes of any layout; approximate if that layout was not simulated
   std::vector<ResourceGain> gains;    // for the first of `best`, the largest first (PlanRequest::details)
-  std::vector<GroupTraffic> traffic;  // of the first of `best` (PlanRequest::details)
-  int64_t simulated = 0;              // layouts whose whole step was simulated in the second stage
-  int64_t changes = 0;                // changes of layouts that were tried in the third stage
+  std::vector<GroupTraffic> traffic;  // for the first of `best` (PlanRequest::details)
+  int64_t simulated = 0;              // number of layouts simulated in the second stage
+  int64_t changes = 0;                // number of changes tried in the third stage
 };
 
 /// Parameters of a search on `world` ranks of the cluster.

@@ -31,7 +31,7 @@ struct PlanCandidate {
 
 /// A setting that differs between two layouts.
 struct ChangedSetting {
-  std::string key, from, to;  // the value is "-" if the setting has no effect
+  std::string key, from, to;  // values are "-" if the setting has no effect
 };
 /// Returns the effective settings that differ between layouts of `world` ranks, in the order of the recipe.
 std::vector<ChangedSetting> changed_settings(const PlanCandidate& from, const PlanCandidate& to, int64_t world);

@@ -11,7 +11,7 @@ namespace hexad::plan {
 
 struct PredictionBench {
   std::string out = "predictions.json";
-  int rounds = 3;     // counted steps of each schedule, in turn; 0: nothing is measured
+  int rounds = 3;     // number of timed steps of each schedule, alternating; 0: no measurement
   bool json = false;  // prints one JSON object instead of the table
 };
 

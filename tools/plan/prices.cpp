@@ -17,8 +17,8 @@ using schedule::LaneSet;
 using schedule::Rates;
 using schedule::TimeCurve;
 
-constexpr double tile = 128;             // rows and columns of the result that one SM computes at a time
-constexpr double peers_of_a_step = 8;    // sends that NCCL batches
+constexpr double tile = 128;             // rows, and columns, of the tile that one SM computes at a time
+constexpr double peers_of_a_step = 8;    // number of sends that NCCL batches
 constexpr double attention_share = 0.5;  // rate of attention over that of a measured product
 
 template <class E>
@@ -167,7 +167,7 @@ class Described {
   // Distribution of a group: numbers of its ranks, of its ranks in one domain, and of its domains.
   struct Way {
     double ranks, inside, domains;
-    double adapter;  // share of an adapter's bandwidth that a rank has
+    double adapter;  // share of an adapter's bandwidth for each rank
   };
 
   Way way_of(const GroupPlace& place) const {
@@ -306,7 +306,7 @@ class Measured {
   struct Timed {
     MeasuredProduct of;
     double area;    // elements of one expert's weight
-    TimeCurve one;  // seconds of one expert over its rows
+    TimeCurve one;  // seconds of one expert's product over its rows
   };
 
   // Returns the nearest measured product of the type: by kind (of one or of several experts), then by size of the

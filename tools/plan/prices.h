@@ -18,7 +18,7 @@ struct Product {
   GemmPass pass = GemmPass::forward;
   double rows = 0, inputs = 0, outputs = 0;  // rows of all groups together
   double groups = 1;                         // 1: a single (dense) product
-  double extra_bytes = 0;                    // more bytes moved, such as f32 gradients to which the result is added
+  double extra_bytes = 0;  // additional bytes moved, such as f32 gradients to which the result is added
 };
 
 /// Pass of attention.
@@ -37,9 +37,9 @@ struct GroupPlace {
   int64_t ranks = 1;
   int64_t nodes = 1;
   int64_t ranks_per_node = 1;   // ranks of this group on one node: ranks / nodes
-  int64_t groups = 1;           // groups with ranks on the same node that communicate at the same time
+  int64_t groups = 1;           // number of groups on the same node that communicate at the same time
   int64_t ranks_in_domain = 0;  // ranks of this group in one domain; 0: all ranks on its nodes in the domain
-  int64_t node_span = 0;        // number of nodes from its first to its last node, both included; 0: `nodes`
+  int64_t node_span = 0;        // number of nodes from the group's first to its last node; 0: `nodes`
 };
 
 /// Prices of one cluster. Uses measured curves if the cluster has them, otherwise its description. Copies of the object

@@ -61,7 +61,7 @@ Cluster with_more(const Cluster& cluster, Resource resource, double factor) {
   for (MeasuredCopy& copy : more.copies)
     if (resource_of(copy) == resource) divide(copy.points, factor);
   if (more.machine) {
-    more.machine = complete(*more.machine).machine;  // a rate that is assumed can be raised, too
+    more.machine = complete(*more.machine).machine;  // assumed rates can be raised, too
     raise(*more.machine, resource, factor);
   }
   return more;

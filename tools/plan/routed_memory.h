@@ -8,11 +8,11 @@ namespace hexad::plan {
 /// Memory of the rank that needs most, in bytes.
 struct RoutedMemory {
   struct Load {
-    double times = 1;  // share of the slots that the experts of this rank get, over an even share
+    double times = 1;  // slots of this rank's experts over an even share
     double bytes = 0;
   };
   double even = 0;
-  Load p99, worst;  // RoutingLoad::p99 and one_rank; as with even loads if no rank can get more
+  Load p99, worst;  // RoutingLoad::p99 and one_rank; equal to even loads if no rank can get more
 };
 
 /// Returns the memory under each routing model. The caller passes the memory with evenly loaded experts. Estimates only

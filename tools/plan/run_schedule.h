@@ -38,9 +38,9 @@ class RunSchedule final : public train::ScheduleAdviser {
 
   const train::AdvisedRun run_;
   const int64_t first_step_;
-  std::optional<Predictor> predictor_;  // set if the run records its schedules, or chooses one
+  std::optional<Predictor> predictor_;  // set if the run records or chooses schedules
   std::optional<ScheduleChoice> choice_;
-  std::optional<PassRecorder> recorder_;  // set in a step that is traced or a trial
+  std::optional<PassRecorder> recorder_;  // set during a traced step or a trial step
   bool trial_ = false;
   std::vector<std::string> timelines_;  // pictures for the report
 };

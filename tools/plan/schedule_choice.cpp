@@ -196,7 +196,7 @@ void ScheduleChoice::go_on_searching() {
   plan::Trial next{search_->start.chunks, false};
   if (turn_ >= turns_ && !known.chosen.contains(tokens))
     next = {chunks.conclude(tokens, current().schedule.chunks), true};
-  else if (!known.ranges.empty() || known.seconds.contains({tokens, next.n}))  // the predicted number is tried first
+  else if (!known.ranges.empty() || known.seconds.contains({tokens, next.n}))  // the predicted number comes first
     next = chunks.propose(tokens);
   set(index_of(with_chunks(search_->start, next.n)));
   made_ = next.settled;

@@ -42,7 +42,7 @@ class ScheduleChoice {
   /// Returns the schedules that the recipe allows, and their memory needs if memory_reuse is open.
   const WithinMemory& memory() const { return memory_; }
 
-  /// Sets the next schedule to try. Called before a step that is a trial.
+  /// Sets the next schedule to try. Called before a trial step.
   void begin_trial();
   /// Ends a trial with the times of the step's passes on this rank. The last trial makes the choice.
   void end_trial(const std::vector<PassRecorder::Recording>& passes);
@@ -79,10 +79,10 @@ class ScheduleChoice {
   const WithinMemory memory_;
   std::vector<std::pair<moe::MoeSchedule, ChunksRange>> ranges_;  // known ranges, by schedule with chunks set to 0
   std::vector<ScheduleCandidate> candidates_;
-  std::vector<size_t> finalists_;  // indices of candidates, one of each family
+  std::vector<size_t> finalists_;  // indices of candidates, one for each family
   size_t current_ = 0;
   bool made_ = false;
-  int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;  // trials so far; their maximum for finalists, and in total
+  int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;  // trials so far; largest number for finalists; in total
   std::optional<Search> search_;
 };
 

@@ -122,7 +122,7 @@ class SchedulePrices {
   const Predictor& predictor_;
   const comm::ProcessGroup& world_;
   LayerGraphs layers_;
-  device::DeviceContext host_;  // device of the ranks' agreement
+  device::DeviceContext host_;  // device for the reductions by which ranks agree
 };
 
 }  // namespace
@@ -150,7 +150,7 @@ double ScheduleCandidate::measured_seconds() const {
 ChunksRange chunks_range(const Recipe& recipe, const train::Extensions& extensions, MemoryNeeds& needs,
                          const MoeSchedule& s) {
   ChunksRange range{2, most_chunks(recipe, extensions, s)};
-  std::vector<MoeSchedule> all;  // one schedule per number of chunks: more chunks need smaller buffers
+  std::vector<MoeSchedule> all;  // one for each number of chunks: more chunks need smaller buffers
   for (int64_t n = range.fewest; n <= range.most; ++n) {
     all.push_back(s);
     all.back().chunks = n;

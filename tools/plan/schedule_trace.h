@@ -26,7 +26,7 @@ struct Predictor {
 
 /// Trace of one step of the job.
 struct ScheduleTrace {
-  double begin = 0;                           // start of the first pass: seconds of rank 0's base::now()
+  double begin = 0;                           // start of the first pass, in seconds of rank 0's base::now()
   std::vector<telemetry::TraceEvent> events;  // events of all ranks; times count from `begin`
 
   /// All graphs of one kind: "forward", "backward", and, under Parm's S1, "gradient of shares". The last one gathers
@@ -34,8 +34,8 @@ struct ScheduleTrace {
   struct Kind {
     std::string name;
     int64_t passes = 0;                    // number of passes on all ranks
-    telemetry::ScheduleMetrics seconds{};  // mean over ranks with MoE layers
-    double exposed = 0;                    // exposed communication per rank; simultaneous collectives count once
+    telemetry::ScheduleMetrics seconds{};  // means over ranks with MoE layers
+    double exposed = 0;  // seconds of exposed communication per rank; simultaneous collectives count once
   };
   std::vector<Kind> kinds;
   telemetry::ScheduleMetrics total;

@@ -1,4 +1,4 @@
-// A predicted step beside the measured steps of a run, as a table.
+// A table that compares a predicted step with the measured steps of a run.
 #pragma once
 
 #include <array>

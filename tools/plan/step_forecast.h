@@ -21,7 +21,7 @@ struct StepForecast {
     int rank;
     double busy = 0, idle = 0;
     std::array<double, comm::traffic_class_count> exposed{};
-    std::array<double, comm::traffic_class_count> sent{};  // bytes
+    std::array<double, comm::traffic_class_count> sent{};  // bytes by traffic class
     double network = 0;  // bytes of `sent` that leave the fast link's domain (RecordPrices::sent_over_network)
   };
   std::vector<Stage> stages;

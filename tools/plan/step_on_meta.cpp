@@ -144,7 +144,7 @@ StepOnMeta run_evaluation(const Recipe& recipe, const Extensions& extensions, co
                                     layout.size(base::Axis::ep), recipe.model.moe.capacity_factor));
   const comm::ImaginedGroup world(rank, layout.world(), nullptr, {}, imagined_cards(recipe, layout.world()));
   ModelInstance instance(recipe, extensions, world, {}, run);
-  const int64_t enough = 16 * layout.size(base::Axis::pp);  // micro-batches per rank: more than are in flight
+  const int64_t enough = 16 * layout.size(base::Axis::pp);  // micro-batches of a rank; fewer are in flight
   evaluate(instance, recipe, TwoDocuments(recipe.model.context),
            enough * recipe.batch.micro * layout.size(base::Axis::dp), {});
   return {.memory = instance.context.allocator()->stats()};

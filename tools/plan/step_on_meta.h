@@ -19,7 +19,7 @@ enum class Wanted : uint8_t { memory, all };
 struct StepOnMeta {
   device::MemoryStats memory;                            // `held` counts whole blocks, as memory.limit_bytes does
   int64_t offloaded = 0;                                 // peak bytes in offload memory
-  std::array<double, comm::traffic_class_count> sent{};  // bytes, if all results were requested
+  std::array<double, comm::traffic_class_count> sent{};  // bytes by traffic class, with Wanted::all
 };
 
 /// Runs two steps of rank `rank` and returns the memory and the traffic of the second. The first step makes buffers and

@@ -32,7 +32,7 @@ StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank) {
   StepRecord record{
       .rank = rank, .issues = {log.issues().begin() + first, log.issues().end()}, .groups = log.groups(), .spans = {}};
   for (const device::SpanLog::Recorded& span : spans.stop().host) record.spans.push_back({span.name, span.around});
-  for (device::Issue& issue : record.issues) {  // operations of earlier steps are over
+  for (device::Issue& issue : record.issues) {  // removes dependencies on earlier steps
     std::erase_if(issue.after, [&](int32_t i) { return i < first; });
     for (int32_t& i : issue.after) i -= first;
   }

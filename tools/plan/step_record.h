@@ -22,9 +22,9 @@ struct StepRecord {
     int32_t around;  // index of the enclosing span; -1: none
   };
 
-  int rank;                                 // number in the world
+  int rank;                                 // rank number in the world
   std::vector<device::Issue> issues;        // Issue::after and Issue::span are indices into this record
-  std::vector<device::IssuedGroup> groups;  // by CommunicationWork::group
+  std::vector<device::IssuedGroup> groups;  // indexed by CommunicationWork::group
   std::vector<Span> spans;
 
   /// Returns the names of the spans around an issue, outermost first, joined by " / ".

@@ -36,7 +36,7 @@ class Queues {
   struct Traffic {
     int traffic;
     Network network;
-    int lane;  // lane of the class
+    int lane;  // 0: collectives; above: messages by peer and direction
     auto operator<=>(const Traffic&) const = default;
   };
   int number_of(const Traffic& traffic) {
@@ -164,8 +164,8 @@ class RankJobs {
   std::vector<int> peers_;
   std::vector<char> awaited_;  // by issue: true if communication or another lane waits for it
   std::vector<int> job_of_;
-  std::vector<double> seconds_;                                   // by issue: alone on the machine
-  std::array<std::optional<size_t>, device::lane_count> last_{};  // issue
+  std::vector<double> seconds_;                                   // price of each operation
+  std::array<std::optional<size_t>, device::lane_count> last_{};  // latest operation of each lane
 };
 
 using Group = std::pair<std::string, std::vector<int>>;  // name and ranks
@@ -195,7 +195,7 @@ class Matches {
     std::set<Group> groups;
     std::map<const Group*, std::vector<Member>> collectives;
     std::map<std::tuple<const Group*, int, int>, std::array<std::optional<Member>, 2>>
-        messages;  // from, to; sent, received
+        messages;  // by group, sender and receiver: send side and receive side
     for (const RankJobs& r : ranks) {
       std::vector<const Group*> group_of;
       for (const device::IssuedGroup& g : r.record().groups)

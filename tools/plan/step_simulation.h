@@ -30,7 +30,7 @@ struct StepContention {
 
 /// Times of one rank in a simulated step, in seconds from the start of the step.
 struct SimulatedRank {
-  int rank;  // number in the world
+  int rank;  // rank number in the world
   /// One interval for each entry of StepRecord::issues. Consecutive operations of a lane are simulated as one job,
   /// whose time is divided in proportion to the operations' prices.
   std::vector<schedule::Interval> times;

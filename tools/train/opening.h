@@ -36,7 +36,8 @@ std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, co
                                     const data::TrainingData& data, const comm::World& world,
                                     const TrainingDirectory& directory, TrainingState& state);
 
-/// Writes recipe.yaml and opens metrics.jsonl, tensorboard/ and the progress line. Does so on rank 0 only.
+/// On rank 0, writes recipe.yaml and opens metrics.jsonl, tensorboard/ and the progress line. Does nothing on other
+/// ranks.
 telemetry::MetricsHub open_sinks(const Recipe& recipe, const TrainingDirectory& directory);
 
 }  // namespace hexad::train

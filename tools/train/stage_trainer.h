@@ -31,7 +31,7 @@ struct SharedRun {
   TrainingDirectory& directory;
   SavePatience& patience;
   SkippedSteps& skipped;
-  std::vector<std::string>& timelines;  // pictures for the report, of earlier stages; used on rank 0 only
+  std::vector<std::string>& timelines;  // on rank 0: pictures of earlier stages for the report
 };
 
 class StageTrainer {

@@ -41,7 +41,7 @@ class StepMeter {
   const std::function<void(const std::string&)> warn_;
   RankClock clock_;
   const double flops_per_token_;
-  double reported_peak_ = 0;     // FLOP/s of the peak in the metrics so far
+  double reported_peak_ = 0;     // peak FLOP/s used for the metrics so far
   const int64_t started_after_;  // last step before this start
 };
 

@@ -146,7 +146,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   k.pointwise.copy(stream, sums.slice(0, 1, 2), loss_sum);
   stream.wait(world.all_reduce(sums, comm::Reduce::sum, stream));
   k.optimizer.clip(stream, factor, sums, recipe_.optim.clip);
-  if (valid == 0) k.pointwise.fill(stream, factor, skips_update);  // weights must not change by decay or momentum
+  if (valid == 0) k.pointwise.fill(stream, factor, skips_update);  // neither decay nor momentum may change weights
   const HostRead read = read_to_host("step: norm and loss", sums, stream);
   // The factor is equal on all ranks, so either all ranks update or none does.
   span.emplace(spans, "optimizer");

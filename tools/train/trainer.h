@@ -39,7 +39,7 @@ class Trainer {
   TrainingDirectory directory_;
   SavePatience patience_;
   SkippedSteps skipped_;
-  std::vector<std::string> timelines_;  // see SharedRun
+  std::vector<std::string> timelines_;  // see SharedRun::timelines
   std::unique_ptr<StageTrainer> stage_;
 };
 

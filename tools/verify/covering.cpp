@@ -10,7 +10,7 @@
 namespace hexad::verify {
 namespace {
 
-constexpr int drafts = 24;  // drafts of each run; more drafts find only slightly more pairs
+constexpr int drafts = 24;  // number of drafts for each run; more find only slightly more pairs
 
 // Numbers the features: first the axes that may be longer than one, then every value of every option.
 class Features {

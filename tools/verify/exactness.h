@@ -12,7 +12,7 @@ struct Exactness {
   std::string_view why;  // name of the bound
   double tolerance;
   Measure measure = Measure::largest;
-  double least_unit = 0;  // see Comparer
+  double least_unit = 0;  // argument of Comparer
   /// True if tokens visit the experts that the oracle chose, because rounding could change the order of scores.
   bool follows_routing() const { return measure == Measure::root_mean_square; }
 };

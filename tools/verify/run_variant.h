@@ -58,8 +58,8 @@ Outcome run_in_world(const Subject& subject, const Oracle& oracle, const Variant
 inline constexpr std::chrono::microseconds longest_delay{300};
 
 struct ThreadRuns {
-  std::optional<uint64_t> jitter;  // seed of delays in communication, and of a ThreadNetwork's adversary
-  double seconds = 240;            // limit of a run
+  std::optional<uint64_t> jitter;  // seed for delays in communication, and for the adversary of a ThreadNetwork
+  double seconds = 240;            // time limit of a run
 };
 /// Returns the seconds that an operation of a run may wait for other ranks. The result is the recipe's value, but at
 /// most a quarter of `seconds`, so that a hang is reported before the run times out. If the recipe's value is 0, the

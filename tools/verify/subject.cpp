@@ -128,7 +128,7 @@ Subject::Subject(Recipe recipe, const Extensions& extensions, int steps, std::st
   recipe_.checkpoint.resume = "none";
   recipe_.optim.eps = std::max(recipe_.optim.eps, least_eps);
   recipe_.optim.min_lr_ratio = std::max(recipe_.optim.min_lr_ratio, least_lr_ratio);
-  recipe_.train.steps = steps;  // where the loop of `hexad train` ends
+  recipe_.train.steps = steps;  // last step of the loop of `hexad train`
   recipe_.profile.steps.clear(), recipe_.schedule.trace = 0;
   plain_ = config::parse(config::write(recipe_), std::string(document_name), Variant().overrides());
   open_data();
@@ -238,7 +238,7 @@ double nats(const Subject& subject, TrainingRun& run, int64_t sequences, int64_t
 // one.
 Evaluation heldout_without_padding(const Subject& subject, TrainingRun& run) {
   const int64_t all = subject.heldout_sequences(), micro = run.recipe.batch.micro, full = all / micro * micro;
-  evaluate(run.instance, run.recipe, subject.heldout(), all, {});  // fills the log of routing
+  evaluate(run.instance, run.recipe, subject.heldout(), all, {});  // only to fill the routing log
   run.instance.routing_to = nullptr;
   double sum = nats(subject, run, full, micro);
   if (full < all) sum += nats(subject, run, all, 1) - nats(subject, run, full, 1);

@@ -74,13 +74,13 @@ class Subject {
 
 /// Results that one rank computes from Subject::oracle_recipe().
 struct Oracle {
-  std::vector<Expected> steps;  // [0] is the state before the first step, without a result and gradients
-  std::string checkpoint;       // saved after the first step
+  std::vector<Expected> steps;  // steps[0] is the state before the first step, without result and gradients
+  std::string checkpoint;       // folder of the checkpoint saved after the first step
   // After the last step:
-  Evaluation heldout;              // without padding; its tokens and bytes are counted in the data
+  Evaluation heldout;              // computed without padding; tokens and bytes are counted in the data
   std::vector<int32_t> continued;  // result of generated(); empty for an encoder
   layers::RoutingLog routing;      // set for a kind that may be rounded, otherwise empty
-  // Only for an eventful kind:
+  // Set only for an eventful kind:
   std::string start{};   // checkpoint with the initial weights
   std::string ruined{};  // name of the tensor whose gradient is not finite in the first step
 };

@@ -25,7 +25,7 @@ Overrides for_rounding(const OwnSubject& own) {
   // If eps is small relative to the gradient, Adam's update is the gradient's sign. Rounding would decide the sign of
   // elements near zero.
   const double typical =
-      1 / std::sqrt(static_cast<double>(own.parameters));  // typical element of a gradient of norm one
+      1 / std::sqrt(static_cast<double>(own.parameters));  // typical element of a gradient with norm one
   Overrides out{base::cat("optim.eps=", std::max(own.recipe.optim.eps, typical))};
   if (has_experts(own.recipe)) out.emplace_back("model.moe.drop=position");  // drops by position instead of by score
   return out;

@@ -15,7 +15,7 @@ using base::cat;
 using nlohmann::json;
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
-constexpr double smallest_share = 1e-3;  // least unit, relative to that of all tensors of the kind
+constexpr double smallest_share = 1e-3;  // least unit of a tensor, as a share of Whole::typical
 
 double root_mean_square(double squares, int64_t count) {
   return count > 0 ? std::sqrt(squares / static_cast<double>(count)) : 0.0;

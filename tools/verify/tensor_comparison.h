@@ -21,7 +21,7 @@ struct Whole {
   /// Unit of differences: the root mean square of the values, but at least a thousandth of `typical`. Without this
   /// minimum, a gradient that is zero except for rounding would have rounding errors as its unit.
   double unit = 0;
-  double typical = 0;  // root mean square of all tensors of this kind
+  double typical = 0;  // root mean square over all tensors of this kind
   int64_t place = 0;   // index of its parameter in the order in which forward uses them
 };
 using WholeMap = std::map<std::string, Whole>;
@@ -37,12 +37,12 @@ struct Expected {
 
 /// Measure of a tensor's differences.
 enum class Measure : uint8_t {
-  largest,          // largest of all elements
-  root_mean_square  // for runs in which rounding may change single elements strongly
+  largest,          // largest difference of any element
+  root_mean_square  // root mean square of all elements, because rounding may change single elements strongly
 };
 
-/// Difference in one quantity of one step. `relative` is in units of the tensor, or of the number itself. It is
-/// infinite for counts that differ, for a NaN on one side, and for a tensor that no rank holds.
+/// Difference in one quantity of one step. `relative` is the difference over the tensor's unit, or over the number
+/// itself. It is infinite for counts that differ, for a NaN on one side, and for a tensor that no rank holds.
 struct Finding {
   int64_t step = 0;
   std::string what;  // "loss", "gradient layers.0.moe.router.weight"
@@ -65,7 +65,7 @@ std::string to_string(const Compared& compared);
 /// Result of the comparison of one run.
 struct Comparison {
   Finding worst;
-  std::vector<Finding> mismatches;  // differences beyond tolerance, each one before those that it causes
+  std::vector<Finding> mismatches;  // differences beyond tolerance; a cause comes before its effects
   double tolerance = 0;
   Compared compared;
 };

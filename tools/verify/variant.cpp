@@ -28,7 +28,7 @@ std::vector<std::string> names_of(E) {
   return names;
 }
 
-constexpr std::string_view own = "own";  // value of the recipe
+constexpr std::string_view own = "own";  // option value that keeps the recipe's setting
 constexpr std::string_view limited = "_limited";
 
 // Returns the option with all pipeline kinds. Kinds that can overlap pairs of micro-batches are included twice: without

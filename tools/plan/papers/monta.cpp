@@ -12,7 +12,7 @@ Transfer transfer(const Link& link, double moved, double volume) {
   return {volume, efficiency(link.efficiency, volume), link.seconds(moved, volume)};
 }
 
-/// Returns Table 4 for k assignments per token on a rank. Under sequence parallelism the scores are divided by
+/// Returns the values of Table 4 for k assignments per token on a rank. Sequence parallelism divides the scores by
 /// `score_parts`.
 ActivationBytes activations(const Activations& m, double k, double score_parts) {
   const double one = m.b * m.s * m.h * m.l, scores = 5 * m.a * m.s / m.h;

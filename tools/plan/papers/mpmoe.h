@@ -98,7 +98,7 @@ constexpr std::string_view name_of(Reuse r) {
 
 /// Cost of restoring a whole batch.
 struct ReuseCost {
-  double copied = 0;        // elements to the host in forward, and back in backward
+  double copied = 0;        // elements copied to the host in forward, and back in backward
   double communicated = 0;  // elements of T_DI sent again
   double recomputed = 0;    // FLOPs to recompute T_M, the first of the two products
 };

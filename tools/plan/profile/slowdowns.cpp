@@ -83,7 +83,7 @@ class Loads {
       if (widest) loads.push_back(communication(*widest));
     }
     loads.push_back(copying());
-    loads.push_back(computing());  // last, because it runs on this thread while the other loads run
+    loads.push_back(computing());  // must start last, because it runs on this thread
     return loads;
   }
 

@@ -69,7 +69,7 @@ void connect_context(cp::ContextKind kind, const comm::ProcessGroup& group, devi
     case cp::ContextKind::all_gather:
       return connect(group, {Use::gathers, Use::shares}, device);
     case cp::ContextKind::ulysses:
-      return connect(group, {Use::exchanges, Use::gathers}, device);  // gathers borders of documents
+      return connect(group, {Use::exchanges, Use::gathers}, device);  // gathers document boundaries
   }
 }
 

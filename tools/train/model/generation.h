@@ -16,7 +16,7 @@ struct SamplingOptions {
   int64_t top_k = 0;         // 0: no limit
   double top_p = 1;          // keeps the smallest set of most probable tokens whose probabilities reach this sum
   uint64_t seed = 1;
-  int32_t stop_id = -1;    // ends the text and is not part of it
+  int32_t stop_id = -1;    // this id ends the text and is not part of it
   int64_t vocabulary = 0;  // larger ids have no text and are never chosen (a padded vocabulary); 0: all ids have text
 };
 

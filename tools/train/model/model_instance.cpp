@@ -46,14 +46,13 @@ device::DeviceContext& connected(device::DeviceContext& context, const Recipe& r
 std::unique_ptr<comm::ProcessGroup> make_cards(const Recipe& recipe, const comm::ProcessGroup& world,
                                                device::DeviceContext& context,
                                                std::function<void(const std::string&)> say) {
-  if (context.kind() == device::DeviceKind::meta)
-    return nullptr;  // imagined ranks accept tensors of any device, so none is needed
+  if (context.kind() == device::DeviceKind::meta) return nullptr;  // imagined ranks accept tensors of any device
   comm::DeviceGroupOptions options = device_group_options(recipe, world, context);
   options.say = std::move(say);
   return comm::make_device_group(world, context, options);
 }
 
-// True if a sequence contains a border between documents. Attention is simpler without such borders.
+// True if a sequence contains a boundary between documents. Attention is simpler without such boundaries.
 bool has_documents(const data::Batch& batch) {
   for (size_t t = 0; t < batch.first.size(); ++t)
     if (batch.first[t] != 0 || batch.last[t] != batch.context) return true;

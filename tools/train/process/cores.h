@@ -20,7 +20,7 @@ using CoreMask = std::bitset<CPU_SETSIZE>;
 struct Cores {
   int64_t ranks = 1;    // number of ranks on this node
   int64_t of_node = 1;  // cores on which at least one of these ranks may run
-  int64_t of_rank = 1;  // this rank's share: a core of k ranks counts 1/k; at least one
+  int64_t of_rank = 1;  // this rank's share, at least one: a core that k ranks share counts 1/k
   bool operator==(const Cores&) const = default;
 };
 

@@ -42,7 +42,7 @@ int64_t allocated_cores() {
 
 std::string srun(int64_t ranks) {
   std::string text = base::cat(comm::srun_line(), " -n ", ranks);
-  const std::string cores_of_rank = value_of("SLURM_CPUS_PER_TASK");  // srun does not inherit it from sbatch
+  const std::string cores_of_rank = value_of("SLURM_CPUS_PER_TASK");  // srun does not inherit this option from sbatch
   if (!cores_of_rank.empty()) text += " --cpus-per-task=" + cores_of_rank;
   const int64_t cores = allocated_cores();
   if (cores > 0 && ranks * std::max<int64_t>(1, std::atoll(cores_of_rank.c_str())) > cores) text += " --overcommit";

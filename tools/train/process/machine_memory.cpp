@@ -36,7 +36,7 @@ std::optional<int64_t> number_after(std::string_view key, const std::string& fil
 
 struct ControlGroup {
   std::string path;    // "/job/step"
-  std::string folder;  // folder of its files, with a slash at the end
+  std::string folder;  // folder of the group's files, with a slash at the end
 };
 
 /// Returns the control groups of this process and all groups that enclose them, in both versions of their file system.

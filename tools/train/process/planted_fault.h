@@ -41,7 +41,7 @@ void inject_file_fault(int rank, const base::FileWork& work);
 void check_gradient_fault(const std::vector<std::string>& tensors, int ranks, int64_t steps);
 
 /// Returns the hook that plants faults in saves. `kill`, `abort`, `segv` and `hang@rank,step,POINT` act at the file
-/// boundary POINT, whatever the step. `full@rank,step,POINT` makes the file operation at POINT fail as on a full disk.
+/// boundary POINT in any step. `full@rank,step,POINT` makes the file operation at POINT fail as on a full disk.
 io::FaultHook save_fault_from_environment(int rank);
 
 }  // namespace hexad::train

@@ -111,7 +111,7 @@ void check_timelines(const Recipe& recipe, int64_t begin, int64_t end, Problems&
 void throw_if_any(const std::vector<Problems>& by_stage) {
   struct Common {
     Problems::Problem problem;
-    std::vector<size_t> stages;  // count from 1
+    std::vector<size_t> stages;  // stage numbers, from 1
   };
   std::vector<Common> all;
   for (size_t s = 0; s < by_stage.size(); ++s)

@@ -13,7 +13,7 @@ constexpr std::string_view blanks = " \t\r\n";
 // Piece of a document. The first and the last word of a piece may be incomplete.
 struct Piece {
   std::string text;
-  bool begins, ends;  // true if the piece is at the document's begin, at its end
+  bool begins, ends;  // true if the piece begins, or ends, its document
 };
 
 // Returns the first whole words of a piece, about forty bytes. If the piece has no blank, returns about forty bytes of

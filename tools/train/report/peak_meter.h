@@ -30,10 +30,10 @@ class PeakMeter {
 
   const Recipe& recipe_;
   const comm::ProcessGroup& world_;
-  device::DeviceContext host_;                   // device of the values that ranks exchange
+  device::DeviceContext host_;                   // for the values that ranks exchange
   double best_ = 0, peak_ = 0;                   // FLOP/s: best sample of this rank; sum over all ranks
   int64_t size_ = 0;                             // size of the products in the best sample
-  double trained_ = 0, next_ = 0, soonest_ = 0;  // seconds of steps: so far; at the next sample; at its earliest
+  double trained_ = 0, next_ = 0, soonest_ = 0;  // seconds of steps so far, at the next sample, and at its earliest
 };
 
 }  // namespace hexad::train

@@ -17,7 +17,7 @@ struct RunFacts {
   RunEnding ending;
   int64_t ranks = 0;   // ranks of the newest start that trained a step, or else of the newest start; 0: unknown
   std::string layout;  // layout of the same start
-  int64_t steps = 0;   // steps done, by the metrics
+  int64_t steps = 0;   // steps done, from metrics.jsonl
   int64_t total_steps = 0;
   int64_t tokens = 0;
 
@@ -31,9 +31,9 @@ struct RunFacts {
   struct Saved {
     int64_t step;
     std::string folder;
-    int64_t bytes;  // size of all files
+    int64_t bytes;  // size of all files of the checkpoint
   };
-  std::vector<Saved> checkpoints;  // ascending; a checkpoint may be damaged
+  std::vector<Saved> checkpoints;  // by step, ascending; includes damaged checkpoints
 
   std::vector<std::string> problems;  // files of the directory that cannot be read
 };

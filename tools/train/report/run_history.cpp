@@ -144,7 +144,7 @@ void record_start(const fs::path& dir, const RunStart& start, const std::string&
 
 void record_end(const fs::path& dir, const RunEnd& end) {
   RunHistory history = read_history(dir);
-  if (history.end && history.end->step == end.step) {  // no step since: record_start() would have removed this end
+  if (history.end && history.end->step == end.step) {  // no step since, or record_start() would have removed this end
     if (!end.samples.empty()) history.end->samples = end.samples;
     if (end.trouble.empty()) history.end->trouble.clear();
   } else {

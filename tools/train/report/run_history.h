@@ -33,7 +33,7 @@ struct RunEnd {
 
 struct RunHistory {
   std::vector<RunStart> starts;  // starts[i] describes its steps, up to the next start
-  std::optional<RunEnd> end;     // absent: the run continues, or was killed
+  std::optional<RunEnd> end;     // none: the run continues, or was killed
 };
 
 /// End of a run as its history records it.

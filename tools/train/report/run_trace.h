@@ -49,7 +49,7 @@ class RunTrace {
   std::optional<device::Span> step_;
   std::optional<double> zero_;    // start of the trace, on this rank's clock
   telemetry::TraceRecords mine_;  // passes of the steps that are being recorded
-  telemetry::TraceRecords all_;   // rank 0: records of all ranks
+  telemetry::TraceRecords all_;   // on rank 0: records of all ranks
 };
 
 }  // namespace hexad::train

@@ -98,7 +98,7 @@ Samples samples_of_run(const Recipe& recipe, ModelInstance& instance, const data
   if (instance.mesh.world().rank() != 0 || !wanted) return {};
   try {
     return samples_of_checkpoint(recipe, instance, data, step, warn);
-  } catch (const Error& e) {  // the run is done and saved: it must not fail now
+  } catch (const Error& e) {  // the run is complete and must not fail now
     warn(cat("no samples in the report: ", e.what()));
     return {};
   }
