@@ -130,7 +130,7 @@ schedule::TaskKind kind_of(Collective c) {
   base::fail_invariant("[cluster] a collective without a kind");
 }
 
-// Samples a curve at sizes from 4 KiB to 16 MiB, in steps of a factor of four.
+// Samples a curve at sizes from 4 KiB to 16 MiB. Each size is four times the size before it.
 Curve sampled(const schedule::TimeCurve& curve) {
   std::vector<Curve::Point> points;
   for (double size = 4096; size <= 16 << 20; size *= 4) points.push_back({size, curve.seconds(size)});

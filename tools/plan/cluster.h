@@ -59,10 +59,10 @@ constexpr auto enum_names(CopyKind) {
 
 using schedule::Lane;
 
-/// Curve of seconds (y) over sizes (x, ascending).
+/// Curve of seconds (y) over sizes (x, ascending), in the unit that its owner states.
 using config::Curve;
 
-/// Time and machine of the measurement. Programs read only the sizes of the machine; the texts are for people.
+/// Time and machine of the measurement. The program uses only the sizes of the machine. The texts are informative.
 struct Origin {
   std::string date, hexad, processor, instructions, products;
   double seconds = 0;
@@ -101,7 +101,7 @@ struct MeasuredLink {
   }
 };
 
-/// Measured products of `experts` equally loaded experts, on all ranks at the same time.
+/// Measured times of the matrix products of `experts` equally loaded experts. All ranks compute at the same time.
 struct MeasuredProduct {
   Element element = Element::f32;
   GemmPass pass = GemmPass::forward;
@@ -120,7 +120,7 @@ struct MeasuredProduct {
   }
 };
 
-/// Measured copies, on all ranks at the same time.
+/// Measured times of copies. All ranks copy at the same time.
 struct MeasuredCopy {
   CopyKind kind = CopyKind::copy;
   Curve points;
@@ -202,8 +202,8 @@ schedule::TimeCurve steady_curve(const Curve& points);
 
 /// Returns the rates for the simulator. Each collective of every group comes from nearest_link(). Products come from
 /// the measured products of the element type with the nearest inputs x outputs (as a ratio), scaled by the size of the
-/// weight. A pass that was not measured uses the first measured pass of that shape. Slowdowns are at most 1. Throws
-/// Error(usage) naming the missing entries of the cluster.
+/// weight. A pass that was not measured gets the times of the first measured pass of the same shape. Slowdowns are at
+/// most 1. Throws Error(usage) naming the missing entries of the cluster.
 schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query);
 
 }  // namespace hexad::plan

@@ -12,10 +12,10 @@
 
 namespace hexad::plan {
 
-/// Returns the lengths of a text. "4096" and "4K" are one length; "4K..1M" is 4K and its doublings up to 1M. K is 1024,
-/// M is 1024 K. Throws Error(usage) if the text has another form, if a length is not in 1 .. 4M
-/// (most_micro_batch_tokens, the limit of predictions), or if the last length is not the first one times a power of
-/// two. The error begins with the text and gives the nearest legal range.
+/// Reads sequence lengths. "4096" and "4K" are a single length; "4K..1M" is 4K and its doublings up to 1M. K is 1024, M
+/// is 1024 K. Throws Error(usage) if the text has another form, if a length is not in 1 .. 4M (most_micro_batch_tokens,
+/// the limit of predictions), or if the last length is not the first one times a power of two. The error begins with
+/// the text and gives the nearest legal range.
 std::vector<int64_t> context_lengths(std::string_view text);
 
 /// Returns "4K", "1M", or the plain number if it is not a multiple of 1024.
@@ -47,7 +47,7 @@ struct ChangedAxis {
   base::Axis axis;
   int from, to;
 };
-/// Returns the axes that differ: tp, cp, ep, etp, pp, dp, edp.
+/// Returns the axes of different size, in the order tp, cp, ep, etp, pp, dp, edp.
 std::vector<ChangedAxis> changed_axes(const mesh::Layout& from, const mesh::Layout& to);
 
 }  // namespace hexad::plan

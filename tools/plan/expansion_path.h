@@ -35,7 +35,7 @@ struct Shortfall {
   std::optional<FittingLayout> least;  // the found layout of least memory; none if no layout is legal
   double memory;                       // limit of a rank's tensors, in bytes
 
-  /// Returns the bytes that a rank lacks. Requires `least`.
+  /// Returns the bytes that a rank lacks for `least`, which must be set.
   double missing() const { return least->layout.memory.total - memory; }
   /// True if `least` fits.
   bool fits() const { return least && missing() <= 0; }

@@ -72,7 +72,7 @@ std::vector<Row> rows_of_text(std::istream& in, const std::string& path) {
   return rows;
 }
 
-// Returns the rows of the last step that has loads. Ignores an incomplete last line, which a crash may leave.
+// Returns the rows of the last step that has loads. Ignores an incomplete last line, which a crash may have left.
 std::vector<Row> rows_of_metrics(std::istream& in, const std::string& path) {
   std::optional<telemetry::StepMetrics> last;
   int64_t line_of_last = 0, unreadable = 0;

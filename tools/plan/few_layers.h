@@ -24,8 +24,8 @@ struct FewLayersStep {
 /// different operations, costs are assumed to be proportional to the number of tokens.
 class FewLayers {
  public:
-  /// Records the steps, which takes milliseconds. Places the ranks on nodes like the first of `stages` stages of
-  /// `world` ranks. `contexts` has the two sequence lengths, ascending.
+  /// Records the steps, which takes milliseconds. Places the ranks on the nodes of the first stage, if `world` ranks
+  /// form `stages` stages. `contexts` has the two sequence lengths, ascending.
   FewLayers(train::Recipe recipe, const train::Extensions& extensions, const Prices& prices, int64_t world,
             int64_t stages, const std::array<int64_t, 2>& contexts);
 

@@ -7,7 +7,8 @@
 
 namespace hexad::plan {
 
-/// Returns the numbers of ranks to try, ascending, up to `most`: divisors of a node's ranks, then whole nodes.
+/// Returns the numbers of ranks to try, ascending, up to `most`: divisors of a node's number of ranks, then its
+/// multiples.
 std::vector<int64_t> ranks_to_try(int64_t ranks_per_node, int64_t most);
 
 struct FewestRanks {

@@ -10,7 +10,7 @@
 
 namespace hexad::plan {
 
-/// The n that a step of a search returns.
+/// Result of one step of a search.
 struct Trial {
   int64_t n;
   bool settled;  // true: n is the answer; false: measure n and search again
@@ -24,11 +24,11 @@ Trial search_unimodal(int64_t low, int64_t high, const std::function<std::option
 
 /// Finds n for batches B of any size with few measurements. It uses two hypotheses of the paper: the best n does not
 /// fall when B grows, and time over n falls and then rises. The search remembers ranges of B with the same n. A B
-/// inside such a range needs no measurement. For another B, it searches between the n of its neighbours. Use one object
-/// for each restore strategy and schedule.
+/// inside such a range needs no measurement. For another B, it searches between the n of the neighbouring ranges. Use
+/// one object for each restore strategy and schedule.
 ///
 /// The algorithm as printed is corrected. The smallest n is 1, as in the paper's text, unless `fewest` is larger. A B
-/// inside a known range gets that range's n. Line 22 widens the range of n itself, not that of a neighbour.
+/// inside a known range gets that range's n. Line 22 widens the range of n itself, not the range of a neighbour.
 ///
 /// Either give `best` a function that measures, or drive the search step by step:
 ///
@@ -59,7 +59,7 @@ class GranularitySearch {
   Trial propose(int64_t batch);
   /// Settles `batch` without further measurements. Returns the fastest measured n, or `otherwise` if no n was measured.
   int64_t conclude(int64_t batch, int64_t otherwise);
-  /// Records a time. If a (batch, n) has several times, the shortest counts.
+  /// Records a time. Keeps the shortest time of each (batch, n).
   void record(int64_t batch, int64_t n, double seconds);
   /// Measures until the result is settled.
   int64_t best(int64_t batch, const Measure& measure);

@@ -17,7 +17,7 @@ using train::Recipe;
 
 namespace {
 
-// Returns the settings on which the costs of a layer depend, as a key.
+// Returns a key of the settings on which the costs of a layer depend.
 std::string layer_key(const Recipe& r, int64_t stages, int64_t recorded_context) {
   const train::ParallelConfig& p = r.parallel;
   return fmt::format("{} {} {} {} {} {} {} {} {}", p.tp, p.cp, static_cast<int>(p.cp_kind), p.ep, p.etp.value_or(p.tp),

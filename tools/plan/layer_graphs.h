@@ -9,8 +9,8 @@
 
 namespace hexad::plan {
 
-/// One MoE layer of a recipe on one rank. Every expert gets the same number of rows (RoutingLoad::even), whatever
-/// model.moe.routing is. Other ranks are only assumed.
+/// One MoE layer of a recipe on one rank. Every expert gets the same number of rows (RoutingLoad::even), for any
+/// model.moe.routing. No other rank runs.
 class LayerOnMeta {
  public:
   /// Makes a model of one block. `layout` is the layout of the whole job and contains `rank`. `node_of_rank` is as in

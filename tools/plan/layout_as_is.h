@@ -1,4 +1,4 @@
-// The layout that a recipe itself has, for comparison with the layouts of a plan.
+// The recipe's own layout, for comparison with the layouts of a plan.
 #pragma once
 
 #include "tools/plan/plan_search.h"

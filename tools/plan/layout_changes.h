@@ -28,7 +28,7 @@ using Changes = std::vector<train::Recipe> (*)(const train::Recipe& recipe, cons
 /// - schedule.pipeline.overlap
 /// - schedule.moe.chunk_by, with two chunks, and chunks, doubled or halved
 /// - parallel.order: orders that spread some kind of group less widely over nodes (PlanRequest::orders). An order is
-///   omitted if another one spreads no kind of group more widely. None under Objective::memory
+///   omitted if another order spreads no kind of group more widely. None under Objective::memory
 /// - schedule.moe: rows; duplicates; overlap, with two chunks; esp_exchange; order
 std::span<const Changes> changes_by_key();
 

@@ -31,7 +31,7 @@ std::optional<int64_t> step_of(const TraceEvent& e) {
   return error == std::errc() && end == e.name.data() + e.name.size() ? std::optional(number) : std::nullopt;
 }
 
-// Returns the step of median duration on rank 0 among the steps after `after`.
+// Returns the number of the step with the median duration on rank 0, among the steps after `after`.
 std::optional<int64_t> typical_step(const TraceRecords& trace, int64_t after) {
   std::vector<std::pair<double, int64_t>> steps;  // duration and number of each step
   for (const TraceEvent& e : trace.events)

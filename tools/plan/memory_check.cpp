@@ -57,8 +57,8 @@ Need need_of(const MemoryEstimate& m, const Recipe& r, Place place) {
   return place == Place::card ? Need{m.total, m.blocks} : Need{offloaded, offloaded};
 }
 
-// Returns the recipe with which the run starts if memory_reuse is open. Only an explicit limit affects the choice of
-// memory_reuse.
+// Returns the recipe as the run starts with it: with a value for an open memory_reuse. Only an explicit limit affects
+// this value.
 Recipe as_started(const Recipe& r, const Extensions& extensions, int64_t world) {
   if (r.model.moe.experts == 0 || r.schedule.moe.memory_reuse) return r;
   if (r.memory.limit() == 0) return with_schedule(r, keeping_schedule(r.schedule.moe.settled()));
@@ -175,7 +175,7 @@ class Judge {
     return stages_[most];
   }
 
-  // Names keys that would reduce the memory enough but change the run.
+  // Names keys that reduce the memory but change the run.
   std::string other_keys(const Pool& pool) const {
     const MemoryEstimate& m = neediest(pool);
     const bool states = m.weights + m.gradients + m.optimizer > m.activations + m.temporary;
@@ -298,7 +298,7 @@ bool stages_fit_in_memory(const Recipe& recipe, const Extensions& extensions, co
 
 MemoryFit memory_fit_on_this_machine(const Recipe& recipe, const Extensions& extensions, int64_t ranks, ModelUse use) {
   if (!recipe.memory.checks_machine()) return {};
-  // Rank r uses card r modulo the number of cards.
+  // Finds the cards of this machine. Rank r uses card r modulo their number.
   std::vector<RankMemory> cycle;
   std::set<int64_t> seen;
   for (int64_t r = 0; r < ranks; ++r) {

@@ -26,7 +26,7 @@ struct MemoryFit {
   std::string text{};  // message for the user; empty if the job fits
 };
 
-/// Limits of one rank: the memory of its host, and of its card if it computes on one.
+/// Memory limits of one rank: of its host, and of its card if the rank computes on one.
 struct RankMemory {
   std::string host;
   std::vector<train::MemoryPool> pools{}, cards{};  // cards: at most one

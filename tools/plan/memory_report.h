@@ -14,7 +14,7 @@ namespace hexad::plan {
 
 class MemoryReport {
  public:
-  /// Makes a report. If memory_reuse is open, finds the values that fit the memory limit. `extensions` outlive the
+  /// Makes a report. If memory_reuse is open, finds its values that fit the memory limit. `extensions` outlive the
   /// report.
   MemoryReport(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world);
 
@@ -27,9 +27,10 @@ class MemoryReport {
   };
   Estimates estimates() const;
 
-  /// Returns the memory of the rank that needs the most, by purpose, with experts loaded evenly, at p99 and in the
-  /// worst case. One line for each stage follows. If there are many stages, only the first ones, the last one and the
-  /// neediest one are listed. The last lines are the traffic, by class, of the rank that sends the most in a step.
+  /// Returns a table. It begins with the memory, by purpose, of the rank that needs the most, with experts loaded
+  /// evenly, at p99 and in the worst case. One line for each stage follows. If there are many stages, only the first
+  /// ones, the last one and the neediest one are listed. The last lines are the traffic, by class, of the rank that
+  /// sends the most in a step.
   std::string table() const;
 
   /// Returns the reason why the recipe exceeds memory.limit_bytes: the missing bytes, the stage, and changes of the

@@ -21,8 +21,8 @@ struct PicturedPlan {
 /// - Nodes are boxes with a cell for each rank. A rank has the colour of its pipeline stage. If there are more than
 ///   eight nodes, one node of each kind is drawn, with the number of nodes of that kind. Nodes of one kind have the
 ///   same stages at the same places.
-/// - Each kind of traffic has a row with the first of its groups under a bracket, the bytes that a rank sends in a
-///   step, and the links that carry them.
+/// - Each kind of traffic has a row. It shows the first group of the kind under a bracket, the bytes that a rank sends
+///   in a step, and the links that carry the bytes.
 ///
 /// If there are too many kinds of nodes, ranks of a node, or ranks of a group, the first ones are drawn and the others
 /// are counted.

@@ -28,7 +28,7 @@ class PlanRefinement {
 
   /// Returns the layout with the first change of with_more_offloaded() that makes it fit; none if no change does.
   std::optional<PlannedLayout> made_to_fit(PlannedLayout layout);
-  /// Refines the smallest layouts and returns those that then fit. The objective of the site is memory.
+  /// Refines the smallest layouts and returns the layouts that then fit. Requires a site with Objective::memory.
   std::vector<PlannedLayout> smallest_that_fit(std::vector<PlannedLayout> layouts);
 
   /// Returns the number of changes tried.

@@ -74,7 +74,7 @@ double memory_of_rank(const Cluster& cluster) {
 }
 
 // Returns the bytes of host memory for each rank. Returns 0, which rules out offload, if a description does not give
-// it.
+// these bytes.
 double host_memory_of_rank(const Cluster& cluster) {
   if (!cluster.machine) return unlimited;
   return static_cast<double>(cluster.machine->host_memory.value_or(0));

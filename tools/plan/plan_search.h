@@ -12,8 +12,8 @@
 
 namespace hexad::plan {
 
-/// Goal of a plan. time: the shortest step. memory: the least memory of a rank. Between equal layouts, the other
-/// quantity decides. ranks: the shortest step on the fewest ranks on which a layout fits (fewest_ranks()).
+/// Goal of a plan. time: the shortest step. memory: the least memory of a rank. Between equal layouts, the other of
+/// these two quantities decides. ranks: the shortest step on the fewest ranks on which a layout fits (fewest_ranks()).
 enum class Objective : uint8_t { time, memory, ranks };
 constexpr auto enum_names(Objective) {
   return std::to_array<std::pair<Objective, std::string_view>>(
@@ -58,9 +58,9 @@ struct PlanRequest {
 
 /// Returns the best layouts, by three stages. The first stage composes steps of all legal layouts (LayerCosts). The
 /// second stage estimates the memory of the seemingly best layouts, as hexad validate does, and simulates their steps.
-/// The third stage changes keys of the best layouts that keep the sizes of groups, and tries offload for some layouts
-/// that are too large (refine()). If the cluster does not give a rank's memory, all layouts fit. Objective::ranks
-/// orders layouts of the requested ranks like Objective::time. `costs` keeps costs of layers for later searches.
+/// The third stage varies keys that keep the sizes of groups, and tries offload for some layouts that are too large
+/// (refine()). If the cluster does not give a rank's memory, all layouts fit. Objective::ranks orders layouts of the
+/// requested ranks like Objective::time. `costs` keeps costs of layers for later searches.
 Plan search_plan(const config::Document& document, const train::Recipe& recipe, const train::Extensions& extensions,
                  const Cluster& cluster, const PlanRequest& request, SharedCosts& costs);
 /// Like the other overload, without costs of earlier searches.

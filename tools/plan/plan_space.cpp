@@ -87,7 +87,7 @@ class Collector {
   PlanCandidates found_;
 };
 
-// Sets the keys of a recipe, from the dense layers' axes to the micro-batch.
+// Enumerates values of the keys, from the axes of dense layers to the micro-batch.
 class Enumeration {
  public:
   Enumeration(const Recipe& recipe, const PlanSpace& space, Collector& collector)

@@ -36,7 +36,7 @@ std::optional<Element> element_of(Dtype dtype) {
 /// overhead and a rate. Beyond the last point, the efficiency is constant.
 class Efficiency {
  public:
-  /// Quantity of the first point that also applies to smaller sizes: its time, or its efficiency.
+  /// Quantity of the first point that also applies to smaller sizes: time or efficiency.
   enum class Below : uint8_t { time, efficiency };
 
   Efficiency(const Curve& curve, Below below) : points_(curve.points), below_(below), constant_(curve.is_constant()) {}
@@ -58,8 +58,8 @@ class Efficiency {
   bool constant_;
 };
 
-// Returns the share at x: linear between points, constant beyond them. Used for shares that do not depend on the amount
-// of work.
+// Returns the share at x, which is linear between points and constant beyond them. Used for shares over quantities
+// other than the amount of work.
 double share_at(const Curve& curve, double x) {
   const auto& points = curve.points;
   if (curve.is_constant() || x <= points.front().x) return points.front().y;
@@ -243,7 +243,7 @@ class Measured {
       const auto experts = static_cast<double>(p.experts);
       std::vector<Curve::Point> each;
       for (const auto& [rows, seconds] : p.points.points) each.push_back({rows / experts, seconds / experts});
-      // A curve of a single point is not extended.
+      // A curve with a single point cannot be extended.
       const TimeCurve one = each.size() > 1 ? steady_curve(Curve(each)) : TimeCurve{{{each[0].x, each[0].y}}};
       products_.push_back({p, static_cast<double>(p.inputs) * static_cast<double>(p.outputs), one});
     }
@@ -309,8 +309,8 @@ class Measured {
     TimeCurve one;  // seconds of one expert's product over its rows
   };
 
-  // Returns the nearest measured product of the type: by kind (of one or of several experts), then by size of the
-  // weight, then by pass. Null if there is none.
+  // Returns the nearest measured product of the type; null if there is none. The kind (one or several experts) decides
+  // first, then the size of the weight, then the pass.
   const Timed* nearest(Element element, GemmPass pass, double area, bool single) const {
     const Timed* best = nullptr;
     std::tuple<bool, double, bool> least;

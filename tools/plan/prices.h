@@ -11,7 +11,7 @@
 
 namespace hexad::plan {
 
-/// One matrix product, or a grouped one of several experts: rows x inputs times a weight of inputs x outputs for each
+/// A matrix product, or a grouped product of several experts: rows x inputs times a weight of inputs x outputs for each
 /// group. The input gradient and the weight gradient of a product have the sizes of the product.
 struct Product {
   base::Dtype dtype = base::Dtype::bf16;  // type of the operands and the result
@@ -67,7 +67,8 @@ class Prices {
 
   /// Returns the seconds of a product whose largest group has `largest` rows (at least rows / groups). Described: the
   /// time of equal groups times 1 + skew x (1 - mean / largest), because tiles of a large group are spread over all
-  /// SMs. Measured: as for equal groups. Skew between ranks is the caller's concern: `product` has this rank's rows.
+  /// SMs. Measured: as for equal groups. `product` has this rank's rows, so callers must account for skew between
+  /// ranks.
   double product(const Product& product, double largest) const;
 
   /// Returns the seconds of a fused attention kernel; 0 without FLOPs. Throws Error(usage) like product().
@@ -82,8 +83,8 @@ class Prices {
   /// gathers by index. `bytes` counts bytes read and bytes written; 0 bytes take no time. `kernels` is the number of
   /// launches that share the bytes.
   ///
-  /// Described: bytes over bandwidth x efficiency(bytes of a kernel), and a launch for each.
-  /// Measured: the time of a copy of half the bytes, because a copy reads and writes them.
+  /// Described: bytes over bandwidth x efficiency(bytes of a kernel), and a launch for each kernel. Measured: the time
+  /// of a copy of half the bytes, because a copy reads and writes them.
   double memory_bound(double bytes, double kernels = 1) const;
 
   /// Returns the seconds of a copy of `bytes`. copy and gather cost as memory_bound(2 bytes) unless they were measured.
@@ -117,7 +118,7 @@ class Prices {
   /// `contention`. Entries of `slowdowns` take precedence. For several lanes, see schedule::Rates::alpha().
   double slowdown(schedule::Lane lane, schedule::LaneSet beside) const;
 
-  /// Returns the peak rate of a rank's products in FLOP/s: the described one, else the highest measured rate; 0 if
+  /// Returns the peak rate of a rank's products in FLOP/s: the described peak, or else the highest measured rate; 0 if
   /// the cluster has neither for the dtype.
   double peak(base::Dtype dtype) const;
 

@@ -25,9 +25,10 @@ class RankPicture {
   void text(std::string_view kind, int x, int y, std::string_view words);
   /// Adds a frame without a fill.
   void frame(const Box& box);
-  /// Adds a bracket from `left` to `right` that opens downwards; its line is at `y`, and its ends are `depth` below.
+  /// Adds a bracket from `left` to `right` that opens downwards. Its line is at `y`, and its ends are `depth` below the
+  /// line.
   void bracket(int left, int right, int y, int depth);
-  /// Adds a box with a colour, which is taken modulo `colours`.
+  /// Adds a box with a colour, which is `colour` modulo `colours`.
   void swatch(int colour, const Box& box);
   /// Adds the cell of a rank. Its tooltip shows the rank's number and `about`.
   void rank(int colour, int number, std::string_view about, const Box& box);

@@ -11,15 +11,15 @@
 namespace hexad::plan {
 
 /// Load of the experts in every micro-batch and layer, the same on all ranks. The experts of a token are distinct. If a
-/// token's groups are limited (model.moe.top_groups), all groups are chosen equally often. Each group of a token then
-/// gives it the same number of experts.
+/// token's groups are limited (model.moe.top_groups), all groups are chosen equally often. Each of the token's groups
+/// then has the same number of its experts.
 ///
 /// - even (p50): every expert gets the same number of rows. A token's experts are spread over the ranks randomly. If
 ///   the recipe defines the routing (model.moe.routing), that routing applies.
 /// - p99: the chosen ep rank has a share of all slots that it exceeds in one of a hundred routers. This assumes that
 ///   all divisions of the slots among the experts are equally probable (the uniform distribution on the simplex,
-///   "broken stick"). Then n of E experts together have a share of the distribution Beta(n, E - n). The experts of that
-///   rank divide its share evenly, and the other experts divide the rest evenly. For one of 64 experts that is 4.5
+///   "broken stick"). Then the joint share of n of E experts has the distribution Beta(n, E - n). The experts of the
+///   chosen rank divide its share evenly, and the other experts divide the rest evenly. One of 64 experts gets 4.5
 ///   times the mean. This is an assumed model, not a measurement: well-balanced routers stay below it.
 /// - one_rank: all experts of a token are on the chosen ep rank, or as many of them as that rank has. No routing gives
 ///   a rank a higher load. Like p99, it ignores the recipe's routing.

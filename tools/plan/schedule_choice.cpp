@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 // enough.
 constexpr int64_t most_finalists = 4;
 constexpr int64_t most_rounds = 5;
-// Maximum number of chunk counts from 2 to 16 that Algorithm 1 tries.
+// Maximum number of chunk counts that Algorithm 1 tries between 2 and 16.
 constexpr int64_t most_asked = 9;
 constexpr int64_t most_repeats = 3;
 

@@ -51,7 +51,7 @@ class ScheduleChoice {
   static std::string to_string(const ScheduleCandidate& candidate);
 
  private:
-  /// MPMoE's Algorithm 1 over the chunks of schedules that are otherwise equal.
+  /// Search for the number of chunks by MPMoE's Algorithm 1. Its schedules differ only in their chunks.
   struct Search {
     moe::MoeSchedule start;
     ChunksRange range;

@@ -25,7 +25,7 @@ constexpr size_t most_together = 64;
 
 using Graphs = std::vector<schedule::TaskGraph>;
 
-// Appends a rank's graph without names as bytes. Schedules that do the same work in this layout have equal bytes.
+// Appends the bytes of a rank's graph, without names. Schedules that do the same work in this layout have equal bytes.
 void append(std::string& bytes, const schedule::TaskGraph& graph) {
   const auto put = [&](auto value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
   for (const schedule::Task& task : graph.tasks()) {

@@ -92,8 +92,8 @@ RecordedStep record_for_forecast(const Recipe& recipe, const train::Extensions& 
   require_few_tokens(recipe);
   const int64_t all = micro_batches_of(recipe, layout), unit = repeated_micro_batches(recipe);
   const auto rounded = [&](int64_t n) { return (n + unit - 1) / unit * unit; };
-  // Stages wait for messages once in every pp micro-batches. Therefore, the two steps differ by a multiple of the
-  // repeated micro-batches that is at least pp.
+  // Stages wait for messages once in every pp micro-batches. Therefore, the two steps differ by at least pp
+  // micro-batches, rounded up to whole repetitions of the pipeline's list.
   const int64_t fewer = rounded(filling_micro_batches(recipe)) + all % unit, few = fewer + rounded(recipe.parallel.pp);
   std::vector<int64_t> recorded{std::min(few, all)};
   if (few < all) recorded.push_back(fewer);

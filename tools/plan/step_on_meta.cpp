@@ -54,7 +54,7 @@ bool stands_for_all(const Recipe& r, const mesh::Layout& layout, int64_t few, in
   return in_flight(few) == in_flight(all);
 }
 
-// Extrapolates from `less` and `more` to a number that is `times` as far from `less`.
+// Extrapolates the line through `less` and `more`. The result replaces `more` and is `times` as far from `less`.
 void extend(double& more, double less, double times) { more = less + (more - less) * times; }
 void extend(int64_t& more, int64_t less, double times) {
   more = less + std::llround(static_cast<double>(more - less) * times);

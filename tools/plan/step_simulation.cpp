@@ -54,7 +54,7 @@ class Queues {
   std::vector<Traffic> traffic_;
 };
 
-// Jobs of one rank.
+// Jobs of one rank's record.
 class RankJobs {
  public:
   RankJobs(const StepRecord& record, const std::vector<int>& nodes, const PriceOfIssue& price)
@@ -186,7 +186,7 @@ void require_alike(const Group& group, const Member& a, const Member& b) {
   }
 }
 
-// Assigns one collective's number to the jobs that end together.
+// Gives the jobs that end together the number of their collective.
 class Matches {
  public:
   explicit Matches(std::vector<Job>& jobs) : jobs_(jobs) {}
@@ -309,7 +309,7 @@ void account(SimulatedRank& rank, const RankJobs& from, std::span<const Job> job
              std::span<const double> begins, const Queues& queues, int first_queue, double seconds) {
   struct Change {
     double time;
-    int traffic;  // -1: a lane
+    int traffic;  // class of traffic; -1: a lane
     int by;
   };
   std::vector<Change> changes{{seconds, -1, 0}};

@@ -44,7 +44,7 @@ telemetry::TraceEvent event_of(const StepRecord& record, const Issue& issue, con
   return event;
 }
 
-// Adds an event for each part of the model that has kernels.
+// Adds an event for each part of the model that runs kernels.
 void add_parts(const StepRecord& record, const std::vector<Interval>& times,
                std::vector<telemetry::TraceEvent>& events) {
   std::vector<std::optional<Interval>> parts(record.spans.size());

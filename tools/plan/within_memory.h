@@ -21,8 +21,8 @@ namespace hexad::plan {
 ///   that need the least memory remain.
 struct WithinMemory {
   std::vector<moe::MoeSchedule> schedules{};
-  // Bytes in blocks, for an open memory_reuse. `kept` is the least need of the schedules with none. `least` is the
-  // least need of all schedules, and `smallest` is the schedule with that need.
+  // Bytes in blocks, for an open memory_reuse. `kept` is the least need of schedules with none. `least` is the least
+  // need of all schedules, and `smallest` is the schedule that has it.
   double kept = 0, least = 0;
   moe::MoeSchedule smallest{};
 };
@@ -34,8 +34,8 @@ class MemoryNeeds {
   MemoryNeeds(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world)
       : recipe_(recipe), extensions_(extensions), world_(world) {}
 
-  /// Returns the bytes, in blocks, of the rank that needs the most, for any choice of experts. A schedule that restores
-  /// has the smallest possible buffers.
+  /// Returns the bytes, in blocks, of the rank that needs the most, for any choice of experts. For schedules with s1 to
+  /// s4, assumes the smallest possible buffers.
   double of(const moe::MoeSchedule& schedule);
 
   WithinMemory within(const std::vector<moe::MoeSchedule>& schedules);

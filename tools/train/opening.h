@@ -23,7 +23,7 @@ io::StoreOptions store_options(const Recipe& recipe, const comm::World& world, c
 /// Logs this rank's coordinates in the layout of the recipe. Warns of doubtful placements of ranks on nodes.
 void note_layout(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory);
 
-/// Opens the training data in the order of `recipe.data.shuffle`. Throws Error(data) if they cannot be used.
+/// Opens the training data in the order of `recipe.data.shuffle`. Throws Error(data) if the data cannot be used.
 /// Collective.
 data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions, const comm::World& world,
                              const TrainingDirectory& directory);

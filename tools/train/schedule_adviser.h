@@ -16,7 +16,7 @@
 
 namespace hexad::train {
 
-/// A run that is about to begin, after its checkpoint was loaded. All members outlive the adviser.
+/// A run after its checkpoint was loaded and before its first step. All members outlive the adviser.
 struct AdvisedRun {
   const Recipe& recipe;
   ModelInstance& instance;

@@ -17,7 +17,7 @@ using device::Device;
 
 namespace {
 
-// Minimum ratio of a new peak to the previous one that is reported.
+// A new peak is reported if it is at least this multiple of the previous one.
 constexpr double noticeable_rise = 1.1;
 
 // Reduces all values in one collective, because a step reports dozens of small numbers.

@@ -28,7 +28,7 @@ class StepMeter {
   void update_peak(const StepResult& result, const telemetry::StepMetrics& metrics);
 
  private:
-  /// Fills in the peaks of memory since the previous step: for each category, the largest over ranks. Collective.
+  /// Fills in the peak memory since the previous step: the maximum over ranks for each category. Collective.
   void add_memory(telemetry::StepMetrics& metrics);
   void add_routers(telemetry::StepMetrics& metrics, const StepResult& result) const;
   /// True if the metrics of `step` show the load of every expert.

@@ -61,7 +61,7 @@ std::vector<MicroBatch> TrainStep::load(const data::Source& source, int64_t firs
   return batches;
 }
 
-// In each layer, exactly one rank routes a token, so the sum of the ranks' observations counts the token once.
+// In each layer, exactly one rank routes a token. Therefore, the sum over ranks counts the token once.
 void TrainStep::reduce_statistics(std::vector<RouterStatistics>& routers) const {
   if (routers.empty()) return;
   const auto& world = instance_.mesh.world();
@@ -154,7 +154,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
 
   span.reset();
 
-  // The device is busy now, so the host loads the next batch.
+  // The host loads the next batch while the device is busy.
   const int64_t next = first_sequence + recipe_.batch.global;
   if (instance_.context.runs_ahead() && next + recipe_.batch.global <= source.size())
     ahead_ = Loaded{&source, next, load(source, next)};

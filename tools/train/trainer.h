@@ -17,11 +17,11 @@ class Trainer {
   Trainer(Recipe recipe, const Extensions& extensions, const comm::World& world, MakeAdviser make_adviser = {});
 
   /// Trains to the last step, stage by stage. A stage begins by loading the checkpoint with which the previous stage
-  /// ended, so its layout may differ. Returns done, or preempted if a signal ended the run (state saved). Otherwise
-  /// throws Error.
+  /// ended, so its layout may differ. Returns done, or preempted if a signal ended the run and its state was saved.
+  /// Otherwise throws Error.
   ExitCode run();
 
-  /// Sets the estimated seconds of a save, on rank 0 before run(). Warns if mpirun leaves less time than that when it
+  /// Sets the estimated seconds of a save, on rank 0 before run(). Warns if mpirun leaves less time for a save when it
   /// ends the job.
   void expect_save(double seconds) { patience_.expect_save(seconds); }
 

@@ -17,7 +17,7 @@ class ChildRuns {
  public:
   using OracleOf = std::function<const Oracle&(const Variant&)>;
 
-  /// Makes the object. All arguments outlive it.
+  /// Makes the object. All arguments outlive the object.
   ChildRuns(const Subject& subject, OracleOf oracle_of, ThreadRuns how, const Sabotage& sabotage = plain());
 
   Outcome run(const Variant& variant);

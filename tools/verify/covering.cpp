@@ -108,7 +108,7 @@ class Cover {
   size_t index(int a, int b) const { return static_cast<size_t>(std::min(a, b) * features_.count() + std::max(a, b)); }
   State& state(int a, int b) { return states_[index(a, b)]; }
 
-  // True if two values are legal together while the other options have their plain values.
+  // True if the two values are legal together when the other options have their plain values.
   bool legal_together(const MeshSizes& mesh, const std::vector<Features::Choice>& two) const {
     Variant v(mesh);
     for (const auto& [option, value] : two) v.choice[option] = value;
@@ -167,8 +167,8 @@ class Cover {
 
   uint32_t draw() { return random_.bits(drawn_++); }
 
-  // Drafts a variant. Sets the options in a random order, each to the legal value that shows the most pairs with the
-  // features already chosen (AETG; Cohen et al. 1997).
+  // Drafts a variant. Sets the options in a random order. Each option gets the legal value that forms the most missing
+  // pairs with the features already chosen (AETG; Cohen et al. 1997).
   Variant draft(const Allowed& mesh, const std::vector<Features::Choice>& fixed) {
     Variant v(mesh.mesh);
     std::vector<int> chosen = Features::of(mesh.mesh);
@@ -217,7 +217,7 @@ class Cover {
     result_.runs.push_back(v);
   }
 
-  // Adds a run for a pair, on the mesh where the run also shows the most other pairs.
+  // Adds a run for a pair, on the mesh where the run also covers the most other missing pairs.
   void show(int a, int b) {
     std::vector<Features::Choice> fixed;
     for (int f : {a, b})

@@ -29,7 +29,7 @@ class Sabotage {
   virtual void initialized(TrainingRun&) const {}
   virtual void loaded(TrainingRun&) const {}
   virtual void before_step(TrainingRun&) const {}
-  /// Called when gradients are reduced but not used yet.
+  /// Called after the gradients are reduced and before they are used.
   virtual void reduced(TrainingRun&) const {}
   virtual void after_step(TrainingRun&, StepResult&) const {}
   /// Returns held-out text, like data().
@@ -61,9 +61,9 @@ struct ThreadRuns {
   std::optional<uint64_t> jitter;  // seed for delays in communication, and for the adversary of a ThreadNetwork
   double seconds = 240;            // time limit of a run
 };
-/// Returns the seconds that an operation of a run may wait for other ranks. The result is the recipe's value, but at
-/// most a quarter of `seconds`, so that a hang is reported before the run times out. If the recipe's value is 0, the
-/// result is 0, which means no limit.
+/// Returns the largest time, in seconds, that an operation of a run may wait for other ranks. The result is the
+/// recipe's value, but at most a quarter of `seconds`, so that a hang is reported before the run times out. If the
+/// recipe's value is 0, the result is 0, which means no limit.
 double watchdog_seconds(const Recipe& recipe, double seconds);
 
 /// Runs the variant with threads of this process as ranks. An exception becomes the outcome's error.

@@ -29,7 +29,7 @@ constexpr int64_t most_parameters = int64_t{1} << 23, most_tokens = int64_t{1} <
 
 constexpr std::string_view document_name = "layout";
 
-// Lengths of a continued text: the prompt, and the tokens generated each time.
+// Lengths of a continued text: the prompt, and each generated continuation.
 constexpr int64_t prompt_tokens = 3, continued_tokens = 4;
 
 // Minimum optim.eps. Adam divides by the root of the second moment. For a gradient that is zero except for rounding,
@@ -67,7 +67,7 @@ std::string rule_of(std::string line) {
   return rule;
 }
 
-// Replaces values in `map` by those in `with`.
+// Replaces values in `map` by the values in `with`.
 void replace(config::Node& map, const config::Node& with) {
   for (const config::Node& child : with.children) {
     config::Node* found = map.find(child.key);
@@ -80,7 +80,7 @@ void replace(config::Node& map, const config::Node& with) {
   }
 }
 
-// Targets of held-out text, and the bytes of text that they represent, counted in the data.
+// Number of targets in held-out text, and number of bytes that these targets represent, counted in the data.
 struct Predicted {
   int64_t tokens = 0, bytes = 0;
 };
@@ -105,7 +105,7 @@ Expected state_of(const TrainingRun& run) {
   return {{}, {}, whole_tensors(run.weights(), names), whole_tensors(run.states(), names)};
 }
 
-// Rejects an oracle with which any run would agree, because its values are not finite. `ruined` is a tensor that is
+// Rejects an oracle whose values are not finite, because any run would agree with it. `ruined` is a tensor that is
 // intentionally not finite.
 void require_finite(const Expected& step, int64_t number, const std::string& ruined) {
   const auto refuse = [&](const std::string& what, double value) {
@@ -185,7 +185,7 @@ std::vector<std::string> Subject::overrides_of(std::string_view kind) const {
 Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std::vector<std::string> overrides,
                            device::DeviceKind device) const {
   overrides.push_back("run.dir=" + folder_ + "/" + name);
-  // A split fits only the number of stages for which it was written.
+  // Drops the recipe's split if the variant has another number of stages.
   const auto& split = recipe_.schedule.pipeline.split;
   if (!split.empty() && variant.mesh[Axis::pp] != recipe_.parallel.pp)
     overrides.push_back("schedule.pipeline.split=[]");

@@ -1,5 +1,5 @@
-// Subject of verify: a recipe with its data, and its variations (subject_kind.h). Also the results that one rank
-// computes from a subject in f64.
+// Subject of verify: a recipe with its data, and its variations (subject_kind.h). Its oracle has the results that one
+// rank computes in f64.
 #pragma once
 
 #include <map>
@@ -31,8 +31,7 @@ class Subject {
   /// one machine.
   Subject(Recipe recipe, const Extensions& extensions, int steps, std::string folder);
 
-  /// Returns the recipe changed for `variant`. Runs that save do so in `folder`/NAME. Throws Error(usage) like `hexad
-  /// train`.
+  /// Returns the recipe changed for `variant`. Its runs save in `folder`/NAME. Throws Error(usage) like `hexad train`.
   Recipe recipe_for(const Variant& variant, const std::string& name = "run") const;
   /// Returns the recipe of subject `kind` on one rank in f64 on the CPU. Its MoE layers run their tasks one after the
   /// other.
@@ -50,7 +49,7 @@ class Subject {
   /// Returns the data of the held-out loss. Only the first heldout_sequences() sequences are used, which do not fill a
   /// whole number of passes.
   const data::Source& heldout() const { return *heldout_; }
-  /// Returns the lengths of the texts of the vocabulary's ids. Some of them are empty.
+  /// Returns the length in bytes of each id's text. Some texts are empty.
   std::vector<int32_t> bytes_per_id() const;
   int64_t heldout_sequences() const { return 4 * recipe_.batch.micro + 1; }
   const std::string& folder() const { return folder_; }
@@ -97,9 +96,9 @@ void begin_course(const Oracle& oracle, TrainingRun& run);
 /// reduced.
 void ruin_gradient(const Oracle& oracle, TrainingRun& run);
 
-/// True if a run of this recipe can continue a text, because every rank has the whole model and whole sequences.
+/// True if a run of this recipe can continue a text. This requires the whole model and whole sequences on every rank.
 bool can_generate(const Recipe& recipe);
-/// Generates some tokens after the first tokens of the held-out text: first the most probable ones, then drawn ones.
+/// Continues the first tokens of the held-out text twice: with the most probable tokens, and with drawn tokens.
 /// Collective.
 std::vector<int32_t> generated(const Subject& subject, ModelInstance& instance);
 

@@ -36,8 +36,9 @@ Overrides joined(Overrides all, const Overrides& more) {
   return all;
 }
 
-// Returns the overrides of a subject in bf16. A softmax ignores a term that all its keys share, so the gradient of a
-// key bias is only a small remainder of large terms. Rows in fp8 would round once more and hide missing parts.
+// Returns the overrides of a subject in bf16. Excludes key biases: a softmax ignores a term that all keys share, so the
+// gradient of a key bias is only a small remainder of large terms. Excludes rows in fp8, because this additional
+// rounding would hide missing parts.
 Overrides in_bf16(const OwnSubject& own) {
   return joined(for_rounding(own), {"train.precision=bf16", "model.bias=false", "schedule.moe.wire=model"});
 }

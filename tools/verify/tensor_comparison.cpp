@@ -95,7 +95,8 @@ void Comparer::add(Finding f) {
 }
 
 void Comparer::number(int64_t step, const std::string& what, double expected, double actual) {
-  // In rounded values, the errors of a sum over all tokens or parameters mostly cancel, so the bound is tighter.
+  // With rounded values, the bound of a sum over all tokens or parameters is tighter, because rounding errors mostly
+  // cancel.
   const double finer = measure_ == Measure::largest ? 1 : 8;
   add({step, what, finer * relative_to(0, expected, actual),
        cat("expected ", text_of(expected), ", got ", text_of(actual))});

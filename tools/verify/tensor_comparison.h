@@ -55,7 +55,7 @@ struct Finding {
 struct Compared {
   int64_t steps = 0, tensors = 0, elements = 0;
 
-  /// True if anything was compared. Otherwise the run does not agree.
+  /// True if anything was compared. A run without a comparison does not agree.
   bool something() const { return steps > 0 && tensors > 0 && elements > 0; }
   Compared& operator+=(const Compared& more);
 };
@@ -94,7 +94,7 @@ class Comparer {
   void exact(int64_t step, const std::string& what, const std::string& expected, const std::string& actual);
   void add(Finding finding);
 
-  // Sums over a tensor, of which this rank may hold no part.
+  // Sums over the elements of a tensor that this rank holds, which may be none.
   struct Tally {
     int64_t step;
     std::string what;

@@ -76,7 +76,7 @@ Option memory_reuse_option() {
     reuse.sets.push_back({cat("schedule.moe.memory_reuse=", name), "schedule.moe.memory_limit=none"});
   };
   for (const auto& [value, name] : enum_names(moe::ReuseStrategy{})) add(name, "");
-  // s1 offloads everything, s4 nothing.
+  // s1 offloads everything, and s4 nothing.
   for (const std::string_view name : {"s1", "s4"}) add(name, limited);
   return reuse;
 }
@@ -92,7 +92,7 @@ bool has_two_levels(const MeshSizes& m) {
   return m[Axis::pp] * m[Axis::edp] == 1 && m[Axis::ep] >= 4 && nodes_of_threads(m.world()).back() == 1;
 }
 
-// Returns the option of one choice of schedule.moe. Values that require another key set both.
+// Returns the option of one choice of schedule.moe. A value that requires another key sets both keys.
 Option schedule_option(const moe::VariedChoice& choice) {
   const auto in_section = [](std::string_view key) { return cat("schedule.moe.", key); };
   Option option{std::string(choice.key), in_section(choice.key), {}, {}, {}};
@@ -153,7 +153,8 @@ std::vector<Option> make_options() {
       moe_option(),
       memory_reuse_option(),
       {"recompute", "recompute", names_of(layers::Recompute{}), always},
-      // Either one tensor per bucket or all tensors in one: reductions run during backward, or after it.
+      // With one tensor per bucket, reductions run during backward. With all tensors in one bucket, they run after
+      // backward.
       {"bucket_bytes", "distributed.bucket_bytes", {std::string(own), "1024"}, always},
       {"offload", "offload.optimizer", names_of(optim::StateOffload{}), always},
       {"activations",
@@ -206,7 +207,7 @@ int whole_number(std::string_view layout, std::string_view name, std::string_vie
   return value;
 }
 
-// Reads name=value pairs, and records the axes that were named.
+// Reads name=value pairs and records the named axes.
 class LayoutReader {
  public:
   LayoutReader(std::string_view text, int world) : text_(text), world_(world) {}

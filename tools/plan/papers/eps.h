@@ -41,7 +41,7 @@ double volume(Mode mode, double P, double D, double g);
 /// all-to-all has k instead of g.
 double combine_volume_without_reduce(Mode mode, double P, double D, double k);
 
-/// One layer in the terms of section 4.2: bytes read and written, FLOPs.
+/// Bytes read and written, and FLOPs, of attention or of the MoE layer (section 4.2).
 struct Block {
   double M_in = 0, M_out = 0;  // activation bytes of all tokens: input and output
   double M_weight = 0;         // weight bytes of all devices
@@ -78,7 +78,7 @@ constexpr std::string_view name_of(Product p) {
 }
 Product product(double m, double grouped_below = 2048, double dense_from = 4096);
 
-/// Section 5.2, 5: R(N) = k N + b, the cost of cutting into N groups.
+/// Section 5.2, item 5: R(N) = k N + b, the seconds that N groups cost.
 struct Overhead {
   double k = 0, b = 0;
   double operator()(double N) const { return k * N + b; }
@@ -98,7 +98,8 @@ struct Groups {
 std::vector<Groups> all_groups(double T_comm, double T_comp, int64_t local_experts, const Overhead& overhead);
 Groups best_groups(const std::vector<Groups>& tried);
 
-/// Section 5.2, 4: relative extra time of communication (e0) and of products (e1) if split into N groups: N S(m/N)/S(m)
+/// Section 5.2, item 4: relative extra time of communication (e0) and of products (e1) if split into N groups: N
+/// S(m/N)/S(m)
 /// - 1 and N G(m/N, E/N)/G(m, E) - 1. Expert groups are worthwhile if both stay within bounds (0.32 and 0.03 in the
 /// paper's test).
 struct Extra {

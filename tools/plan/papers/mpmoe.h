@@ -46,7 +46,7 @@ double shared_buffers(const Layer& layer, int64_t n);
 double outputs_by_slot(const Layer& layer);
 
 /// alpha(y, x) of section 2.3: speed of stream y beside stream x (or both other streams), relative to its speed alone.
-/// Times are divided by it.
+/// A stream's time is divided by its alpha.
 struct Slowdowns {
   double comm_comp = 1, comm_mem = 1, comm_all = 1;
   double comp_comm = 1, comp_mem = 1, comp_all = 1;

@@ -49,8 +49,8 @@ Baseline baseline(const Layer& layer, const BaselineCosts& costs);
 /// Returns the seconds of S1: 2 A2A(ETM N_ESP/N_MP) + AG_MP(BLM) (equation 11 (13)). With N_MP = 1 it is equation 2,
 /// without an AllGather.
 double s1_seconds(const Layer& layer, const Costs& costs);
-/// Returns the seconds of S2, in which the second AlltoAll overlaps the AllGather (equation 7). Their joint cost is the
-/// measured one if given, otherwise saa_seconds() of the two.
+/// Returns the seconds of S2, in which the second AlltoAll overlaps the AllGather (equation 7). Their joint cost is
+/// Costs::overlap if given, otherwise saa_seconds().
 double s2_seconds(const Layer& layer, const Costs& costs);
 /// Returns the seconds of S2 with the AllGather after the AlltoAll (the paper's AAS; the right side of equation 7).
 double s2_sequential_seconds(const Layer& layer, const Costs& costs);

@@ -33,8 +33,8 @@ ProfileOptions quick_profile();
 /// Receives occasional progress lines on rank 0.
 using Progress = std::function<void(const std::string&)>;
 
-/// Measures the machine. Collective over `world`; every rank gets the same result. Fills in the machine's sizes in
-/// Origin, but no other field of it.
+/// Measures the machine. Collective over `world`; every rank gets the same result. Of Origin, fills in only the
+/// machine's sizes.
 Cluster measure(const comm::ProcessGroup& world, const ProfileOptions& options, const Progress& progress);
 
 /// Returns a readable table.

@@ -40,7 +40,7 @@ Curve Timer::curve(std::span<const int64_t> sizes, double seconds, const std::fu
   std::vector<Curve::Point> points;
   double left = seconds;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    // Time that a size does not use of its share goes to later sizes.
+    // If a size uses less than its share of the time, later sizes get the rest.
     const double begin = now(), share = left / static_cast<double>(sizes.size() - i);
     const Work work = prepare(sizes[i]);
     if (!points.empty() && work.size <= points.back().x) continue;  // rounded to the previous size, so already measured

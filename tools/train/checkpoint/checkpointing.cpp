@@ -45,8 +45,8 @@ io::Region whole(const Shape& shape) {
   return {begin, shape};
 }
 
-// Calls f(rectangle, part) for each rectangle of the global tensor in `owned`, the elements of `p` that this rank owns.
-// `part` holds the elements of `owned` in that rectangle, in the rectangle's shape.
+// Calls f(rectangle, part) for each rectangle of the global tensor in `owned`. `owned` has the elements of `p` that
+// this rank owns. `part` has the elements of the rectangle, in its shape.
 template <class F>
 void for_each_rectangle(const Parameter& p, const Tensor& owned, F&& f) {
   int64_t begin = 0;
@@ -83,7 +83,7 @@ void require_shape(const io::Checkpoint& checkpoint, const std::string& name, io
     fail(ExitCode::usage, checkpoint.folder(), ": ", name, " is ", stored, " but the recipe's model has ", shape);
 }
 
-// Reads a region to the host. Throws Error(numeric) if an element is not finite.
+// Reads a region of a tensor to the host. Throws Error(numeric) if an element is not finite.
 Tensor read_checked(io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const Shape& shape,
                     const io::Region& region, Device host) {
   require_shape(checkpoint, name, kind, shape);
@@ -160,7 +160,7 @@ void load_states(io::Checkpoint& checkpoint, ModelInstance& instance) {
        "\nuse another run.dir, or set train.init_from to start a new run from these weights");
 }
 
-// Failure of this rank in work that all ranks do, to be sent to the other ranks.
+// Failure of this rank in work that all ranks do. It is sent to the other ranks.
 struct Failure {
   std::string text{};  // empty: no failure
   ExitCode code = ExitCode::done;

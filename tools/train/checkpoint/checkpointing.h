@@ -1,4 +1,4 @@
-// Saving a training run to the checkpoint store, and loading it.
+// Saves training runs to the checkpoint store, and loads them.
 #pragma once
 
 #include <functional>
@@ -21,10 +21,10 @@ class Checkpointer {
   /// Makes a checkpointer. `store_options.warn` receives warnings for the user.
   Checkpointer(const Recipe& recipe, const comm::ProcessGroup& world, io::StoreOptions store_options);
 
-  /// Writes checkpoints/step-N with one shard per rank. If several ranks hold a tensor, the first one writes it.
-  /// Returns the bytes of the tensors that this rank wrote. If a rank fails, no file is left behind and all ranks throw
-  /// the first rank's error: Error(numeric) with the tensor's name if a tensor is not finite, otherwise
-  /// Error(resource). Collective.
+  /// Writes checkpoints/step-N with one shard per rank. If several ranks hold a tensor, the first of these ranks writes
+  /// it. Returns the bytes of the tensors that this rank wrote. If ranks fail, no file is left behind and all ranks
+  /// throw the error of the lowest failed rank: Error(numeric) with the tensor's name if a tensor is not finite,
+  /// otherwise Error(resource). Collective.
   int64_t save(const Progress& progress, ModelInstance& instance, const optim::Optimizer& optimizer) const;
 
   /// Returns the checkpoint that checkpoint.resume names; none for a new run. Rank 0 searches and gives the warnings.
@@ -32,7 +32,7 @@ class Checkpointer {
   std::optional<io::Checkpoint> find() const;
   /// Returns the folder of the checkpoint of `step`.
   std::string folder(int64_t step) const { return store_.path(step); }
-  /// Removes the files of killed saves (rank 0).
+  /// Removes the files of killed saves, on rank 0.
   void clean() const;
   /// Moves the checkpoints after `step` aside if checkpoint.resume names a step, because the run will repeat their
   /// steps (CheckpointStore::abandon_after()). Does nothing if checkpoint.resume is auto: checkpoints newer than the
@@ -46,7 +46,7 @@ class Checkpointer {
                        optim::Optimizer& optimizer);
   /// Loads only main weights and states, rounded to the model's dtype. Used for evaluation and generation.
   static void load_weights(io::Checkpoint& checkpoint, ModelInstance& instance);
-  /// Throws Error(usage) with the parameter's name if its global shape differs from the stored one. Throws Error(data)
+  /// Throws Error(usage) with the parameter's name if a global shape differs from the stored shape. Throws Error(data)
   /// if a weight is not stored. Reads no weight.
   static void require_shapes(const io::Checkpoint& checkpoint, const ModelInstance& instance);
   /// Loads the weights into the model and the optimizer's main weights, for `train.init_from`.

@@ -13,7 +13,7 @@
 
 namespace hexad::train {
 
-/// Returns the description to be saved. `world` is the number of ranks.
+/// Returns the description for the manifest. `world` is the number of ranks.
 io::RunState saved_run(const Progress& progress, const Recipe& recipe, int64_t world);
 
 /// Returns the recipe as it was saved, with the current names of keys.

@@ -11,7 +11,7 @@
 
 namespace hexad::train {
 
-/// Findings about a start that is accepted.
+/// Result of check_start() for a legal start.
 struct StartCheck {
   std::vector<std::string> warnings;  // warnings that the run would print
   std::string checkpoint;             // folder of the checkpoint from which the run would continue; empty: a new run
@@ -30,8 +30,8 @@ void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, c
 /// the data that the checkpoint's run would have seen.
 std::vector<std::string> cautions_of_resume(const io::Checkpoint& checkpoint, const Recipe& recipe);
 
-/// Throws Error(data) unless train.init_from is a checkpoint. If it is a run directory, the message names its newest
-/// checkpoint.
+/// Throws Error(data) unless `folder` (train.init_from) is a checkpoint. If `folder` is a run directory, the message
+/// names its newest checkpoint.
 void require_checkpoint(const std::string& folder);
 
 /// Throws Error(usage) if the recipe needs files in offload.folder and they cannot be made.

@@ -16,7 +16,7 @@ namespace {
 // Returns the operations for which an MoE layer uses the group of its tensor-parallel ranks.
 Uses of_duplicates(const Recipe& r, const moe::MoeSchedule& s) {
   if (r.parallel.sp || (s.gates_all() && !s.divides())) return {};
-  // The shares of results and gradients are gathered together, or chunk by chunk with a message to each rank.
+  // Shares of results and gradients are gathered in one collective, or chunk by chunk with a message to each rank.
   return s.gates_all() && s.chunks > 1 ? Uses{Use::gathers, Use::messages} : Uses{Use::gathers};
 }
 

@@ -1,4 +1,4 @@
-// Recorder of the times at which the tasks of an MoE layer's passes ran.
+// Recorder of the times of tasks in the passes of MoE layers.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace hexad::train {
 
-/// Records every pass of this rank's MoE layers during its own lifetime. `instance` outlives it.
+/// Records every pass of this rank's MoE layers while the object exists. `instance` outlives the object.
 class PassRecorder {
  public:
   struct Recording {

@@ -70,8 +70,8 @@ std::string kernel_identity(const std::string& root) {
 
 int64_t id_of(const std::string& identity) { return static_cast<int64_t>(data::digest_of(identity).low); }
 
-/// Returns the device and inode numbers of a folder. Containers each see their own group as "/", but the numbers
-/// differ.
+/// Returns the device and inode numbers of a folder. Every container sees its own control group as "/", but these
+/// numbers differ.
 std::string folder_identity(const std::string& folder) {
   struct stat status {};
   return stat(folder.c_str(), &status) == 0 ? base::cat(status.st_dev, ":", status.st_ino) : folder;

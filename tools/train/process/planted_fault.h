@@ -21,7 +21,7 @@ struct Fault {
 
 /// Returns the fault in HEXAD_FAULT; none if it is not set. Throws Error(usage) if the variable cannot be read.
 std::optional<Fault> fault_from_environment();
-/// Returns the fault to inject before `step` on `rank`: its `point` is "step" or empty.
+/// Returns the fault to inject before `step` on `rank`, if any. Its `point` is "step" or empty.
 std::optional<Fault> fault_of_step(int rank, int64_t step);
 
 /// Plants `kill` (SIGKILL to this process), `abort`, `segv` or `hang` (forever). Called before each step.
@@ -36,8 +36,8 @@ void inject_slowness(int rank, int64_t step, device::SpanLog& spans);
 void inject_file_fault(int rank, const base::FileWork& work);
 
 /// Throws Error(usage) if HEXAD_FAULT is set and would have no effect: its kind is not `gradient`, or no name in
-/// `tensors`, none of the `ranks` ranks or none of the `steps` steps matches it. For commands that plant only gradient
-/// faults.
+/// `tensors`, none of the `ranks` ranks or none of the `steps` steps matches it. Used by commands that plant only
+/// gradient faults.
 void check_gradient_fault(const std::vector<std::string>& tensors, int ranks, int64_t steps);
 
 /// Returns the hook that plants faults in saves. `kill`, `abort`, `segv` and `hang@rank,step,POINT` act at the file

@@ -18,7 +18,7 @@ using base::cat;
 using base::Error;
 using base::ExitCode;
 
-// Program and recipe that one rank is about to run.
+// Program and recipe of one rank before the run.
 struct Intention {
   std::string program;
   ExitCode code = ExitCode::done;

@@ -9,8 +9,8 @@
 namespace hexad::train {
 
 /// Returns a line for each warning, with its keys. These settings are not errors, for two reasons: short trials of a
-/// long recipe are usual, and the recipe in a run's directory must stay readable. Lines that concern some stages of
-/// training, but not all, begin with the stage_prefix() of each.
+/// long recipe are usual, and the recipe in a run's directory must stay readable. Lines that concern only some stages
+/// of training begin with the stage_prefix() of their stage.
 std::vector<std::string> cautions(const Recipe& recipe);
 
 /// Returns the lines of cautions() about parameters without a gradient, for the first stage (see with_stage()). There

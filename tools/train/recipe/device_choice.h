@@ -9,7 +9,7 @@
 namespace hexad::train {
 
 /// Sets the recipe's device to one that was chosen outside the recipe: by HEXAD_DEVICE, by `verify --device`, or for
-/// the oracle. If the kind changes, values that only the recipe's own device supports go back to auto.
+/// the oracle. If the kind changes, resets values that only the recipe's own device supports to auto.
 void replace_device(Recipe& r, device::DeviceKind device);
 
 /// Returns the device that HEXAD_DEVICE names; none if the variable is unset or empty. Adds a problem if its value is

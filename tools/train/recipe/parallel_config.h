@@ -40,9 +40,9 @@ struct ParallelConfig {
   /// Returns the smallest number of ranks on which the layout is possible.
   int64_t fewest_ranks() const { return pp * std::lcm(cp * tp, ep * etp.value_or(tp)); }
 
-  /// Returns the layout on fewest_ranks(); none if the sizes are too large to count them. Throws IllegalLayout.
+  /// Returns the layout on fewest_ranks(); none if the number of ranks overflows. Throws IllegalLayout.
   std::optional<mesh::Layout> smallest_layout() const;
-  /// True if parallel.order puts ranks of an etp group into several tp groups. False if the layout is illegal.
+  /// True if parallel.order spreads an etp group over several tp groups. False if the layout is illegal.
   bool etp_across_tp() const;
 
   template <class V>

@@ -138,8 +138,8 @@ void check_trace(const Recipe& r, Problems& problems) {
     problems.add("schedule.trace", cat("is after the last step (train.steps is ", r.train.steps, ")"));
 }
 
-// Reads the recipe and checks every rule, even if other rules are broken. A check runs if each key that it reads has a
-// legal value. `device`, or else HEXAD_DEVICE, replaces the recipe's device.
+// Reads the recipe and checks every rule, even if other rules are broken. A check runs only if all keys that it reads
+// have legal values. `device`, or else HEXAD_DEVICE, replaces the recipe's device.
 Recipe read_checked(const config::Document& document, const Extensions& extensions, int64_t world, Problems& problems,
                     std::optional<device::DeviceKind> device = {}) {
   Recipe r = config::read<Recipe>(document, problems);
@@ -176,7 +176,7 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   return r;
 }
 
-// Fills in settings that only a registered optimizer can determine.
+// Fills in the settings that depend on the registered optimizer.
 Recipe completed(Recipe r, const Extensions& extensions) {
   r.optim.states = std::ssize(extensions.optimizers.make(r.optim)->states());
   r.optim.seed = r.train.seed;
@@ -188,8 +188,8 @@ void rename(config::Document& document, const std::function<void(const std::stri
     if (warn) warn(line);
 }
 
-// Checks that steps reach the end of the warm-up. A short trial of a long recipe sets its steps on the command line;
-// then the recipe's warm-up is accepted.
+// Checks that train.steps is not below optim.warmup. Accepts fewer steps from the command line, because these are a
+// short trial of a long recipe.
 void check_warmup(const Recipe& r, Problems& problems) {
   const bool trial = problems.on_command_line("train.steps") && !problems.on_command_line("optim.warmup");
   if (trial || !problems.good({"optim.warmup", "train.steps"}) || r.optim.warmup <= r.train.steps) return;

@@ -1,4 +1,4 @@
-// The composed recipe: every section, with its owner's struct.
+// The whole recipe, composed of one struct for each section.
 #pragma once
 
 #include <array>
@@ -214,7 +214,7 @@ struct MemoryConfig {
 
   /// Returns the bytes that a rank may use for tensors; 0: no limit.
   int64_t limit() const { return limit_bytes.value_or(0); }
-  /// True if a run is refused when its estimated memory exceeds that of its machines.
+  /// True if a run is refused because its estimated memory exceeds that of its machines.
   bool checks_machine() const { return limit_bytes.has_value(); }
 
   template <class V>
@@ -275,15 +275,15 @@ struct Recipe {
 };
 
 /// Reads and checks a recipe. If `world` > 0, also checks it against that number of ranks. `warn` receives a line for
-/// each key that has a new name. `device` replaces the recipe's device (replace_device()); HEXAD_DEVICE is then
-/// ignored. If the recipe has stages, the result has the keys of the first stage (see with_stage()). Throws
-/// Error(usage) with every problem, each with file and line.
+/// each key with an old name. `device` replaces the recipe's device (replace_device()); HEXAD_DEVICE is then ignored.
+/// If the recipe has stages, the result has the keys of the first stage (see with_stage()). Throws Error(usage) with
+/// every problem, each with file and line.
 Recipe load_recipe(config::Document document, const Extensions& extensions, int64_t world,
                    const std::function<void(const std::string&)>& warn = {},
                    std::optional<device::DeviceKind> device = {});
 
 /// Like load_recipe(), for training. Also rejects optim.warmup > train.steps, except in a trial, whose steps are set on
-/// the command line. Its errors name the nearest legal values.
+/// the command line. Errors name the nearest legal values.
 Recipe load_to_train(config::Document document, const Extensions& extensions, int64_t world,
                      const std::function<void(const std::string&)>& warn = {});
 

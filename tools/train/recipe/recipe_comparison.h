@@ -1,4 +1,4 @@
-// Comparison of recipes: of two starts of a run, and of several runs.
+// Comparison of the recipes of two starts of a run, or of several runs.
 #pragma once
 
 #include <filesystem>

@@ -17,8 +17,8 @@ using moe::MoeSchedule;
 std::string order_problem(const MoeSchedule& s, const layers::Registry& registry) {
   if (!s.is_chunked()) return {};
   const moe::IssueOrder& order = registry.moe_order_of(s);
-  // A memory limit may lead to more chunks. An order that is illegal for many chunks is expected to be illegal for few,
-  // too.
+  // Under a memory limit, a pass may have more chunks. Tests only the next few numbers, because an order that is
+  // illegal for many chunks is probably illegal for few chunks, too.
   const auto fewest = static_cast<size_t>(s.chunks), most = s.memory_limit ? fewest + 16 : fewest;
   for (size_t chunks = fewest; chunks <= most; ++chunks)
     if (const std::string why =

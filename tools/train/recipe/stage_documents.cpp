@@ -16,7 +16,7 @@ using config::Document;
 using config::Node;
 using config::Problems;
 
-// The recipe's list `stages` alone.
+// Only the list `stages` of a recipe.
 struct StageList {
   std::vector<StageConfig> stages;
 
@@ -80,7 +80,7 @@ void check_steps(const Document& document, int64_t steps, Problems& problems) {
                         "); remove it, or change stages.0.steps and the steps of the other stages"));
 }
 
-// Checks keys of positions that stages may change only if positions are rotary.
+// Adds a problem if a stage changes keys that may change only with rotary positions.
 void check_positions(const Recipe& recipe, const Recipe& first, Problems& problems) {
   const layers::ModelConfig &now = recipe.model, &before = first.model;
   if (now.position != layers::PositionKind::learned || !problems.good({"model"})) return;

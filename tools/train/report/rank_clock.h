@@ -1,5 +1,4 @@
-// Time and traffic of each step, by rank, and detection of slow ranks. Evaluations and saves are measured apart from
-// the steps.
+// Time and traffic of each step, by rank, and detection of slow ranks. Evaluations and saves are measured separately.
 #pragma once
 
 #include <array>
@@ -18,7 +17,7 @@ class RankClock {
  public:
   RankClock(const comm::World& world, const mesh::Mesh& mesh);
 
-  /// Begins a step. Traffic is counted for the step until end(); messages between steps do not count.
+  /// Begins a step. Counts traffic until end(). Messages between steps do not count.
   void begin();
   void end();
   double seconds() const { return step_.seconds; }

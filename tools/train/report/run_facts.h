@@ -21,7 +21,7 @@ struct RunFacts {
   int64_t total_steps = 0;
   int64_t tokens = 0;
 
-  /// The last loss of a kind, and its step.
+  /// The last value of a kind of loss, and its step.
   struct Loss {
     int64_t step;
     double value;

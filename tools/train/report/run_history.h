@@ -67,7 +67,7 @@ inline constexpr std::string_view trouble_of_failure = "The run failed",
 RunHistory read_history(const std::filesystem::path& dir);
 
 /// Adds a start that is about to train its first step, and writes `recipe` to recipe_of_start(). Removes the records of
-/// later steps, which will run again; metrics.jsonl is cut in the same way. Throws Error(resource).
+/// later steps, because these will run again. metrics.jsonl is truncated in the same way. Throws Error(resource).
 void record_start(const std::filesystem::path& dir, const RunStart& start, const std::string& recipe);
 /// Records the end of a run. If no step was trained since the last end, only adds the samples and clears the trouble,
 /// because there are no new facts about steps. Throws Error(resource).

@@ -25,7 +25,8 @@ class RunTrace {
   RunTrace(const Recipe& recipe, ModelInstance& instance, const comm::ProcessGroup& world,
            std::function<void(const std::string&)> say, std::function<void(const std::string&)> warn);
 
-  /// Begins a step, before its work. Collective. Events between steps (evaluation, saving) belong to the previous step.
+  /// Begins a step, before its work. Collective. Events between steps, such as evaluations and saves, belong to the
+  /// previous step.
   void begin_step(int64_t step);
   /// Ends the recording after the last step. Collective.
   void end();

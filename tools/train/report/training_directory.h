@@ -17,7 +17,7 @@ namespace hexad::train {
 class TrainingDirectory {
  public:
   /// Locks the directory on rank 0, then opens this rank's log, which also receives crash reports. Throws Error(usage)
-  /// if another job holds the directory. Throws Error(resource) if it cannot be written.
+  /// if another job holds the directory. Throws Error(resource) if the directory cannot be written.
   TrainingDirectory(const Recipe& recipe, const comm::World& world);
 
   /// Throws Error(usage) if another job had taken over the directory at the last renewal of the lock.
