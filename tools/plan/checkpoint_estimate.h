@@ -14,7 +14,7 @@ double checkpoint_bytes(const train::Recipe& recipe, const train::Extensions& ex
 struct WriteTime {
   double least = 0, most = 0;  // seconds; 0 if unknown
   double ample = 0;            // seconds that should suffice for a save; 0 if unknown
-  std::string source;          // "like the last saves of runs/a"; the reason if the time is unknown
+  std::string source;          // such as "like the last saves of runs/a"; the reason if the time is unknown
 
   /// Returns "about 1.2 s", or "about 1.2 s to 8.0 s"; empty if the time is unknown.
   std::string text() const;

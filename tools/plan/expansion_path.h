@@ -32,7 +32,7 @@ struct FittingLayout {
 
 /// Result of a search in which no layout fits.
 struct Shortfall {
-  std::optional<FittingLayout> least;  // the found layout of least memory; none if no layout is legal
+  std::optional<FittingLayout> least;  // found layout with the least memory; none if no layout is legal
   double memory;                       // limit of a rank's tensors, in bytes
 
   /// Returns the bytes that a rank lacks for `least`, which must be set.

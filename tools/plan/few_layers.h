@@ -11,7 +11,7 @@ namespace hexad::plan {
 
 /// Costs of one rank's step with two micro-batches. Times are in seconds. Bytes are the peak of each category.
 struct FewLayersStep {
-  double micro_batch = 0;  // from the begin of the first micro-batch to the begin of the second
+  double micro_batch = 0;  // from the start of the first micro-batch to the start of the second
   double rest = 0;         // the step without its micro-batches: optimizer and exposed reductions
   double dp_traffic = 0;   // communication of weights and gradients in a micro-batch, hidden or not
   double weights = 0, gradients = 0, optimizer = 0, activations = 0;

@@ -10,7 +10,7 @@ namespace hexad::plan {
 
 /// Bytes that a rank sends in one step to groups of one kind. Groups of a kind have the same name and traffic class.
 struct GroupTraffic {
-  std::string name;  // "ep", "dp x cp"
+  std::string name;  // such as "ep" or "dp x cp"
   comm::TrafficClass traffic;
   std::vector<int> ranks;  // ranks of the first such group, in the group's order
   /// Bytes, averaged over pipeline stages. `network` counts the bytes that leave the domain of the fast link

@@ -41,7 +41,7 @@ std::optional<int64_t> typical_step(const TraceRecords& trace, int64_t after) {
   return steps[(steps.size() - 1) / 2].second;
 }
 
-// Returns the events and counters that begin in a step. Each rank has its own begin and end of the step.
+// Returns the events and counters that begin in a step. The step's start and end are those of the event's rank.
 TraceRecords only_step(const TraceRecords& trace, int64_t step) {
   std::map<int, std::pair<double, double>> of_rank;
   double zero = std::numeric_limits<double>::infinity();

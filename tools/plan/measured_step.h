@@ -21,7 +21,7 @@ struct MeasuredStep {
   std::array<double, comm::traffic_class_count> sent{};  // median bytes of all ranks in a step, by traffic class
 
   std::optional<int64_t> traced_step = {};  // the traced step of median duration
-  telemetry::TraceRecords trace = {};       // trace of traced_step on all ranks; times count from the step's begin
+  telemetry::TraceRecords trace = {};       // trace of traced_step on all ranks; times count from the step's start
   std::string without_trace = {};           // reason why there is no trace
 };
 

@@ -12,7 +12,7 @@ namespace hexad::plan {
 
 /// A change of a recipe that saves memory and trains the same model.
 struct MemorySaving {
-  std::string text;  // "recompute: block"
+  std::string text;  // such as "recompute: block"
   std::function<void(train::Recipe&)> make;
 };
 

@@ -50,7 +50,7 @@ bool PlanRefinement::improves(PlannedLayout& best, const Recipe& changed) {
   PlannedLayout l = best;
   l.candidate.recipe = changed;
   ++changes_;
-  // The recipe itself may offload to a host whose memory is unknown.
+  // Accepts offload that does not grow, because the recipe itself may offload to a host whose memory is unknown.
   const auto offload_is_possible = [&] { return offload_fits(l) || l.memory.offloaded <= best.memory.offloaded; };
   if (site_.request.objective == Objective::memory) {
     estimate(l);

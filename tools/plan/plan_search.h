@@ -57,7 +57,7 @@ struct PlanRequest {
 };
 
 /// Returns the best layouts, by three stages. The first stage composes steps of all legal layouts (LayerCosts). The
-/// second stage estimates the memory of the seemingly best layouts, as hexad validate does, and simulates their steps.
+/// second stage estimates the memory of the most promising layouts, as hexad validate does, and simulates their steps.
 /// The third stage varies keys that keep the sizes of groups, and tries offload for some layouts that are too large
 /// (refine()). If the cluster does not give a rank's memory, all layouts fit. Objective::ranks orders layouts of the
 /// requested ranks like Objective::time. `costs` keeps costs of layers for later searches.

@@ -87,7 +87,7 @@ void ScheduleChoice::pick_finalists() {
   // Reserves half of the trials for Algorithm 1, if enough trials remain to compare two schedules.
   if (std::ranges::any_of(finalists_, open)) pick(trials = std::max(turns_ / 2, std::min<int64_t>(turns_, 4)));
   if (finalists_.size() < 2) return finalists_.clear();
-  // The program's default schedule is always a finalist, whatever its prediction. Therefore, the chosen schedule is not
+  // The program's default schedule is always a finalist, for any prediction. Therefore, the chosen schedule is not
   // slower than the default.
   const auto plain = std::ranges::find(candidates_, recipe_.schedule.moe.settled(), &ScheduleCandidate::schedule);
   const size_t at = plain - candidates_.begin();

@@ -109,7 +109,7 @@ std::vector<Timeline> predictions_of(const std::vector<PassRecorder::Recording>&
   return out;
 }
 
-// Returns the passes in the order of their begins. Passes of two interleaved micro-batches overlap.
+// Returns the passes in the order of their starts. Passes of two interleaved micro-batches overlap.
 std::vector<const PassRecorder::Recording*> in_order(const std::vector<PassRecorder::Recording>& passes) {
   std::vector<const PassRecorder::Recording*> all;
   for (const PassRecorder::Recording& pass : passes) all.push_back(&pass);

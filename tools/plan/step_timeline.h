@@ -15,7 +15,7 @@ namespace hexad::plan {
 /// the world.
 schedule::Timeline predicted_timeline(const StepForecast& forecast, size_t stage, const std::vector<int>& node_of_rank);
 
-/// Returns the timeline of rank `rank` in a recorded step, whose times count from the step's begin. Computation comes
+/// Returns the timeline of rank `rank` in a recorded step, whose times count from the step's start. Computation comes
 /// from row "device" if the trace has one, otherwise from row "host" without its waits. Row "device" does not
 /// distinguish waits of the device's queue.
 schedule::Timeline measured_timeline(const telemetry::TraceRecords& step, int rank);

@@ -25,7 +25,7 @@ using base::cat;
 
 namespace {
 
-// Returns the rank in words: "rank 1 of 2 at pp 0, dp 1, cp 0, tp 0, edp 0, ep 1, etp 0 of pp 1 x ...".
+// Returns a description of the rank: "rank 1 of 2 at pp 0, dp 1, cp 0, tp 0, edp 0, ep 1, etp 0 of pp 1 x ...".
 std::string describe_rank(const mesh::Layout& layout, const Recipe& recipe, const comm::World& world) {
   std::string place;
   for (int a = 0; a < mesh::axis_count; ++a) {

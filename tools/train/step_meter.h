@@ -20,7 +20,7 @@ class StepMeter {
   StepMeter(const Recipe& recipe, TrainingState& state, const comm::World& world, std::unique_ptr<PeakMeter> peak,
             double flops_per_token, std::function<void(const std::string&)> warn);
 
-  /// Returns the clock of the ranks, which marks the begin and the end of each step.
+  /// Returns the clock of the ranks, which marks the start and the end of each step.
   RankClock& clock() { return clock_; }
   /// Returns the metrics of the step that has ended. Collective.
   telemetry::StepMetrics metrics_of(const StepResult& result);

@@ -9,7 +9,7 @@ namespace hexad::verify {
 
 /// Returns the request for one layout: ranks, a blank, and the layout.
 std::string request_of(const Variant& variant);
-/// Reads a request.
+/// Returns the layout of a request.
 Variant variant_of(const std::string& request);
 
 /// Returns one line of JSON, which outcome_from_json() reads.

@@ -26,7 +26,7 @@ std::optional<size_t> number_in(const std::string& text) {
 
 // Joins "a=1 with c=3" and "b=2 with c=3" into one line: "a=1, b=2 with c=3".
 std::vector<std::string> by_second(const std::vector<std::string>& pairs) {
-  std::vector<std::pair<std::string, std::string>> lines;  // " with c=3", "a=1, b=2"
+  std::vector<std::pair<std::string, std::string>> lines;  // such as " with c=3" and "a=1, b=2"
   for (const std::string& pair : pairs) {
     const size_t with = pair.find(" with ");
     const std::string first = pair.substr(0, with), second = pair.substr(with);

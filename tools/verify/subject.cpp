@@ -226,7 +226,7 @@ void ruin_gradient(const Oracle& oracle, TrainingRun& run) {
 
 namespace {
 
-// Returns the loss, in nats, of the first held-out sequences, divided into micro-batches of `micro`.
+// Returns the summed loss, in nats, of the first `sequences` held-out sequences, in micro-batches of `micro`.
 double nats(const Subject& subject, TrainingRun& run, int64_t sequences, int64_t micro) {
   Recipe recipe = run.recipe;
   recipe.batch.micro = micro;

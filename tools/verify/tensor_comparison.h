@@ -45,9 +45,9 @@ enum class Measure : uint8_t {
 /// itself. It is infinite for counts that differ, for a NaN on one side, and for a tensor that no rank holds.
 struct Finding {
   int64_t step = 0;
-  std::string what;  // "loss", "gradient layers.0.moe.router.weight"
+  std::string what;  // such as "loss" or "gradient layers.0.moe.router.weight"
   double relative = 0;
-  std::string detail;  // "at [3, 4]: expected 0.5, got 0.25"
+  std::string detail;  // such as "at [3, 4]: expected 0.5, got 0.25"
   int64_t place = 0;   // see Whole::place
 };
 

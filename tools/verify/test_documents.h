@@ -29,8 +29,8 @@ FixedSource documents(int64_t sequences, int64_t context, int64_t vocab, uint64_
 /// Returns documents() for this recipe: three different global batches.
 FixedSource documents_of(const Recipe& recipe);
 
-/// Returns the first `sequences` sequences of `source`, with documents cut further and every fifth sequence without
-/// targets, as in documents().
+/// Returns the first `sequences` sequences of `source`, with documents split further, and with every fifth sequence
+/// without targets as in documents().
 FixedSource cut_further(const data::Source& source, int64_t sequences, uint64_t seed = 5);
 
 }  // namespace hexad::verify

@@ -13,7 +13,7 @@ namespace hexad::verify {
 Comparison train_on_rank(const Subject& subject, const Oracle& oracle, const Variant& variant,
                          const comm::ProcessGroup& world);
 
-/// Returns the folder in which a run of this recipe saves a step.
+/// Returns the folder in which a run of this recipe saves the checkpoint of `step`.
 std::string checkpoint_folder(const Recipe& recipe, int64_t step);
 /// Returns the tensors of a checkpoint as pieces that rank 0 owns. Other layouts can load these tensors.
 std::vector<Piece> saved_states(const std::string& folder, const WholeMap& expected, Device device);

@@ -1,4 +1,4 @@
-// Sampling text from a decoder.
+// Samples text from a decoder.
 #pragma once
 
 #include <functional>

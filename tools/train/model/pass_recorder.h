@@ -14,7 +14,7 @@ namespace hexad::train {
 class PassRecorder {
  public:
   struct Recording {
-    std::string name;           // "layers.0.moe forward"
+    std::string name;           // such as "layers.0.moe forward"
     schedule::TaskGraph graph;  // without the functions of its tasks
     std::vector<schedule::TaskTime> times;
 

@@ -35,7 +35,7 @@ std::optional<int64_t> number_after(std::string_view key, const std::string& fil
 }
 
 struct ControlGroup {
-  std::string path;    // "/job/step"
+  std::string path;    // such as "/job/step"
   std::string folder;  // folder of the group's files, with a slash at the end
 };
 
@@ -44,14 +44,14 @@ struct ControlGroup {
 std::vector<ControlGroup> control_groups(const std::string& root) {
   std::vector<ControlGroup> groups;
   std::ifstream in(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(in, line);) {  // "NUMBER:CONTROLLERS:PATH"
+  for (std::string line; std::getline(in, line);) {  // a line is "NUMBER:CONTROLLERS:PATH"
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos || line[second + 1] != '/') continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
     if (!controllers.empty() && controllers != "memory") continue;
     const std::string mounted = root + (controllers.empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory");
     std::string path = line.substr(second + 1);
-    while (path.size() > 1) {  // "/a/b", "/a"
+    while (path.size() > 1) {  // for example "/a/b", then "/a"
       groups.push_back({path, mounted + path + "/"});
       path.resize(path.rfind('/'));
     }

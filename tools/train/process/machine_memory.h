@@ -11,7 +11,7 @@ namespace hexad::train {
 /// batch job).
 struct MemoryPool {
   int64_t id = 0;         // equal for processes that share the pool; different for pools of other machines
-  std::string name{};     // "the machine's memory", "the limit of control group /job"
+  std::string name{};     // such as "the machine's memory"
   int64_t available = 0;  // bytes that can be allocated before the system evicts or ends a process
 };
 

@@ -70,7 +70,8 @@ RankClock::Account RankClock::account_since(double began) const {
   Account account{.seconds = now() - began, .traffic = take()};
   double waited = 0;
   for (comm::TrafficStats& t : account.traffic) {
-    // A device may report late operations, and the sum of overlapping operations.
+    // Limits the seconds to those of the step, because a device may report late operations, and the sum of overlapping
+    // ones.
     t.seconds = std::min(t.seconds, account.seconds);
     t.exposed_seconds = std::min(t.exposed_seconds, t.seconds);  // includes waits of a lane for a free core
     waited += t.exposed_seconds;
