@@ -158,9 +158,9 @@ struct Cluster {
   template <class V>
   void fields(V& v) {
     v("measured", measured, "date and machine of the measurement");
-    v("links", links, "communication alone");
-    v("products", products, "grouped matrix products alone");
-    v("copies", copies, "copies alone");
+    v("links", links, "communication without other work");
+    v("products", products, "grouped matrix products without other work");
+    v("copies", copies, "copies without other work");
     v("slowdowns", slowdowns, "speeds of work that runs at the same time");
     v("machine", machine, "description of machines that were not measured");  // must be the last key: see to_yaml()
   }

@@ -31,7 +31,8 @@ double number_of(const std::string& word, const std::string& place) {
   } catch (const std::exception&) {  // not a number: reported below
   }
   if (end != word.size())
-    fail(ExitCode::usage, place, ": '", word, "' is not a number; expected tokens, or a share, for each expert");
+    fail(ExitCode::usage, place, ": '", word,
+         "' is not a number; expected a number of tokens, or a share, for each expert");
   return value;
 }
 
@@ -44,7 +45,7 @@ void check(const Row& row, const moe::MoeConfig& moe, const std::string& path) {
   for (const double load : row.loads)
     if (!std::isfinite(load) || load < 0) fail(ExitCode::usage, place, "a load is ", load, "; expected at least 0");
   const double sum = std::accumulate(row.loads.begin(), row.loads.end(), 0.0);
-  if (sum == 0) fail(ExitCode::usage, place, "all loads of a layer are 0; expected tokens");
+  if (sum == 0) fail(ExitCode::usage, place, "all loads of a layer are 0; expected at least one above 0");
   if (!std::isfinite(sum))
     fail(ExitCode::usage, place, "the loads of a layer add up to infinity; expected smaller loads");
   // Tolerance for shares in metrics.jsonl, which are rounded.

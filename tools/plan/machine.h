@@ -145,7 +145,7 @@ struct Machine {
     v("source", source, "sources of the numbers");
     v("nodes", nodes, "number of machines, and maximum number that a job can use", config::between(1, 1 << 20));
     v("ranks_per_node", ranks_per_node, "ranks (devices) of a node", config::between(1, 1 << 12));
-    v("domain", domain, "ranks that the link `inside` joins; none: those of a node", at_least(1));
+    v("domain", domain, "ranks that the link `inside` joins; none: the ranks of a node", at_least(1));
     v("memory", memory, "memory of a rank's device", at_least(1 << 20));
     v("host_memory", host_memory, "host memory for each rank", at_least(1 << 20));
     v("topology", topology, "network between nodes");

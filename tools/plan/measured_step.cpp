@@ -74,7 +74,7 @@ void read_trace_of(MeasuredStep& measured, int64_t newest_start) {
     measured.trace = only_step(trace, *measured.traced_step);
   else
     measured.without_trace =
-        base::cat(path.string(), " has no step after step ", newest_start, ", after which the run started last");
+        base::cat(path.string(), " has no step after step ", newest_start, ", the last step before the newest start");
 }
 
 double median_sent(const std::vector<telemetry::StepMetrics>& steps, int64_t first, const std::string& traffic) {

@@ -137,7 +137,7 @@ void check_overhead(const OverheadKeys& in, Problems& problems) {
     problems.add("pipeline.R.measured", "must be at least two points, [[N, s], ...]");
   else if (in.measured && !(fit_alpha_beta(in.measured->points).line.beta > 0))
     problems.add("pipeline.R.measured", "must rise, because without a cost per group more groups always gain");
-  if (in.measured) refuse_written(problems, {"pipeline.R.k", "pipeline.R.b"}, "has no use if measured is given");
+  if (in.measured) refuse_written(problems, {"pipeline.R.k", "pipeline.R.b"}, "has no effect if measured is given");
   if (!in.measured && !in.k) problems.add("pipeline.R.k", "must be given with b, or measured");
   if (!in.measured && !in.b) problems.add("pipeline.R.b", "must be given with k, or measured");
 }

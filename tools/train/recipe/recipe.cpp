@@ -106,7 +106,7 @@ void check_names(const Recipe& r, const Extensions& extensions, Problems& proble
 
 void check_moments(const Recipe& r, Problems& problems) {
   if (r.train.precision == Precision::f64 && r.optim.moment_dtype == optim::MomentDtype::bf16)
-    problems.add("optim.moment_dtype", "must be f32 for train.precision: f64, which keeps moments in f64");
+    problems.add("optim.moment_dtype", "must be f32 for train.precision: f64, because f32 then means moments in f64");
 }
 
 void check_objective(const Recipe& r, Problems& problems) {
@@ -124,7 +124,8 @@ void check_profile(const Recipe& r, Problems& problems) {
   if (r.profile.steps.empty()) return;
   const auto steps = parse_steps(r.profile.steps);
   if (!steps)
-    problems.add("profile.steps", cat("(", r.profile.steps, ") must be a step, 5, or a range of steps, 3..5"));
+    problems.add("profile.steps",
+                 cat("(", r.profile.steps, ") must be a step such as 5, or a range of steps such as 3..5"));
   else if (steps->last > r.train.steps)
     problems.add("profile.steps", cat("(", r.profile.steps, ") goes beyond the last step; nearest: ",
                                       to_string(StepRange{std::min(steps->first, r.train.steps), r.train.steps})));
