@@ -87,8 +87,8 @@ class Prices {
   /// of a copy of half the bytes, because a copy reads and writes them.
   double memory_bound(double bytes, double kernels = 1) const;
 
-  /// Returns the seconds of a copy of `bytes`. copy and gather cost as memory_bound(2 bytes) unless they were measured.
-  /// offload and restore cost the host link's latency and bytes over its bandwidth. Throws Error(usage) if neither a
+  /// Returns the seconds of a copy of `bytes`. copy and gather take memory_bound(2 bytes) unless they were measured.
+  /// offload and restore take the host link's latency plus bytes over its bandwidth. Throws Error(usage) if neither a
   /// measurement nor a description prices the copy.
   double copy(CopyKind kind, double bytes) const;
 

@@ -25,8 +25,8 @@ struct Covering {
 
 /// Chooses runs. A pair is two values of different options, or a value of an option and an axis longer than one. The
 /// options must have an effect on the mesh. The choice is greedy: each mesh gets the options that cover the most new
-/// pairs, and additional runs cover the remaining pairs. A pure function of its arguments; `seed` decides between
-/// equally good choices.
+/// pairs, and additional runs cover the remaining pairs. The result depends only on the arguments; `seed` decides
+/// between equally good choices.
 Covering cover(const std::vector<MeshSizes>& meshes, const Illegal& illegal, uint64_t seed);
 
 }  // namespace hexad::verify

@@ -21,8 +21,8 @@ void remove(const std::string& path) {
 }
 
 // Removes the folder once all writers of `file` have closed it. The removing process has its own session, in which no
-// signal for the program reaches it. It closes the program's open files, because other processes may wait for their
-// end.
+// signal for the program reaches it. It closes the program's open files, because other processes may wait until these
+// are closed.
 [[noreturn]] void remove_at_the_end_of_file(int file, const std::string& path) {
   ::setsid();
   ::dup2(file, STDIN_FILENO);

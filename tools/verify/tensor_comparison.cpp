@@ -207,7 +207,7 @@ void Comparer::generated(int64_t step, const std::vector<int32_t>& expected, con
 Comparison Comparer::merged(const comm::ProcessGroup& group, Device device) const {
   json mine{{"worst", to_json(worst_)}, {"mismatches", json::array()}, {"tallies", json::array()}};
   for (const Finding& f : mismatches_) mine["mismatches"].push_back(to_json(f));
-  for (const Tally& t : tallies_)  // JSON has no NaN
+  for (const Tally& t : tallies_)  // null for NaN, which JSON lacks
     mine["tallies"].push_back({t.owned, t.held, std::isfinite(t.squares) ? json(t.squares) : json(nullptr)});
 
   Comparison out{.worst = {}, .mismatches = {}, .tolerance = tolerance_, .compared = {.steps = steps_}};

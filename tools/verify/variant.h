@@ -51,8 +51,8 @@ struct Option {
 /// - offload: offload of optimizer states.
 /// - activations: kept for backward, or offloaded until then.
 /// - transport: ranks that are threads meet in memory, or exchange messages like processes.
-/// - start: fresh, resumed from the checkpoint that one rank saved after the first step, or trained, which is resumed
-///   by the loop of `hexad train`.
+/// - start: fresh; resumed, from the checkpoint that one rank saved after the first step; or trained, which resumes in
+///   the loop of `hexad train`.
 /// - subject: the recipe, or a subject of subject_kind.h, which has its own oracle.
 std::span<const Option> options();
 

@@ -26,7 +26,7 @@ std::optional<double> mpirun_patience();
 inline constexpr const char* patience_parameter = "odls_base_sigkill_timeout";
 inline constexpr const char* patience_variable = "OMPI_MCA_odls_base_sigkill_timeout";
 
-/// Returns launcher() for a training run. With mpirun, it leaves time for a save of about `save_seconds`.
+/// Returns launcher() for a training run. With mpirun, the command leaves time for a save of about `save_seconds`.
 std::string launcher_to_train(int64_t ranks, double save_seconds);
 /// Returns one line that explains how a run gets time to save before this launcher ends the job.
 std::string explain_launcher();

@@ -19,8 +19,8 @@ struct MemoryPool {
 /// `root` is the root of the system's file tree, for tests.
 std::vector<MemoryPool> memory_pools(const std::string& root = "");
 
-/// Returns the bytes that this process may still allocate: the least of its pools, or a very large number if no pool is
-/// known.
+/// Returns the bytes that this process may still allocate: the least available memory of its pools, or a very large
+/// number if no pool is known.
 int64_t available_memory_bytes(const std::string& root = "");
 
 }  // namespace hexad::train

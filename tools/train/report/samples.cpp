@@ -46,8 +46,8 @@ Samples continue_prompts(const Recipe& recipe, ModelInstance& instance, const da
   return samples;
 }
 
-// Returns the reason why memory does not suffice for the whole model in addition to this run; empty if it does. The
-// model needs memory for its weights and, while they are read, for one tensor both as saved and as rounded.
+// Returns the reason if memory does not suffice for the whole model in addition to this run; otherwise an empty text.
+// The model needs memory for its weights and, while they are read, for one tensor both as saved and as rounded.
 std::string exceeds_memory_limit(const Recipe& alone, const ModelInstance& instance) {
   const auto saved = static_cast<double>(size_of(accumulator_dtype(dtype_of(alone.train.precision))));
   const auto parameters = static_cast<double>(model_size(alone.model, instance.extensions).parameters);
