@@ -20,7 +20,7 @@ Uses of_duplicates(const Recipe& r, const moe::MoeSchedule& s) {
   return s.gates_all() && s.chunks > 1 ? Uses{Use::gathers, Use::messages} : Uses{Use::gathers};
 }
 
-// Properties of the layers of this rank.
+// Properties of this rank's layers that decide which groups they use.
 struct Layers {
   bool first, last, experts;
 };
