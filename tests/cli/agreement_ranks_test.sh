@@ -7,7 +7,7 @@ pair() { "${launch[@]}" -np 1 "$HEXAD" $1 : -np 1 "${second:-$HEXAD}" $2; }
 
 test_another_recipe_on_one_rank_is_refused_with_the_difference() {
   expect 2 pair "train tiny.yaml" "train tiny.yaml optim.lr=0.5 model.hidden=32"
-  expect_text err "rank 0: rank 1 has another recipe than rank 0" "optim.lr: 0.01 -> 0.5" "model.hidden: 16 -> 32"
+  expect_text err "rank 0: rank 1 has a different recipe from rank 0" "optim.lr: 0.01 -> 0.5" "model.hidden: 16 -> 32"
   expect_nothing_at run
 }
 
@@ -23,7 +23,7 @@ test_another_program_is_refused() {
   cp "$HEXAD" other
   echo "another build" >>other
   expect 2 pair "train tiny.yaml" "train tiny.yaml"
-  expect_text err "rank 1 runs another program than rank 0: hexad " ", digest "
+  expect_text err "rank 1 does not run the program of rank 0: hexad " ", digest "
 }
 
 test_number_of_threads_may_differ() { expect 0 pair "train tiny.yaml" "train tiny.yaml train.threads=2"; }

@@ -31,7 +31,7 @@ test_train_names_keys_that_reduce_memory() {
   expect 4 "$HEXAD" train tiny.yaml "${too_wide[@]}"
   expect_text err "a smaller model (model.layers, model.hidden, model.moe.experts)"
   expect 4 "$HEXAD" train tiny.yaml "${too_long[@]}"
-  expect_text err "fewer tokens at a time (batch.micro, model.context)"
+  expect_text err "fewer tokens in a micro-batch (batch.micro, model.context)"
 }
 
 test_validate_warns_of_a_model_that_exceeds_the_memory() {

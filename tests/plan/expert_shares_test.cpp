@@ -70,9 +70,9 @@ TEST(ExpertShares, ThrowWithTheLineOfTheMistake) {
   expect_refused("1 1 1 1\n1 1 1\n", 2, "3 loads; expected 4");
   expect_refused("1 1 1 -1\n", 1, "a load is -1");
   expect_refused("# none\n0 0 0 0\n", 2, "all loads of a layer are 0");
-  expect_refused("1e308 1e308 1e308 1e308\n", 1, "add up to more than a number can hold");
+  expect_refused("1e308 1e308 1e308 1e308\n", 1, "add up to infinity");
   expect_refused("3 1 0 0\n", 1, "expert 0 has 0.75");
-  expect_refused("1 1 1 1\n1 1 1 1\n1 1 1 1\n", 3, "loads of 3 layers; expected those of 2");
+  expect_refused("1 1 1 1\n1 1 1 1\n1 1 1 1\n", 3, "loads of 3 layers; expected 2 (the model's MoE layers)");
   expect_refused("", 1, "no loads");
   expect_refused(metrics_line(1, {}), 1, "no step has expert_load");
   expect_refused(metrics_line(1, {}) + "{torn\n" + metrics_line(2, {}), 2, "not a line of metrics.jsonl");

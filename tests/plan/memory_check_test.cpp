@@ -50,7 +50,7 @@ TEST_F(MemoryCheck, AddsUpTheRanksOfAMachine) {
   const MemoryFit two = fit(recipe, on_machines(4, 2, need * 1.3));
   EXPECT_EQ(two.verdict, Verdict::too_much);
   EXPECT_NE(two.text.find("2 ranks on host0 are estimated to need "), std::string::npos) << two.text;
-  EXPECT_NE(two.text.find("fewer ranks a node"), std::string::npos) << two.text;
+  EXPECT_NE(two.text.find("fewer ranks per node"), std::string::npos) << two.text;
 }
 
 TEST_F(MemoryCheck, UsesTheLeastMemoryAvailableToAnyRank) {
@@ -85,7 +85,7 @@ TEST_F(MemoryCheck, CountsTheMemoryOfACardIfTheModelIsOnCards) {
   const MemoryFit shared = fit(recipe, ranks);
   EXPECT_EQ(shared.verdict, Verdict::too_much);
   EXPECT_NE(shared.text.find("of the memory of a GPU (H100) is available"), std::string::npos) << shared.text;
-  EXPECT_NE(shared.text.find("fewer ranks a GPU"), std::string::npos) << shared.text;
+  EXPECT_NE(shared.text.find("fewer ranks per GPU"), std::string::npos) << shared.text;
 }
 
 TEST_F(MemoryCheck, CountsConnectionsOfNcclUnlessRanksShareACard) {

@@ -165,11 +165,11 @@ std::string refusal(const std::vector<std::string>& overrides) {
 }
 
 TEST(MicroBatchOverlap, IsRefusedWithoutPairsOrWithoutAFixedOrder) {
-  EXPECT_NE(
-      refusal({in_turns, "parallel.pp=2", "schedule.pipeline.kind=gpipe"})
-          .find("pairs a forward with a backward, and other stages would wait for each pair of schedule.pipeline.kind: "
-                "gpipe; legal kinds with several stages: 1f1b, dualpipe_v"),
-      std::string::npos);
+  EXPECT_NE(refusal({in_turns, "parallel.pp=2", "schedule.pipeline.kind=gpipe"})
+                .find("pairs a forward with a backward, but other stages would wait for each pair under "
+                      "schedule.pipeline.kind: "
+                      "gpipe; legal kinds with several stages: 1f1b, dualpipe_v"),
+            std::string::npos);
   EXPECT_NE(refusal({in_turns, "schedule.moe.memory_reuse=s4", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"})
                 .find("needs schedule.moe.memory_reuse: none"),
             std::string::npos);

@@ -34,7 +34,7 @@ fs::path nearest_folder(const fs::path& path) {
   return folder;
 }
 
-// A file without a name. No other process sees it, and closing removes it.
+// A scratch file without a name. No other process can open the file, and the system deletes it on closing.
 class ScratchFile {
  public:
   explicit ScratchFile(const fs::path& folder) {
@@ -61,7 +61,7 @@ Range quartiles(std::vector<double> values) {
   return {values[values.size() / 4], values[values.size() * 3 / 4]};
 }
 
-// Measures writing to `folder`. Does not throw: if the folder is not writable, returns no bytes and sets errno.
+// Measures the speed of writes to `folder`. If the folder is not writable, returns zeros and sets errno.
 DiskSpeed measured(const fs::path& folder) {
   constexpr size_t piece = size_t{4} << 20, fewest = 3, most = 24;
   constexpr double longest = 0.8;
@@ -110,8 +110,8 @@ std::string WriteTime::text() const {
 }
 
 WriteTime write_time(const DiskSpeed& speed, double bytes, const std::string& folder) {
-  // Five writes wait for the disk, one after the other: shard, manifest, pointer to the newest checkpoint, and two
-  // folders.
+  // A save waits for the disk five times in a row: for the shard, the manifest, the pointer to the newest checkpoint,
+  // and two folders.
   constexpr int syncs = 5;
   constexpr double margin = 2;
   const auto [sync, a_byte] = speed;

@@ -14,7 +14,7 @@ double checkpoint_bytes(const train::Recipe& recipe, const train::Extensions& ex
 struct WriteTime {
   double least = 0, most = 0;  // seconds; 0 if unknown
   double ample = 0;            // seconds that should suffice for a save; 0 if unknown
-  std::string source;          // "like the last saves of runs/a"; the reason if the time is unknown
+  std::string source;          // such as "like the last saves of runs/a"; the reason if the time is unknown
 
   /// Returns "about 1.2 s", or "about 1.2 s to 8.0 s"; empty if the time is unknown.
   std::string text() const;
@@ -26,18 +26,17 @@ struct Range {
 
 /// Measured speed of a disk.
 struct DiskSpeed {
-  Range sync_seconds;      // time of a write of one byte until it is on the disk
-  Range seconds_per_byte;  // time of larger writes, per byte
+  Range sync_seconds;      // time to write one byte and flush it to the disk
+  Range seconds_per_byte;  // time per byte of larger writes
 };
 
-/// Returns the time of a save of `bytes` into `folder` at the measured speed. The range follows from the rates and
-/// times in `source`. `ample` is twice the upper end, because the disk's other work changes from moment to moment.
+/// Returns the time of a save of `bytes` into `folder` at the measured speed. `source` names the measured rates and
+/// times. `ample` is twice `most`, because other load on the disk varies.
 WriteTime write_time(const DiskSpeed& speed, double bytes, const std::string& folder);
 
-/// Estimates writing `bytes` from the fastest and the slowest of the last saves in `run_dir`. If there are none, this
-/// process writes a file piece by piece for about a second, in `run_dir` or in its nearest existing parent, and removes
-/// it. The range then begins at the rate that a quarter of the pieces reach, and ends at the rate that three quarters
-/// reach.
+/// Estimates the time of a write of `bytes` from the fastest and the slowest of the last saves in `run_dir`. If
+/// `run_dir` has no saves, this process writes a temporary file in pieces for about a second, in `run_dir` or in its
+/// nearest existing parent. The range is then that of the quartiles of these pieces' times.
 WriteTime estimate_write(const std::string& run_dir, double bytes);
 
 }  // namespace hexad::plan

@@ -45,7 +45,7 @@ void check_slowdown(const MeasuredSlowdown& slowdown, const std::string& path, c
     problems.add(path + ".beside", cat("must not repeat a name or include ", enum_name(slowdown.of), " itself"));
 }
 
-// Checks that the measurements and the description in one file are of clusters of the same size.
+// Checks that the measurements and the description in one file agree on the size of the cluster.
 void check_same_size(const Cluster& cluster, config::Problems& problems) {
   if (cluster.links.empty() && cluster.products.empty() && cluster.copies.empty()) return;
   const auto check = [&](const std::string& key, int64_t measured, int64_t described) {
@@ -59,7 +59,7 @@ void check_same_size(const Cluster& cluster, config::Problems& problems) {
 // Returns the distance between two sizes, in octaves.
 double octaves(double a, double b) { return std::abs(std::log2(a / b)); }
 
-// Returns 0 if groups of kind `measured` are the wanted kind, 1 if they can replace it, none if they cannot.
+// Returns 0 if `measured` is the wanted kind of group, 1 if it is an acceptable substitute, none otherwise.
 std::optional<int> strangeness(GroupKind measured, const GroupShape& wanted) {
   if (wanted.nodes == 1) return measured == GroupKind::intra ? std::optional(0) : std::nullopt;
   if (measured == GroupKind::intra) return {};
@@ -72,7 +72,7 @@ schedule::TimeCurve curve_of(const Curve& points) {
   return curve;
 }
 
-// Returns the curve as steady_curve() extends it.
+// Returns `curve`, extended by steady_curve().
 schedule::TimeCurve steady(schedule::TimeCurve curve) {
   const schedule::TimeCurve::Point last = curve.points.back();
   const auto rate = [](const schedule::TimeCurve::Point& p) { return p.size / p.seconds; };
@@ -83,9 +83,9 @@ schedule::TimeCurve steady(schedule::TimeCurve curve) {
 
 double area(const MeasuredProduct& p) { return static_cast<double>(p.inputs) * static_cast<double>(p.outputs); }
 
-// Returns the curve of seconds over FLOPs of one expert's product with a weight of `wanted` elements. It scales the
-// measured time for the same number of rows by the size of the weight, because products of few rows take as long as
-// reading the weight.
+// Returns the curve of seconds over FLOPs of one expert's product with a weight of `wanted` elements. Scales measured
+// times at the same number of rows by the size of the weight. With few rows, a product takes as long as reading the
+// weight.
 schedule::TimeCurve curve_of(const MeasuredProduct& p, double wanted) {
   const auto experts = static_cast<double>(p.experts);
   schedule::TimeCurve curve;
@@ -130,7 +130,7 @@ schedule::TaskKind kind_of(Collective c) {
   base::fail_invariant("[cluster] a collective without a kind");
 }
 
-// Samples a curve at sizes from 4 KiB to 16 MiB, in steps of a factor of four.
+// Samples a curve at sizes from 4 KiB to 16 MiB. Each size is four times the size before it.
 Curve sampled(const schedule::TimeCurve& curve) {
   std::vector<Curve::Point> points;
   for (double size = 4096; size <= 16 << 20; size *= 4) points.push_back({size, curve.seconds(size)});
@@ -159,7 +159,7 @@ Cluster load_cluster(const std::string& path, const std::vector<std::string>& ov
 
 std::string to_yaml(const Cluster& cluster) {
   std::string text = config::write(cluster);
-  if (!cluster.machine) text.erase(text.rfind("machine: none\n"));  // a profile does not mention it
+  if (!cluster.machine) text.erase(text.rfind("machine: none\n"));  // a profile omits the key
   return text;
 }
 
@@ -213,7 +213,7 @@ schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query) {
                "; hexad profile measures it");
   rates.copy = curve_of(copy->points);
   for (const GroupShape& group : query.groups) {
-    if (group.ranks < 2) continue;  // sends nothing
+    if (group.ranks < 2) continue;  // a group of one rank sends nothing
     for (const auto& [operation, name] : enum_names(Collective{})) {
       const MeasuredLink* link = nearest_link(cluster, operation, group);
       if (!link)

@@ -1,6 +1,6 @@
-// Speeds of a job's machines: links, kernels, and the slowdown of work that runs together. `hexad profile` measures
-// them and writes them as YAML (docs/profile.md). A file may also, or instead, describe machines that were not measured
-// (docs/planning.md). The planner and the simulator read both.
+// Speeds of a job's machines: links, kernels, and the slowdown of concurrent work. `hexad profile` measures them and
+// writes a YAML file (docs/profile.md). The file may contain measurements, a description of machines that were not
+// measured (docs/planning.md), or both. The planner and the simulator read the file.
 #pragma once
 
 #include <array>
@@ -59,10 +59,10 @@ constexpr auto enum_names(CopyKind) {
 
 using schedule::Lane;
 
-/// Curve of seconds (y) over sizes (x, ascending).
+/// Curve of seconds (y) over sizes (x, ascending), in the unit that its owner states.
 using config::Curve;
 
-/// Time and machine of the measurement. Programs read only the sizes of the machine; the texts are for people.
+/// Time and machine of the measurement. The program uses only the sizes of the machine. The texts are informative.
 struct Origin {
   std::string date, hexad, processor, instructions, products;
   double seconds = 0;
@@ -84,7 +84,7 @@ struct Origin {
   }
 };
 
-/// Measured times of a collective. All groups of the kind run it at the same time, without any other work.
+/// Measured times of a collective. All groups of the kind run the collective at the same time, without any other work.
 struct MeasuredLink {
   Collective operation = Collective::all_to_all;
   GroupKind group = GroupKind::all;
@@ -101,7 +101,7 @@ struct MeasuredLink {
   }
 };
 
-/// Measured products of `experts` equally loaded experts, on all ranks at the same time.
+/// Measured times of the matrix products of `experts` equally loaded experts. All ranks compute at the same time.
 struct MeasuredProduct {
   Element element = Element::f32;
   GemmPass pass = GemmPass::forward;
@@ -120,7 +120,7 @@ struct MeasuredProduct {
   }
 };
 
-/// Measured copies, on all ranks at the same time.
+/// Measured times of copies. All ranks copy at the same time.
 struct MeasuredCopy {
   CopyKind kind = CopyKind::copy;
   Curve points;
@@ -158,11 +158,11 @@ struct Cluster {
   template <class V>
   void fields(V& v) {
     v("measured", measured, "date and machine of the measurement");
-    v("links", links, "communication alone");
-    v("products", products, "grouped matrix products alone");
-    v("copies", copies, "copies alone");
+    v("links", links, "communication without other work");
+    v("products", products, "grouped matrix products without other work");
+    v("copies", copies, "copies without other work");
     v("slowdowns", slowdowns, "speeds of work that runs at the same time");
-    v("machine", machine, "description of machines that were not measured");  // last, see to_yaml()
+    v("machine", machine, "description of machines that were not measured");  // must be the last key: see to_yaml()
   }
 };
 
@@ -172,10 +172,10 @@ Cluster load_cluster(const std::string& path, const std::vector<std::string>& ov
 std::string to_yaml(const Cluster& cluster);
 
 /// Returns the cluster that is assumed if none was measured: the curves of schedule::Rates::defaults() for every group
-/// of `ranks_per_node` ranks on `nodes` nodes, without slowdown. Callers report its use.
+/// of `ranks_per_node` ranks on `nodes` nodes, without slowdown. Callers must tell the user that they use it.
 Cluster default_cluster(int64_t nodes, int64_t ranks_per_node);
 
-/// A process group, by the name that Cost::group of a schedule uses.
+/// A process group. Its name is the Cost::group of a schedule's tasks.
 struct GroupShape {
   std::string name;
   int64_t ranks, nodes;
@@ -185,25 +185,25 @@ struct GroupShape {
 struct RatesQuery {
   std::vector<GroupShape> groups;
   Element element = Element::f32;
-  int64_t inputs = 0, outputs = 0;  // sizes of an expert's product; 0: those of the largest measured product
+  int64_t inputs = 0, outputs = 0;  // sizes of an expert's product; 0: the sizes of the largest measured product
   CopyKind copy = CopyKind::copy;
 };
 
 /// Returns the measured link that prices `operation` of `group`; null if there is none. A group on one node uses intra
-/// links. A group with one rank per node prefers inter links to those of all ranks. Other groups prefer links of all
-/// ranks to inter links. Among equally preferred links, the nearest number of ranks (as a ratio) is chosen, and the
-/// larger of two equally near ones.
+/// links. A group with one rank per node prefers inter links to links of all ranks. Other groups prefer links of all
+/// ranks to inter links. Among equally preferred links, chooses the nearest number of ranks (as a ratio), and the
+/// larger of two equally near numbers.
 const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, const GroupShape& group);
 
-/// Returns the curve of `points` with the rate of its last point for all larger sizes, if the last size has a lower
-/// rate than the size before. Extrapolating the last two points would make the rate fall with size, but links and
+/// Returns the curve of `points`. If the last point has a lower rate than the point before it, the curve keeps the last
+/// rate for all larger sizes. Extrapolation from the last two points would lower the rate further, but links and
 /// kernels keep their rate.
 schedule::TimeCurve steady_curve(const Curve& points);
 
 /// Returns the rates for the simulator. Each collective of every group comes from nearest_link(). Products come from
 /// the measured products of the element type with the nearest inputs x outputs (as a ratio), scaled by the size of the
-/// weight. A pass that was not measured uses the first measured pass of that shape. Slowdowns are at most 1. Throws
-/// Error(usage) naming the missing entries of the cluster.
+/// weight. A pass that was not measured gets the times of the first measured pass of the same shape. Slowdowns are at
+/// most 1. Throws Error(usage) naming the missing entries of the cluster.
 schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query);
 
 }  // namespace hexad::plan

@@ -43,7 +43,7 @@ std::vector<int64_t> context_lengths(std::string_view text) {
   if (lengths.back() != *last) {
     const auto range = [&](int64_t end) { return base::cat(context_text(*first), "..", context_text(end)); };
     base::fail(base::ExitCode::usage, "'", text, "' given, expected an end that is ", context_text(*first),
-               " doubled some times; nearest: ", range(lengths.back()),
+               " times a power of two; nearest: ", range(lengths.back()),
                2 * lengths.back() <= most_tokens && *last > *first ? base::cat(", ", range(2 * lengths.back())) : "");
   }
   return lengths;
@@ -60,7 +60,7 @@ ContextExpansion expansion_of(const mesh::Layout& layout) {
   using base::Axis;
   const int64_t tp = layout.size(Axis::tp), cp = layout.size(Axis::cp), pp = layout.size(Axis::pp);
   const int64_t experts = int64_t{layout.size(Axis::ep)} * layout.size(Axis::etp);
-  const int64_t ep = (experts + tp - 1) / tp;  // tensor positions that an EP group spans
+  const int64_t ep = (experts + tp - 1) / tp;  // tensor coordinates that an EP group spans
   std::set<int> sequences;
   for (const int rank : layout.expert_sharers(0)) sequences.insert(layout.coordinate(Axis::dp, rank));
 

@@ -1,4 +1,4 @@
-// Growth of groups of ranks with the length of sequences (MoNTA, section IV).
+// Growth of process groups with the sequence length (MoNTA, section IV).
 #pragma once
 
 #include <array>
@@ -12,10 +12,10 @@
 
 namespace hexad::plan {
 
-/// Returns the lengths of a text. "4096" and "4K" are one length; "4K..1M" is 4K and its doublings up to 1M. K is 1024,
-/// M is 1024 K. Throws Error(usage) if the text has another form, if a length is not in 1 .. 4M
-/// (most_micro_batch_tokens, the limit of predictions), or if the last length is not the first one doubled some times.
-/// The error begins with the text and gives the nearest legal range.
+/// Reads sequence lengths. "4096" and "4K" are a single length; "4K..1M" is 4K and its doublings up to 1M. K is 1024, M
+/// is 1024 K. Throws Error(usage) if the text has another form, if a length is not in 1 .. 4M (most_micro_batch_tokens,
+/// the limit of predictions), or if the last length is not the first one times a power of two. The error begins with
+/// the text and gives the nearest legal range.
 std::vector<int64_t> context_lengths(std::string_view text);
 
 /// Returns "4K", "1M", or the plain number if it is not a multiple of 1024.
@@ -23,15 +23,14 @@ std::string context_text(int64_t tokens);
 
 /// Placement of a layout's experts relative to context parallelism.
 struct ContextExpansion {
-  /// Kind of expansion. none: sequences are not cut (cp 1). horizontal, vertical: as in mesh::Expansion.
+  /// Kind of expansion. none: sequences are not split (cp 1). horizontal, vertical: as in mesh::Expansion.
   enum class Kind : uint8_t { none, horizontal, vertical } kind;
-  /// Number of ranks with the same tensor position that the network connects: cp x ep if the expansion is horizontal,
-  /// otherwise max(cp, ep). If etp differs from tp, ep x etp / tp, rounded up, replaces ep.
+  /// Number of ranks with the same tensor coordinate that communicate over the network: cp x ep if the expansion is
+  /// horizontal, otherwise max(cp, ep). If etp differs from tp, ep x etp / tp, rounded up, replaces ep.
   int64_t switched;
-  /// Number of ranks by which a job with these groups can grow, which is also the smallest number of ranks of such a
-  /// job.
+  /// Smallest number of ranks of a job with these groups. Such a job grows in steps of this number.
   int64_t smallest_step;
-  /// Number of micro-batches that an EP group works on at the same time: 1 under vertical expansion with cp >= ep.
+  /// Number of micro-batches that an EP group computes at the same time: 1 under vertical expansion with cp >= ep.
   int64_t micro_batches;
 };
 constexpr auto enum_names(ContextExpansion::Kind) {
@@ -40,7 +39,7 @@ constexpr auto enum_names(ContextExpansion::Kind) {
       {{none, "none"}, {horizontal, "horizontal"}, {vertical, "vertical"}});
 }
 
-/// Returns the expansion of a layout without an order of axes.
+/// Returns the expansion of a layout. Requires a layout without an order of axes.
 ContextExpansion expansion_of(const mesh::Layout& layout);
 
 /// Axis whose size differs between two layouts.
@@ -48,7 +47,7 @@ struct ChangedAxis {
   base::Axis axis;
   int from, to;
 };
-/// Returns the axes that differ: tp, cp, ep, etp, pp, dp, edp.
+/// Returns the axes of different size, in the order tp, cp, ep, etp, pp, dp, edp.
 std::vector<ChangedAxis> changed_axes(const mesh::Layout& from, const mesh::Layout& to);
 
 }  // namespace hexad::plan

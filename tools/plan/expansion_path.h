@@ -1,4 +1,4 @@
-// Layouts for growing sequences, and the memory that a cluster lacks if none fits.
+// Layouts for growing sequence lengths, and the memory that a cluster lacks if no layout fits.
 #pragma once
 
 #include <functional>
@@ -10,16 +10,16 @@
 
 namespace hexad::plan {
 
-/// Largest number of ranks that is planned for.
+/// Largest number of ranks of a plan.
 inline constexpr int64_t most_planned_ranks = 1 << 20;
 
-/// Question to a planner: one recipe with a length, a number of ranks, and an objective.
+/// Question to a planner: one recipe with a sequence length, a number of ranks, and an objective.
 struct PlanQuestion {
   int64_t context;
-  int64_t ranks;  // may be more than the cluster has; the plan then assumes more nodes of the same kind
+  int64_t ranks;  // if the cluster has fewer, the plan assumes more nodes of the same kind
   Objective objective = Objective::time;
   size_t wanted = 10;
-  bool any_memory = false;  // true: every layout fits
+  bool any_memory = false;  // true: the plan ignores the memory limit
 };
 /// Function that plans the recipe for a question, by search_plan().
 using PlanAt = std::function<Plan(const PlanQuestion&)>;
@@ -32,40 +32,40 @@ struct FittingLayout {
 
 /// Result of a search in which no layout fits.
 struct Shortfall {
-  std::optional<FittingLayout> least;  // the layout of least memory that was found; none if no layout is legal
-  double memory;                       // bytes that tensors of a rank may take
+  std::optional<FittingLayout> least;  // found layout with the least memory; none if no layout is legal
+  double memory;                       // limit of a rank's tensors, in bytes
 
-  /// Returns the bytes that a rank lacks. Requires `least`.
+  /// Returns the bytes that a rank lacks for `least`, which must be set.
   double missing() const { return least->layout.memory.total - memory; }
-  /// True if the layout fits after all.
+  /// True if `least` fits.
   bool fits() const { return least && missing() <= 0; }
 };
-/// Searches for the layout of least memory. `memory` is the number of bytes that tensors of a rank may take
-/// (Plan::memory). This search leaves no layout out because of its estimated memory, so it may find one that fits where
-/// a search within `memory` found none.
+/// Searches for the layout with the least memory. `memory` is the limit of a rank's tensors in bytes (Plan::memory).
+/// This search excludes no layout by a rough estimate. Therefore, it may find a fitting layout that a search within
+/// `memory` misses.
 Shortfall shortfall(const PlanAt& plan_at, int64_t context, int64_t ranks, double memory);
 
-/// Returns the fitting layout on the fewest ranks, of the number of ranks of `lack` doubled up to six times; none if
-/// none fits. Skips numbers of ranks on which the memory of `lack.least`, spread evenly over all ranks, would not fit.
+/// Doubles the number of ranks of `lack` up to six times and returns the first layout that fits; none if no layout
+/// fits. Skips numbers of ranks on which the memory of `lack.least`, spread evenly over all ranks, would not fit.
 std::optional<FittingLayout> with_more_ranks(const PlanAt& plan_at, const Shortfall& lack);
-/// Returns the fitting layout for the longest sequence on as many ranks as `lack` has, of its length halved while it is
-/// at least 1024 tokens; none if none fits.
+/// Halves the sequence length of `lack`, down to 1024 tokens, and returns the first layout that fits on the same number
+/// of ranks; none if no layout fits.
 std::optional<FittingLayout> with_shorter_context(const PlanAt& plan_at, const Shortfall& lack);
 
 /// Result for one length on the path.
 struct PathPoint {
   int64_t context, ranks;
-  std::optional<PlannedLayout> layout;  // the best one; none if no layout fits
+  std::optional<PlannedLayout> layout;  // best layout; none if no layout fits
   std::optional<Shortfall> lack;        // set if no layout fits: the shortfall on the most ranks
 };
 struct PathRequest {
-  std::span<const int64_t> lengths;  // ascending, at least one
-  int64_t ranks, most_ranks;         // number for the first length; maximum for any length
+  std::span<const int64_t> lengths;  // sequence lengths in tokens, ascending, at least one
+  int64_t ranks, most_ranks;         // ranks for the first length; limit for all lengths
   Objective objective = Objective::time;
 };
-/// Returns the best layout of each length, in order. If no layout fits, doubles the ranks, up to `most_ranks`. Memory
-/// grows with the length, so after a length that fits on no number of ranks, only the shortfalls of longer lengths are
-/// searched. If this is the first length, its point is the only one.
+/// Returns the best layout of each length, in order. Doubles the ranks, up to `most_ranks`, until a layout fits. If no
+/// layout fits a length, longer lengths need even more memory, so only their shortfalls are computed. If no layout fits
+/// the first length, the result has one point.
 std::vector<PathPoint> expansion_path(const PlanAt& plan_at, const PathRequest& request);
 
 }  // namespace hexad::plan

@@ -31,7 +31,8 @@ double number_of(const std::string& word, const std::string& place) {
   } catch (const std::exception&) {  // not a number: reported below
   }
   if (end != word.size())
-    fail(ExitCode::usage, place, ": '", word, "' is not a number; expected tokens, or a share, for each expert");
+    fail(ExitCode::usage, place, ": '", word,
+         "' is not a number; expected a number of tokens, or a share, for each expert");
   return value;
 }
 
@@ -44,9 +45,10 @@ void check(const Row& row, const moe::MoeConfig& moe, const std::string& path) {
   for (const double load : row.loads)
     if (!std::isfinite(load) || load < 0) fail(ExitCode::usage, place, "a load is ", load, "; expected at least 0");
   const double sum = std::accumulate(row.loads.begin(), row.loads.end(), 0.0);
-  if (sum == 0) fail(ExitCode::usage, place, "all loads of a layer are 0; expected tokens");
-  if (!std::isfinite(sum)) fail(ExitCode::usage, place, "the loads of a layer add up to more than a number can hold");
-  // A token visits an expert once. Shares in metrics.jsonl are rounded.
+  if (sum == 0) fail(ExitCode::usage, place, "all loads of a layer are 0; expected at least one above 0");
+  if (!std::isfinite(sum))
+    fail(ExitCode::usage, place, "the loads of a layer add up to infinity; expected smaller loads");
+  // Tolerance for shares in metrics.jsonl, which are rounded.
   constexpr double rounding = 1.01;
   const double most = 1.0 / static_cast<double>(moe.top_k);
   for (size_t e = 0; e < row.loads.size(); ++e)
@@ -67,11 +69,11 @@ std::vector<Row> rows_of_text(std::istream& in, const std::string& path) {
     for (std::string word; words >> word;) row.loads.push_back(number_of(word, base::cat(path, ":", number)));
     if (!row.loads.empty()) rows.push_back(std::move(row));
   }
-  if (rows.empty()) fail(ExitCode::usage, path, ":1: no loads; expected a line of them for each layer with experts");
+  if (rows.empty()) fail(ExitCode::usage, path, ":1: no loads; expected one line of loads for each MoE layer");
   return rows;
 }
 
-// Returns the rows of the last step that has loads. Ignores an incomplete last line, which a crash may leave.
+// Returns the rows of the last step that has loads. Ignores an incomplete last line, which a crash may have left.
 std::vector<Row> rows_of_metrics(std::istream& in, const std::string& path) {
   std::optional<telemetry::StepMetrics> last;
   int64_t line_of_last = 0, unreadable = 0;
@@ -108,7 +110,7 @@ ExpertShares read_expert_shares(const std::string& path, const layers::ModelConf
   const int64_t layers = model.moe_layers();
   if (rows.size() != 1 && std::ssize(rows) != layers)
     fail(ExitCode::usage, path, ":", rows.back().line, ": loads of ", base::counted(std::ssize(rows), "layer"),
-         "; expected those of ", layers, ", or one line for all");
+         "; expected ", layers, " (the model's MoE layers), or one line for all layers");
 
   ExpertShares shares;
   for (int64_t layer = 0; layer < layers; ++layer) {

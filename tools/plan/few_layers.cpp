@@ -14,7 +14,7 @@ using train::Recipe;
 
 namespace {
 
-// Returns the nodes of the first stage's ranks, in the order of their numbers.
+// Returns the node of each rank of the first stage, in ascending order of the ranks.
 std::vector<int> nodes_of_stage(const Recipe& r, int64_t ranks_per_node, int64_t world, int64_t stages) {
   mesh::Sizes sizes = r.parallel.sizes();
   sizes.pp = static_cast<int>(stages);
@@ -36,7 +36,7 @@ FewLayersStep memory_of(const device::MemoryStats& stats) {
   return step;
 }
 
-// Extrapolates a size of an operation that is `less` and `more` for the recorded steps.
+// Extrapolates the size of an operation from its sizes in the two recorded steps, `less` and `more`.
 struct Line {
   double times;
   double operator()(double less, double more) const { return std::max(0.0, less + (more - less) * times); }
@@ -95,7 +95,7 @@ FewLayers::FewLayers(Recipe r, const train::Extensions& extensions, const Prices
       for (const device::Issue& issue : longer_.issues) shorter_.push_back(issue.work);
   }
   const auto alike = [](const device::Work& a, const device::Issue& b) { return a.index() == b.work.index(); };
-  if (!std::ranges::equal(shorter_, longer_.issues, alike)) contexts_[0] = contexts_[1];  // only the longer one counts
+  if (!std::ranges::equal(shorter_, longer_.issues, alike)) contexts_[0] = contexts_[1];  // ignores the shorter length
 }
 
 StepRecord FewLayers::with_tokens(double sequences, double context) const {
@@ -127,7 +127,7 @@ FewLayersStep FewLayers::step(int64_t sequences, int64_t context) const {
     const Line by_tokens{(tokens - number(shorter)) / number(longer - shorter)};
     step.activations = by_tokens(memory_[0].activations, memory_[1].activations);
     step.temporary = by_tokens(memory_[0].temporary, memory_[1].temporary);
-    const Line by_length{number(context - shorter) / number(longer - shorter)};  // rotary tables
+    const Line by_length{number(context - shorter) / number(longer - shorter)};  // rotary tables grow with the length
     step.weights = by_length(memory_[0].weights, memory_[1].weights);
   } else {
     for (double FewLayersStep::*value :

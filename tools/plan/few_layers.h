@@ -1,4 +1,4 @@
-// Steps of models of a few layers, from which LayerCosts composes those of whole models.
+// Costs of steps of models with a few layers. LayerCosts composes steps of whole models from these costs.
 #pragma once
 
 #include <array>
@@ -9,23 +9,23 @@
 
 namespace hexad::plan {
 
-/// Costs of a step of a rank with two micro-batches. Times are in seconds, bytes are the peaks of their category.
+/// Costs of one rank's step with two micro-batches. Times are in seconds. Bytes are the peak of each category.
 struct FewLayersStep {
-  double micro_batch = 0;  // the first micro-batch
-  double rest = 0;         // the step without its micro-batches: optimizer, and reductions that nothing hides
+  double micro_batch = 0;  // from the start of the first micro-batch to the start of the second
+  double rest = 0;         // the step without its micro-batches: optimizer and exposed reductions
   double dp_traffic = 0;   // communication of weights and gradients in a micro-batch, hidden or not
   double weights = 0, gradients = 0, optimizer = 0, activations = 0;
-  double temporary = 0;  // the rest of the peak, and connections
+  double temporary = 0;  // rest of the peak, including NCCL's buffers
 };
 
-/// A step of all layers of a recipe in one pipeline stage, recorded on the meta device with sequences of two lengths.
-/// Sizes of its operations are linear in tokens, those of attention also in the length of a sequence. So a step with
-/// any number of tokens can be priced without running it. If a layer issues other operations for the other length, its
-/// costs are taken to be in proportion to tokens.
+/// A step of all layers of a recipe in one pipeline stage, recorded on the meta device for two sequence lengths. The
+/// sizes of operations are linear in the number of tokens. The sizes of attention are also linear in the sequence
+/// length. Therefore, a step with any number of tokens can be priced without running it. If the two lengths issue
+/// different operations, costs are assumed to be proportional to the number of tokens.
 class FewLayers {
  public:
-  /// Records the steps: milliseconds. The ranks are on the nodes on which the first of `stages` stages of `world` ranks
-  /// has them. `contexts`: lengths of the sequences, ascending.
+  /// Records the steps, which takes milliseconds. Places the ranks on the nodes of the first stage, if `world` ranks
+  /// form `stages` stages. `contexts` has the two sequence lengths, ascending.
   FewLayers(train::Recipe recipe, const train::Extensions& extensions, const Prices& prices, int64_t world,
             int64_t stages, const std::array<int64_t, 2>& contexts);
 
@@ -38,8 +38,8 @@ class FewLayers {
   StepPrices prices_;
   StepContention contention_;
   std::array<int64_t, 2> contexts_;
-  StepRecord longer_;                  // of the longer sequence
-  std::vector<device::Work> shorter_;  // of the shorter one, by operation
+  StepRecord longer_;                  // step with the longer sequences
+  std::vector<device::Work> shorter_;  // step with the shorter sequences, by operation
   std::array<FewLayersStep, 2> memory_;
 };
 

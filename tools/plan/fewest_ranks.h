@@ -7,19 +7,20 @@
 
 namespace hexad::plan {
 
-/// Returns the numbers of ranks to try, ascending, up to `most`: divisors of a node's ranks, then whole nodes.
+/// Returns the numbers of ranks to try, ascending, up to `most`: divisors of a node's number of ranks, then its
+/// multiples.
 std::vector<int64_t> ranks_to_try(int64_t ranks_per_node, int64_t most);
 
 struct FewestRanks {
-  int64_t ranks;  // first number on which a layout fits; else the last with a legal layout; else the last
+  int64_t ranks;  // fewest on which a layout fits; else the most tried with a legal layout; else the most tried
   Plan plan;      // plan on these ranks, the shortest step first; `best` is empty if no layout fits
-  /// Number of ranks on which no layout fits; in lists ascending. least_memory: bytes of a rank under the legal layout
-  /// that needs the least, if there is one.
+  /// A number of ranks on which no layout fits. `legal` counts its legal layouts. `least_memory` is the least memory
+  /// that any legal layout needs on a rank, in bytes.
   struct Refused {
     int64_t ranks, legal;
     double least_memory;
   };
-  std::vector<Refused> refused;
+  std::vector<Refused> refused;  // by number of ranks, ascending
 };
 
 /// Finds the fewest ranks, at most request.world, on which the recipe fits.

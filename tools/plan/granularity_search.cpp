@@ -34,9 +34,9 @@ GranularitySearch::GranularitySearch(int64_t fewest, int64_t most, State state)
   base::require(1 <= fewest && fewest <= most, "[GranularitySearch] from ", fewest, " to ", most, " micro-batches");
 }
 
-// Returns the bounds of n for `batch`, which are the n of the neighbouring ranges. With the sentinels of G, the
-// smallest batch has `fewest_` micro-batches and an infinite batch has `most_`. Inside a known range, both bounds are
-// that range's n.
+// Returns the bounds of n for `batch`, which are the n of the neighbouring ranges. By the sentinels of G, the smallest
+// batch has `fewest_` micro-batches and an infinite batch has `most_`. For a batch inside a known range, both bounds
+// are that range's n.
 GranularitySearch::Bounds GranularitySearch::bounds(int64_t batch) const {
   Bounds b{fewest_, most_};
   for (const auto& [n, range] : state_.ranges) {

@@ -7,7 +7,7 @@
 namespace hexad::plan {
 namespace {
 
-using Kinds = std::map<std::pair<int, std::string>, GroupTraffic>;  // by class and name
+using Kinds = std::map<std::pair<int, std::string>, GroupTraffic>;  // by traffic class and name of the group
 
 Kinds kinds_in(const RecordedStep::Part& part, const StepPrices& prices) {
   Kinds kinds;
@@ -35,7 +35,7 @@ std::vector<GroupTraffic> group_traffic(const RecordedStep& step, const StepPric
   if (step.shorter) {
     const Kinds shorter = kinds_in(*step.shorter, prices);
     for (auto& [key, t] : kinds) {
-      const GroupTraffic& before = shorter.at(key);  // both steps have every phase
+      const GroupTraffic& before = shorter.at(key);  // both steps use the same groups
       t.sent = step.whole(t.sent, before.sent), t.network = step.whole(t.network, before.network);
     }
   }

@@ -1,4 +1,4 @@
-// Bytes of a recorded step by the groups of ranks that exchange them.
+// Bytes that ranks send in a recorded step, by process group.
 #pragma once
 
 #include <string>
@@ -8,17 +8,17 @@
 
 namespace hexad::plan {
 
-/// Bytes that a rank sends in a step to the groups of one kind: all groups of a name and a class.
+/// Bytes that a rank sends in one step to groups of one kind. Groups of a kind have the same name and traffic class.
 struct GroupTraffic {
-  std::string name;  // "ep", "dp x cp"
+  std::string name;  // such as "ep" or "dp x cp"
   comm::TrafficClass traffic;
-  std::vector<int> ranks;  // of the first of these groups, in its order
-  /// Bytes, as means over pipeline stages. `network`: those that leave the ranks of the fast link
+  std::vector<int> ranks;  // ranks of the first such group, in the group's order
+  /// Bytes, averaged over pipeline stages. `network` counts the bytes that leave the domain of the fast link
   /// (RecordPrices::sent_over_network).
   double sent = 0, network = 0;
 };
 
-/// Returns the traffic of a step, the largest first. Kinds that send nothing are left out.
+/// Returns the traffic of a step by kind of group, the largest first. Omits kinds that send nothing.
 std::vector<GroupTraffic> group_traffic(const RecordedStep& step, const StepPrices& prices);
 
 }  // namespace hexad::plan

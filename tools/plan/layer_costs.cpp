@@ -17,21 +17,21 @@ using train::Recipe;
 
 namespace {
 
-// Returns the settings on which the costs of a layer depend, as a key.
+// Returns a key of the settings on which the costs of a layer depend.
 std::string layer_key(const Recipe& r, int64_t stages, int64_t recorded_context) {
   const train::ParallelConfig& p = r.parallel;
   return fmt::format("{} {} {} {} {} {} {} {} {}", p.tp, p.cp, static_cast<int>(p.cp_kind), p.ep, p.etp.value_or(p.tp),
                      static_cast<int>(r.recompute), p.zero, stages, recorded_context);
 }
 
-// Layers after which the model repeats its kinds of layers.
+// Number of layers after which the pattern of dense and MoE layers repeats.
 int64_t period(const Recipe& r) { return r.model.moe.experts > 0 ? r.model.moe.every : 1; }
 
-// Tokens that a rank has in the longer of the two recorded sequences.
+// Number of a rank's tokens in the longer of the two recorded sequences.
 constexpr int64_t recorded_tokens = 1024;
 
-// Tokens by which the other sequence is shorter: so few that the loss mostly divides both into as many chunks of rows
-// (parallel/tp/vocab_cross_entropy.cpp).
+// Difference of the lengths of the two recorded sequences, in tokens. A small difference usually makes the loss split
+// both sequences into the same number of row chunks (parallel/tp/vocab_cross_entropy.cpp).
 constexpr int64_t fewer_tokens = 128;
 
 }  // namespace
@@ -39,9 +39,9 @@ constexpr int64_t fewer_tokens = 128;
 LayerCosts::LayerCosts(const train::Extensions& extensions, const Cluster& cluster, int64_t world)
     : extensions_(extensions), prices_(cluster), world_(world) {}
 
-// Returns the number of stages with which a stage's groups are placed on nodes as with the recipe's: once the other
-// axes fill a node, more stages change nothing but the number of ranks that share state. It is a power of two, like the
-// stages of a candidate, which it thus divides.
+// Returns a number of stages with which one stage's groups have the same placement on nodes as in the recipe. Once the
+// other axes fill a node, more stages change only the number of ranks that share state. The result is a power of two
+// and divides the candidate's number of stages, which is a power of two as well.
 int64_t LayerCosts::stages_that_count(const Recipe& r) const {
   const train::ParallelConfig& p = r.parallel;
   const int64_t inner = std::max<int64_t>(1, p.ep * p.etp.value_or(p.tp) / p.tp);
@@ -52,8 +52,7 @@ int64_t LayerCosts::stages_that_count(const Recipe& r) const {
 const std::array<FewLayersStep, 2>& LayerCosts::steps(const PlanCandidate& candidate) {
   const Recipe& r = candidate.recipe;
   const int64_t stages = stages_that_count(r), unit = 2 * r.parallel.cp * r.parallel.tp;
-  // Lengths that every rule of layouts accepts for one sequence. They may be longer than a short sequence of the
-  // recipe.
+  // These lengths satisfy every layout rule. They may exceed a very short context of the recipe.
   const int64_t longest = std::min(r.model.context, recorded_tokens * r.parallel.cp);
   const int64_t longer = std::max(2 * unit, longest / unit * unit);
   const int64_t less = std::clamp(fewer_tokens * r.parallel.cp / unit * unit, unit, longer - unit);
@@ -74,7 +73,7 @@ const std::array<FewLayersStep, 2>& LayerCosts::steps(const PlanCandidate& candi
   return at->second;
 }
 
-// Returns the micro-batches times chunks whose activations the first stage keeps.
+// Returns the number of micro-batches times chunks whose activations the first stage keeps at the same time.
 double LayerCosts::in_flight(const Recipe& r, int64_t micro_batches) {
   const pp::PipelineConfig pipeline = train::pipeline_of(r);
   const auto few = static_cast<int>(std::min<int64_t>(micro_batches, 4 * r.parallel.pp));
@@ -90,7 +89,7 @@ ComposedStep LayerCosts::step(const PlanCandidate& candidate) {
   const std::array<FewLayersStep, 2>& few = steps(candidate);
   const auto periods = static_cast<double>(period(r)), first = static_cast<double>(r.model.moe.dense_layers);
   struct Linear {
-    double ends, layer;  // of embedding and head, and of a layer
+    double ends, layer;  // costs of embedding and head together, and of one layer
     double at(double layers) const { return ends + layers * layer; }
   };
   const auto linear = [&](double FewLayersStep::*value) {
@@ -103,14 +102,14 @@ ComposedStep LayerCosts::step(const PlanCandidate& candidate) {
   const double layers = static_cast<double>(r.model.layers) / pp;
   const int chunks = train::pipeline_of(r).chunks_a_rank();
   const auto of_layers = [&](double FewLayersStep::*value) { return linear(value).at(layers); };
-  // Few micro-batches of few layers do not show that communication of weights falls behind.
+  // A micro-batch takes at least the time of its dp communication. The recorded steps are too short to show this limit.
   const double micro_batch = std::max(of_layers(&FewLayersStep::micro_batch), of_layers(&FewLayersStep::dp_traffic));
   ComposedStep step;
-  // The bubble is that of 1F1B, divided by the chunks of a rank (Narayanan et al. 2021).
+  // The bubble is that of 1F1B, divided by the number of chunks of a rank (Narayanan et al. 2021).
   step.seconds = of_layers(&FewLayersStep::rest) + micro_batch * (micro_batches + (pp - 1) / chunks);
 
   const double kept = in_flight(r, static_cast<int64_t>(micro_batches)) / chunks;
-  // Divided state is divided among fewer ranks, in proportion to the stages. Embedding and head are on different
+  // With more stages, fewer ranks share divided state, so each rank holds more. Embedding and head are on different
   // stages.
   const double fewer = pp / static_cast<double>(stages_that_count(r));
   const auto state = [&](double FewLayersStep::*bytes, int64_t divided_from) {

@@ -14,23 +14,23 @@ namespace hexad::plan {
 /// Estimate of a step, composed from costs of layers.
 struct ComposedStep {
   double seconds = 0;
-  double memory = 0;  // bytes of the rank that needs most
+  double memory = 0;  // bytes of the rank that needs the most
 };
 
-/// Composes steps. Models of one and two periods of layers are recorded on the meta device for each combination of the
-/// settings that a layer depends on (tp, cp, ep, etp, recomputation, ZeRO), and priced with the tokens of the candidate
-/// (FewLayers). Time and memory of a step are linear in layers and micro-batches. The pipeline adds its bubble. The
-/// recipes of all candidates differ only by the settings that a plan changes (PlanCandidate), and by the length of
-/// their sequences.
+/// Composes steps from costs of layers. A layer's costs depend on tp, cp, ep, etp, recomputation and ZeRO. For each
+/// combination of these settings, models of one and two periods of layers are recorded on the meta device, and priced
+/// with the candidate's tokens (FewLayers). Time and memory of a step are linear in layers and micro-batches. The
+/// pipeline adds its bubble. The recipes of all candidates differ only by the settings that a plan changes
+/// (PlanCandidate), and by their sequence length.
 class LayerCosts {
  public:
   LayerCosts(const train::Extensions& extensions, const Cluster& cluster, int64_t world);
 
-  /// Returns the estimate for a candidate. The first call with new settings of a layer takes tens of milliseconds.
+  /// Returns the estimate for a candidate. The first call with new layer settings takes tens of milliseconds.
   ComposedStep step(const PlanCandidate& candidate);
 
  private:
-  // Models of one and two periods of layers, and their steps by sequences and context.
+  // Models of one and two periods of layers, and their steps by number of sequences and context.
   struct Models {
     std::array<FewLayers, 2> models;
     std::map<std::pair<int64_t, int64_t>, std::array<FewLayersStep, 2>> steps;
@@ -46,11 +46,11 @@ class LayerCosts {
   std::map<std::array<int64_t, 4>, double> in_flight_;  // by kind, chunks, stages and micro-batches
 };
 
-/// Costs that several searches share: of one recipe, but for the length of its sequences, with the prices of one
-/// cluster.
+/// Costs that several searches share. All searches have the same cluster and, apart from the sequence length, the same
+/// recipe.
 class SharedCosts {
  public:
-  /// Returns the costs for `world` ranks. The first call for a number of ranks makes them.
+  /// Returns the costs for `world` ranks. The first call for a number of ranks makes its costs.
   LayerCosts& of(const train::Extensions& extensions, const Cluster& cluster, int64_t world) {
     return costs_.try_emplace(world, extensions, cluster, world).first->second;
   }

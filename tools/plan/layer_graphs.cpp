@@ -13,8 +13,8 @@ using train::Recipe;
 
 namespace {
 
-// Returns a recipe of one stage with one block, which has experts and no routing override. Its step runs forward once
-// and backward once for each micro-batch.
+// Returns the recipe with one stage and one block, which has experts and no routing override. Its step runs forward
+// once and backward once for each micro-batch.
 Recipe with_one_layer(Recipe r) {
   r.model.layers = 1;
   r.model.moe.dense_layers = 0, r.model.moe.every = 1;
@@ -64,7 +64,7 @@ std::vector<bool> stages_with_experts(const Recipe& r, const train::Extensions& 
   return has;
 }
 
-// Appends the nodes of a group's ranks, numbered in the order of their first ranks, to the key of a class.
+// Appends the nodes of a group's ranks to the key of a class. Nodes are numbered in the order of their first ranks.
 void add_nodes(std::vector<int>& key, const std::vector<int>& ranks, const std::vector<int>& node_of_rank) {
   std::map<int, int> numbers;
   for (const int r : ranks)

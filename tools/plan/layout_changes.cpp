@@ -15,8 +15,8 @@ using base::Axis;
 using moe::MoeSchedule;
 using train::Recipe;
 
-// Returns the recipe with all other values of the choices that `open` resets. Choices that overlap begin with two
-// chunks, unless the recipe has chunks of the same kind.
+// Returns one copy of the recipe for each other value of the choices that `open` resets to auto. Schedules that overlap
+// begin with two chunks, unless the recipe has chunks of the same kind.
 std::vector<Recipe> other_schedules(const Recipe& r, const PlanSite& site, void (*open)(moe::MoeScheduleConfig&)) {
   if (r.model.moe.experts == 0) return {};
   const MoeSchedule now = r.schedule.moe.settled();
@@ -25,7 +25,7 @@ std::vector<Recipe> other_schedules(const Recipe& r, const PlanSite& site, void 
   std::vector<Recipe> all;
   for (MoeSchedule s : train::legal_schedules(opened, site.extensions)) {
     s.chunks = !s.overlaps() ? 1 : now.overlaps() && s.chunk_by == now.chunk_by ? now.chunks : 2;
-    // An unset exchange is varied with any open choice. It has a key of its own here.
+    // legal_schedules() also varies an unset esp_exchange. Here, only other_exchange() changes esp_exchange.
     if (s != now && s.esp_exchange == now.esp_exchange) all.push_back(with_schedule(r, s));
   }
   return all;
@@ -92,7 +92,8 @@ std::vector<Recipe> other_chunk_order(const Recipe& r, const PlanSite& site) {
   return other_schedules(r, site, [](auto& c) { c.order.reset(); });
 }
 
-// Returns for each kind of group of rank 0 its nodes, its ranks beyond the fast link, and the distance of its nodes.
+// Returns three numbers for each kind of group of rank 0: its nodes, its ranks outside rank 0's domain of the fast
+// link, and the span of its nodes.
 std::vector<int64_t> spread_of(const mesh::Layout& layout, const StepPrices& prices) {
   std::vector<int64_t> spread;
   const auto add = [&](const std::vector<int>& ranks) {

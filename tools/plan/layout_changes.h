@@ -1,4 +1,4 @@
-// Changes of a layout that keep the sizes of its groups. A plan tries them one key after another.
+// Changes of a layout that keep the sizes of its groups. The search of a plan tries one key after another.
 #pragma once
 
 #include <span>
@@ -8,31 +8,31 @@
 
 namespace hexad::plan {
 
-/// Ranks, prices and goal of a plan's layouts. The members outlive it.
+/// Ranks, prices and goal of a plan's layouts. The referenced objects outlive a PlanSite.
 struct PlanSite {
   const LayoutRules& rules;
   const train::Extensions& extensions;
   const StepPrices& prices;
   const PlanRequest& request;
-  double memory;       // bytes that tensors of a rank may take
-  double host_memory;  // bytes that offloaded tensors of a rank may take in its host's memory
+  double memory;       // limit of a rank's tensors, in bytes
+  double host_memory;  // limit of a rank's offloaded tensors in its host's memory, in bytes
 };
 
-/// Returns the recipe with other values of a key, or of keys that exclude each other. They may be illegal, or the
-/// recipe's own.
+/// Function that returns copies of a recipe with other values of one key, or of keys that exclude each other. A copy
+/// may be illegal or equal to the recipe.
 using Changes = std::vector<train::Recipe> (*)(const train::Recipe& recipe, const PlanSite& site);
 
 /// Returns the keys to change, in the order of the search:
 /// - offload.optimizer and offload.activations; schedule.moe.memory_reuse: values that save memory under
-///   Objective::memory, otherwise those that do not
+///   Objective::memory, otherwise values that do not
 /// - schedule.pipeline.overlap
 /// - schedule.moe.chunk_by, with two chunks, and chunks, doubled or halved
-/// - parallel.order: orders that spread some kind of group less widely over nodes, without those that another one
-///   matches or betters for every kind of group (PlanRequest::orders); none under Objective::memory
+/// - parallel.order: orders that spread some kind of group less widely over nodes (PlanRequest::orders). An order is
+///   omitted if another order spreads no kind of group more widely. None under Objective::memory
 /// - schedule.moe: rows; duplicates; overlap, with two chunks; esp_exchange; order
 std::span<const Changes> changes_by_key();
 
-/// Returns the recipe with more data offloaded: the optimizer's state, activations, both.
+/// Returns copies of the recipe with more data offloaded: the optimizer's state, activations, or both.
 std::vector<train::Recipe> with_more_offloaded(const train::Recipe& recipe);
 
 }  // namespace hexad::plan

@@ -24,8 +24,8 @@ struct TermsFit {
 
 /// Returns the coefficients with the least sum of squared residuals of `y`. Uses a QR decomposition with column
 /// pivoting, which, unlike normal equations, does not square the condition number of the terms. Throws std::logic_error
-/// for numbers that are not finite, and if these samples do not determine all coefficients (a rank below the number of
-/// terms). The second error names the undetermined terms.
+/// if a number is not finite. Throws std::logic_error naming the terms if the samples do not determine all
+/// coefficients.
 TermsFit least_squares(std::span<const FitTerm> terms, std::span<const double> y);
 
 /// The alpha-beta model of a collective or kernel: startup seconds, and seconds per unit (an element, a byte, a chunk).
@@ -38,7 +38,7 @@ struct AlphaBeta {
 struct Fit {
   AlphaBeta line;
   std::vector<double> residuals{};  // seconds, by sample: measured minus predicted by the line
-  /// Largest |residual| over the measured seconds, and the sample that has it. Measured zeros do not count.
+  /// Largest |residual| over the measured seconds, and the sample that has it. Ignores measured zeros.
   double worst_relative_error = 0;
   size_t worst = 0;
 };
@@ -49,8 +49,8 @@ struct Fit {
 enum class Least : uint8_t { residuals, relative_residuals };
 
 /// Fits a line through `samples` (x and seconds, in any order). The default minimizes residuals, as Parm does for its
-/// collectives (section V-A). Throws std::logic_error for samples of fewer than two x. Also throws it for seconds that
-/// are not above zero if residuals are divided by them.
+/// collectives (section V-A). Throws std::logic_error if all samples have the same x, or if residuals are relative and
+/// some seconds are not above zero.
 Fit fit_alpha_beta(std::span<const config::Curve::Point> samples, Least least = Least::residuals);
 
 }  // namespace hexad::plan

@@ -12,7 +12,7 @@ namespace {
 using config::Curve;
 using Points = std::vector<Curve::Point>;
 
-// Plausible limits of a rate and of a time. Values beyond them are taken to be in wrong units.
+// Plausible limits of a rate and of a time. A value beyond these limits is probably in a wrong unit.
 constexpr double least_rate = 1e6, most_rate = 1e14;    // bytes/s
 constexpr double least_flops = 1e9, most_flops = 1e17;  // FLOP/s
 constexpr double most_seconds = 0.1;
@@ -72,7 +72,8 @@ class Checker {
     if (link->efficiency) rising(key + ".efficiency", *link->efficiency, "bytes");
   }
 
-  // Checks an efficiency over the size of the work: the efficiency must not fall, nor rise faster than the size.
+  // Checks a curve of efficiency over the size of the work: the efficiency must neither fall nor rise faster than the
+  // size.
   void rising(const std::string& key, const Curve& curve, const std::string& unit) const {
     if (!ascending(key, curve, unit)) return;
     for (size_t i = 1; i < curve.points.size(); ++i) {
@@ -131,13 +132,14 @@ class Checker {
 };
 
 // Single kernels on one H100 80GB HBM3 (docs/reports/gpu-h100.md, "Kernels at the sizes of that step"), as shares of
-// the data sheet's 989.4 TFLOP/s and 3.35 TB/s. The shipped h100-dgx.yaml repeats them with the source of each point.
+// the data sheet's 989.4 TFLOP/s and 3.35 TB/s. The shipped h100-dgx.yaml has the same values, with the source of each
+// point.
 const ProductEfficiency dense_of_h100{Points{{64, 0.18}, {512, 0.70}, {1024, 0.74}, {2048, 0.77}, {8192, 0.79}}, 32, 0};
 const ProductEfficiency grouped_of_h100{Points{{64, 0.18}, {512, 0.725}, {1024, 0.755}, {2048, 0.81}}, 128, 0.1};
 const AttentionEfficiency attention_of_h100{Points{{4096, 0.575}, {16384, 0.645}, {32768, 0.655}},
                                             Points{{4096, 0.44}, {16384, 0.525}, {32768, 0.53}}, 54};
 const Curve memory_of_h100{Points{{1e6, 0.07}, {16e6, 0.5}, {134e6, 0.755}, {268e6, 0.81}, {403e6, 0.87}}};
-// All-to-all of arXiv 2603.07685, Table 7, for the large sizes.
+// Large sizes: all-to-all of arXiv 2603.07685, Table 7.
 const Curve inside_of_h100{Points{{1e6, 0.17}, {8e6, 0.52}, {64e6, 0.69}, {411e6, 0.72}}};
 const Curve network_of_h100{Points{{1e6, 0.3}, {8e6, 0.43}, {32e6, 0.63}, {235e6, 0.81}, {352e6, 0.875}, {411e6, 0.9}}};
 

@@ -19,7 +19,8 @@ struct Peak {
 
   template <class V>
   void fields(V& v) {
-    v("bf16", bf16, "[FLOP/s] 16-bit elements, sums in f32; of fp16 on cards without bf16", config::positive());
+    v("bf16", bf16, "[FLOP/s] 16-bit elements, sums in f32; on cards without bf16, the rate of fp16",
+      config::positive());
     v("f32", f32, "[FLOP/s] f32 elements", config::positive());
     v("f64", f64, "[FLOP/s] f64 elements", config::positive());
   }
@@ -94,7 +95,7 @@ struct Topology {
 
   template <class V>
   void fields(V& v) {
-    v("rails", rails, "network adapters of a node; none: one a rank", config::at_least(1));
+    v("rails", rails, "network adapters of a node; none: one per rank", config::at_least(1));
     v("switch_radix", switch_radix, "ports of a switch, half of them down; none: all nodes on one switch",
       config::at_least(2), config::divisible_by(2));
     v("oversubscription", oversubscription, "bandwidth down over bandwidth up of a leaf switch", config::at_least(1));
@@ -144,7 +145,7 @@ struct Machine {
     v("source", source, "sources of the numbers");
     v("nodes", nodes, "number of machines, and maximum number that a job can use", config::between(1, 1 << 20));
     v("ranks_per_node", ranks_per_node, "ranks (devices) of a node", config::between(1, 1 << 12));
-    v("domain", domain, "ranks that the link `inside` joins; none: those of a node", at_least(1));
+    v("domain", domain, "ranks that the link `inside` joins; none: the ranks of a node", at_least(1));
     v("memory", memory, "memory of a rank's device", at_least(1 << 20));
     v("host_memory", host_memory, "host memory for each rank", at_least(1 << 20));
     v("topology", topology, "network between nodes");
@@ -167,9 +168,9 @@ struct Machine {
   }
 };
 
-/// Checks the rules between the keys of the section that was read at `path`. Adds problems for sizes that do not fit
-/// each other, missing links, and rates and times in wrong units. Also adds problems for curves that fall, or that rise
-/// so fast that more work would take less time.
+/// Checks the rules between the keys of the section that was read at `path`. Adds problems for inconsistent sizes,
+/// missing links, and rates and times in wrong units. Also adds problems for curves that fall, or that rise so fast
+/// that more work would take less time.
 void check_machine(const Machine& machine, const std::string& path, config::Problems& problems);
 
 /// A machine with values for all optional members, except links that the machine does not use, sizes of host memory,

@@ -1,5 +1,5 @@
-// Times of transfers and computations of any size, from measured points. In all of these functions, a constant curve
-// holds for every size. Work below the smallest measured size takes as long as that size: its latency.
+// Times of transfers and computations of any size, from measured points. In all these functions, a constant curve
+// applies to every size. Work below the smallest measured size takes the time of that size, which is mostly latency.
 #pragma once
 
 #include "framework/config/curve.h"
@@ -11,15 +11,15 @@ namespace hexad::plan {
 /// the last point, the efficiency stays constant.
 double efficiency(const config::Curve& shares, double volume);
 
-/// Returns the speed at `volume`. `speeds` is bytes or FLOPs per second over bytes or FLOPs. It is linear between two
-/// points (MPMoE, section 4.2) and constant above the last point.
+/// Returns the speed at `volume`. `speeds` is bytes or FLOPs per second over bytes or FLOPs. The speed is linear
+/// between two points (MPMoE, section 4.2) and constant above the last point.
 double speed(const config::Curve& speeds, double volume);
 
-/// Returns the seconds for `size`. `times` is seconds over size. It is linear between two points, continues along the
-/// last segment, and never falls.
+/// Returns the seconds for `size`. `times` is seconds over size. The time is linear between two points, continues along
+/// the last segment, and never falls.
 double seconds(const config::Curve& times, double size);
 
-/// A theoretical bandwidth (bytes/s) and the share of it reached at each volume (bytes).
+/// A theoretical bandwidth (bytes/s) and the share of this bandwidth that is reached at each volume (bytes).
 struct Link {
   double bandwidth = 1;
   config::Curve efficiency = 1;

@@ -22,7 +22,7 @@ using base::ExitCode;
 using telemetry::TraceEvent;
 using telemetry::TraceRecords;
 
-// Returns the number of the step around all other events of row "host"; none if the event is another one.
+// Returns the step's number if `e` is the event of row "host" that encloses all other events of a step; none otherwise.
 std::optional<int64_t> step_of(const TraceEvent& e) {
   constexpr std::string_view word = "step ";
   if (e.lane != "host" || !e.name.starts_with(word)) return {};
@@ -31,9 +31,9 @@ std::optional<int64_t> step_of(const TraceEvent& e) {
   return error == std::errc() && end == e.name.data() + e.name.size() ? std::optional(number) : std::nullopt;
 }
 
-// Returns the step of median duration on rank 0 among the steps after `after`.
+// Returns the number of the step with the median duration on rank 0, among the steps after `after`.
 std::optional<int64_t> typical_step(const TraceRecords& trace, int64_t after) {
-  std::vector<std::pair<double, int64_t>> steps;  // duration and number
+  std::vector<std::pair<double, int64_t>> steps;  // duration and number of each step
   for (const TraceEvent& e : trace.events)
     if (const auto step = step_of(e); step && *step > after && e.rank == 0) steps.emplace_back(e.duration_us, *step);
   if (steps.empty()) return {};
@@ -41,7 +41,7 @@ std::optional<int64_t> typical_step(const TraceRecords& trace, int64_t after) {
   return steps[(steps.size() - 1) / 2].second;
 }
 
-// Returns the events and counters that begin in a step. Each rank has its own begin and end of the step.
+// Returns the events and counters that begin in a step. The step's start and end are those of the event's rank.
 TraceRecords only_step(const TraceRecords& trace, int64_t step) {
   std::map<int, std::pair<double, double>> of_rank;
   double zero = std::numeric_limits<double>::infinity();
@@ -74,7 +74,7 @@ void read_trace_of(MeasuredStep& measured, int64_t newest_start) {
     measured.trace = only_step(trace, *measured.traced_step);
   else
     measured.without_trace =
-        base::cat(path.string(), " has no step after step ", newest_start, ", after which the run started last");
+        base::cat(path.string(), " has no step after step ", newest_start, ", the last step before the newest start");
 }
 
 double median_sent(const std::vector<telemetry::StepMetrics>& steps, int64_t first, const std::string& traffic) {
@@ -87,7 +87,7 @@ double median_sent(const std::vector<telemetry::StepMetrics>& steps, int64_t fir
   return telemetry::median(std::move(bytes));
 }
 
-// True if the key decides what a step does, and so how long it takes.
+// True if the key affects the work, and therefore the time, of a step.
 bool shapes_a_step(std::string_view key) {
   constexpr std::array<std::string_view, 8> keys{
       "device",           "recompute",          "train.precision",          "optim.name",
@@ -133,8 +133,8 @@ void require_same_step(const MeasuredStep& measured, const train::Recipe& recipe
       differs(setting.path, at->second, setting.value);
   }
   if (!lines.empty())
-    base::fail(ExitCode::usage, "the step is not that of ", measured.run.string(), " (", measured.recipe.string(),
-               "):", lines, "\nexpected the same; the run's own recipe is the nearest that is");
+    base::fail(ExitCode::usage, "the step differs from the steps of ", measured.run.string(), " (",
+               measured.recipe.string(), "):", lines, "\nexpected equal values; the nearest recipe is the run's own");
 }
 
 }  // namespace hexad::plan

@@ -13,23 +13,23 @@
 
 namespace hexad::plan {
 
-/// Steps since the newest start of a run, which all have one recipe and one layout.
+/// Steps since the newest start of a run. These steps have the same recipe and layout.
 struct MeasuredStep {
   std::filesystem::path run, recipe;  // the run directory, and the file with the recipe of these steps
   int64_t ranks = 0;
   telemetry::RunSummary summary;
-  std::array<double, comm::traffic_class_count> sent{};  // bytes of all ranks in a step: median of the timed steps
+  std::array<double, comm::traffic_class_count> sent{};  // median bytes of all ranks in a step, by traffic class
 
   std::optional<int64_t> traced_step = {};  // the traced step of median duration
-  telemetry::TraceRecords trace = {};       // of that step, on all ranks; times count from its begin
+  telemetry::TraceRecords trace = {};       // trace of traced_step on all ranks; times count from the step's start
   std::string without_trace = {};           // reason why there is no trace
 };
 
-/// Reads a run directory. Throws Error(usage) if `run` is none. Throws Error(data) if it has no trained step, does not
-/// record its number of ranks, or has a damaged trace.
+/// Reads a run directory. Throws Error(usage) if `run` is not a run directory. Throws Error(data) if the run has no
+/// trained step, does not record its number of ranks, or has a damaged trace.
 MeasuredStep measured_step(const std::filesystem::path& run);
 
-/// Throws Error(usage) if a step of `recipe` on `ranks` ranks differs from the measured ones in the number of ranks,
+/// Throws Error(usage) if a step of `recipe` on `ranks` ranks differs from the measured steps in the number of ranks,
 /// the device, the precision, the optimizer, or a key of sections model, batch, parallel, schedule or offload. The
 /// error names each such key with both values.
 void require_same_step(const MeasuredStep& measured, const train::Recipe& recipe, int64_t ranks);

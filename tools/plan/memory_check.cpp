@@ -32,9 +32,10 @@ using Verdict = MemoryFit::Verdict;
 
 namespace {
 
-constexpr double patience = 4;  // maximum seconds of the search for savings after a refused start
+constexpr double patience = 4;  // maximum seconds of the search for memory savings after a refused start
 
-// Bytes of one pool. `blocks` has each block rounded up as by the allocator; not all of it is touched.
+// Bytes needed in one pool. `blocks` counts the allocator's blocks, which are rounded up; the program does not touch
+// all of their bytes.
 struct Need {
   double bytes = 0, blocks = 0;
 };
@@ -42,7 +43,7 @@ struct Need {
 enum class Place : uint8_t { host, card };
 
 bool is_in_memory(const std::string& folder) {
-  constexpr long tmpfs = 0x01021994, ramfs = 0x858458f6;  // from statfs(2)
+  constexpr long tmpfs = 0x01021994, ramfs = 0x858458f6;  // types of file systems in memory: see statfs(2)
   struct statfs status {};
   return statfs(folder.c_str(), &status) == 0 && (status.f_type == tmpfs || status.f_type == ramfs);
 }
@@ -56,8 +57,8 @@ Need need_of(const MemoryEstimate& m, const Recipe& r, Place place) {
   return place == Place::card ? Need{m.total, m.blocks} : Need{offloaded, offloaded};
 }
 
-// Returns the recipe with which the run starts if memory_reuse is open. Only an explicit limit affects the choice of
-// memory_reuse.
+// Returns the recipe as the run starts with it: with a value for an open memory_reuse. Only an explicit limit affects
+// this value.
 Recipe as_started(const Recipe& r, const Extensions& extensions, int64_t world) {
   if (r.model.moe.experts == 0 || r.schedule.moe.memory_reuse) return r;
   if (r.memory.limit() == 0) return with_schedule(r, keeping_schedule(r.schedule.moe.settled()));
@@ -156,7 +157,7 @@ class Judge {
                        human_bytes(static_cast<double>(pool.available)), pool.name);
   }
 
-  // Returns the parts of the memory of a rank on the stage in the pool that needs the most.
+  // Returns the parts of a rank's memory, for the stage in the pool that needs the most memory.
   std::string parts(const Pool& pool) const {
     const MemoryEstimate& m = neediest(pool);
     return fmt::format("a rank: weights {}, gradients {}, optimizer {}, activations {}, {}temporary {}",
@@ -174,15 +175,15 @@ class Judge {
     return stages_[most];
   }
 
-  // Names keys that would reduce the memory enough but change the run.
+  // Names keys that reduce the memory but change the run.
   std::string other_keys(const Pool& pool) const {
     const MemoryEstimate& m = neediest(pool);
     const bool states = m.weights + m.gradients + m.optimizer > m.activations + m.temporary;
     if (use_ != ModelUse::training)
       return pool.place == Place::card ? "device: cpu, or a larger GPU" : "more nodes, or a machine with more memory";
     std::string text = states ? "a smaller model (model.layers, model.hidden, model.moe.experts)"
-                              : "fewer tokens at a time (batch.micro, model.context)";
-    if (pool.ranks > 1) text += pool.place == Place::card ? ", fewer ranks a GPU" : ", fewer ranks a node";
+                              : "fewer tokens in a micro-batch (batch.micro, model.context)";
+    if (pool.ranks > 1) text += pool.place == Place::card ? ", fewer ranks per GPU" : ", fewer ranks per node";
     return text + (states ? ", more nodes (parallel.pp, tp, ep, zero)" : ", more nodes (parallel.cp, pp, tp)");
   }
 
@@ -263,8 +264,8 @@ MemoryFit memory_fit(const Recipe& recipe, const Extensions& extensions, int64_t
   for (int64_t r = 0; r < world; ++r)
     if (const RankMemory& m = memory_of(r); m.pools.empty())
       return {Verdict::unknown, base::cat("the memory of ", m.host,
-                                          " cannot be read (/proc/meminfo), so a model that does not fit is not "
-                                          "refused; memory.limit_bytes sets a limit")};
+                                          " cannot be read (/proc/meminfo), so the program cannot refuse a model that "
+                                          "does not fit; memory.limit_bytes sets a limit")};
   return fit;
 }
 
@@ -297,7 +298,7 @@ bool stages_fit_in_memory(const Recipe& recipe, const Extensions& extensions, co
 
 MemoryFit memory_fit_on_this_machine(const Recipe& recipe, const Extensions& extensions, int64_t ranks, ModelUse use) {
   if (!recipe.memory.checks_machine()) return {};
-  // Ranks use the cards in turn.
+  // Finds the cards of this machine. Rank r uses card r modulo their number.
   std::vector<RankMemory> cycle;
   std::set<int64_t> seen;
   for (int64_t r = 0; r < ranks; ++r) {

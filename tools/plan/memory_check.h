@@ -23,10 +23,10 @@ inline constexpr double process_bytes = 80 << 20;
 struct MemoryFit {
   enum class Verdict : uint8_t { fits, tight, too_much, unknown };
   Verdict verdict = Verdict::fits;
-  std::string text{};  // text for people; empty if the job fits
+  std::string text{};  // message for the user; empty if the job fits
 };
 
-/// Limits of one rank: the memory of its host, and of its card if it computes on one.
+/// Memory limits of one rank: of its host, and of its card if the rank computes on one.
 struct RankMemory {
   std::string host;
   std::vector<train::MemoryPool> pools{}, cards{};  // cards: at most one
@@ -38,7 +38,7 @@ struct RankMemory {
 
 /// Judges a job of `world` ranks whose rank r has `memory_of`(r). The needs of ranks that share a pool are added up.
 /// The available memory of a pool is the minimum over its ranks. The verdict is `too_much` if the estimate minus its
-/// error exceeds it, and `tight` if the estimate plus its error does.
+/// error exceeds the available memory. It is `tight` if only the estimate plus its error does.
 MemoryFit memory_fit(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
                      const std::function<const RankMemory&(int64_t)>& memory_of, ModelUse use = ModelUse::training);
 
@@ -47,12 +47,13 @@ MemoryFit memory_fit(const train::Recipe& recipe, const train::Extensions& exten
 MemoryFit memory_fit(const train::Recipe& recipe, const train::Extensions& extensions, const comm::World& world,
                      ModelUse use = ModelUse::training);
 
-/// True if this job's ranks fit. Rank 0 prints a warning if there is one. False if they do not fit: rank 0 has printed
-/// the reason, and the job ends with exit code 4. Collective.
+/// Returns true if this job's ranks fit; rank 0 may print a warning. Returns false if they do not fit: rank 0 has
+/// printed the reason, and the caller must end the job with exit code 4. Collective.
 bool fits_in_memory(const train::Recipe& recipe, const train::Extensions& extensions, const comm::World& world,
                     ModelUse use = ModelUse::training);
 
-/// Like fits_in_memory(), for every stage of training, which messages name. False if a stage does not fit. Collective.
+/// Like fits_in_memory(), for every stage of training. Messages name the stage. Returns false if a stage does not fit.
+/// Collective.
 bool stages_fit_in_memory(const train::Recipe& recipe, const train::Extensions& extensions, const comm::World& world);
 
 /// Judges a job of `ranks` ranks on this machine.

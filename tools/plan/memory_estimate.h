@@ -9,20 +9,20 @@ namespace hexad::plan {
 /// Estimated bytes of a rank.
 struct MemoryEstimate {
   double weights = 0, gradients = 0, optimizer = 0;
-  double activations = 0;  // largest amount kept for backward
-  double connections = 0;  // NCCL's buffers, where ranks communicate by NCCL
+  double activations = 0;  // peak of the tensors kept for backward
+  double connections = 0;  // NCCL's buffers if ranks communicate by NCCL
   double temporary = 0;    // rest of the peak: results in flight, scratch, pieces of other ranks
   double offloaded = 0;    // bytes in offload memory: a file, or a GPU's host memory; not part of the total
   double total = 0;
   double blocks = 0;  // total with every block rounded up (device::block_size), as for memory.limit_bytes
-  int in_flight = 1;  // micro-batches times chunks whose activations are kept at the same time
+  int in_flight = 1;  // number of micro-batches times chunks whose activations are kept at the same time
 };
 
 struct StepOnMeta;
 /// Returns the memory counted by the allocator of `step`.
 MemoryEstimate memory_of(const StepOnMeta& step, const train::Recipe& recipe, const mesh::Layout& layout, int rank);
-/// Estimates the memory of rank `rank` of the layout at the peak of a step. The allocator of a meta device counts it in
-/// the step itself (step_on_meta). Scratch of kernels, and of transports other than NCCL, is not counted. Lanes run
+/// Estimates the memory of rank `rank` of the layout at the peak of a step. The allocator of a meta device counts the
+/// bytes in a step (step_on_meta). Scratch of kernels, and of transports other than NCCL, is not counted. Lanes run
 /// inline, so the estimate assumes that all lanes free memory in the order of the graph. If schedule.moe contains auto,
 /// the estimate applies to the run until that choice is made.
 MemoryEstimate estimate_memory(const train::Recipe& recipe, const train::Extensions& extensions,

@@ -133,8 +133,8 @@ std::string MemoryReport::table() const {
          traffic_lines(all.traffic);
 }
 
-// Returns the memory that `changed` needs. If memory_reuse is open, assumes the schedule that now needs the least
-// memory, although another one may need less in `changed`.
+// Returns the memory that `changed` needs. If memory_reuse is open, assumes the schedule that needs the least memory in
+// the unchanged recipe, although another one may need less in `changed`.
 double MemoryReport::needed_by(const Recipe& changed) const {
   if (!within_) return most_blocks(estimate_stages(changed, extensions_, world_));
   moe::MoeSchedule s = within_->smallest;

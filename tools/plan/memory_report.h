@@ -14,7 +14,7 @@ namespace hexad::plan {
 
 class MemoryReport {
  public:
-  /// Makes a report. If memory_reuse is open, finds the values that fit the memory limit. `extensions` outlive the
+  /// Makes a report. If memory_reuse is open, finds its values that fit the memory limit. `extensions` outlive the
   /// report.
   MemoryReport(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world);
 
@@ -23,13 +23,14 @@ class MemoryReport {
   struct Estimates {
     std::vector<MemoryEstimate> stages;
     TrafficEstimate traffic;
-    size_t neediest() const;  // index of the stage that needs the most
+    size_t neediest() const;  // index of the stage that needs the most memory
   };
   Estimates estimates() const;
 
-  /// Returns the memory of the rank that needs the most, by purpose, with experts loaded evenly, at p99 and in the
-  /// worst case. One line per stage follows; of many stages only the first ones, the last one and the neediest one. The
-  /// last lines are the traffic of the rank that sends the most in a step, by class.
+  /// Returns a table. It begins with the memory, by purpose, of the rank that needs the most, with experts loaded
+  /// evenly, at p99 and in the worst case. One line for each stage follows. If there are many stages, only the first
+  /// ones, the last one and the neediest one are listed. The last lines are the traffic, by class, of the rank that
+  /// sends the most in a step.
   std::string table() const;
 
   /// Returns the reason why the recipe exceeds memory.limit_bytes: the missing bytes, the stage, and changes of the
@@ -43,11 +44,11 @@ class MemoryReport {
   const train::Extensions& extensions_;
   const int64_t world_;
   train::Recipe planned_;               // the recipe with a value for an open memory_reuse
-  std::optional<WithinMemory> within_;  // values of an open memory_reuse
+  std::optional<WithinMemory> within_;  // schedules for an open memory_reuse
 };
 
 /// Returns "weights 1.20 GiB (1.10 GiB), ...": the estimate for the neediest rank, and in brackets the measured bytes.
-/// `measured` has them by category of the allocator, with "total" for their peak.
+/// `measured` has the measured bytes by the allocator's category, and the peak of their sum as "total".
 std::string memory_comparison(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
                               const std::map<std::string, int64_t>& measured);
 

@@ -39,7 +39,7 @@ std::string savings_text(const Recipe& recipe, int64_t world, double limit, doub
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
-  constexpr double spread = 4;  // ratio of the slowest estimate (memory reuse) to the others in time
+  constexpr double spread = 4;  // time of the slowest estimate (memory reuse) over the time of others
   std::string enough, best;
   double least = need, longest = 0, before = 0;
   bool stopped = false;

@@ -10,19 +10,20 @@
 
 namespace hexad::plan {
 
-/// A change of a recipe that does not change the meaning of the run.
+/// A change of a recipe that saves memory and trains the same model.
 struct MemorySaving {
-  std::string text;  // "recompute: block"
+  std::string text;  // such as "recompute: block"
   std::function<void(train::Recipe&)> make;
 };
 
 /// Returns the savings that the recipe does not use yet, the cheapest first.
 std::vector<MemorySaving> memory_savings(const train::Recipe& recipe, int64_t world);
 
-/// Returns a text with the savings that reduce the memory from `need` to `limit` (bytes), each with its memory. If none
-/// is sufficient, the text names the most effective one; it is empty if none helps. `needed` returns the memory of a
-/// changed recipe. A saving is not estimated if its estimate might end after `patience` seconds, assuming four times
-/// the slowest estimate so far. For the largest models each estimate takes some seconds.
+/// Returns a text with the savings that reduce the memory from `need` to `limit` (bytes), each with the resulting
+/// memory. If no saving is sufficient, the text names the most effective one. The text is empty if no saving helps.
+/// `needed` returns the memory of a changed recipe. Makes no further estimate if it might end after `patience` seconds.
+/// The next estimate is assumed to take four times as long as the slowest one so far. For the largest models, each
+/// estimate takes some seconds.
 std::string savings_text(const train::Recipe& recipe, int64_t world, double limit, double need,
                          const std::function<double(const train::Recipe&)>& needed,
                          double patience = std::numeric_limits<double>::infinity());

@@ -21,14 +21,14 @@ constexpr int margin = 20, gap = 12, line = 18, letter = 8, cell_height = RankPi
 constexpr int box_padding = 8, box_heading = 44, least_box = 190, page_width = 1180;
 constexpr int bracket_depth = 6, traffic_height = 100, least_run = 76;
 
-// Items that are drawn at most.
+// Largest numbers of drawn items.
 constexpr size_t most_equal_nodes = 8, most_kinds = 16, most_cells = 64, most_members = 12;
 constexpr int most_columns = 8;
 
 // Nodes with the same pipeline stages at the same places.
 struct NodeKind {
   int64_t first, count;
-  std::vector<int> stages;  // of its ranks
+  std::vector<int> stages;  // stage of each of its ranks
 };
 
 class Picture {
@@ -44,7 +44,7 @@ class Picture {
                       base::counted(plan_.domain, "rank")));
     y_ += gap;
     draw_nodes();
-    words("start title", margin, y_ += line + gap, "Bytes that a rank sends in a step, and to whom");
+    words("start title", margin, y_ += line + gap, "Bytes that a rank sends in a step, by group");
     if (plan_.traffic.empty()) words("start", margin, y_ += line + 4, "No rank sends anything.");
     y_ += gap;
     for (const GroupTraffic& t : plan_.traffic) draw_traffic(t);
@@ -178,14 +178,14 @@ class Picture {
     y_ += line;
     for (const std::string_view text :
          {"A cell is a rank, a box is a node. A bracket joins the first group of its kind, in the group's order.",
-          "Bytes: what a rank sends in the simulated step, a mean over pipeline stages."})
+          "Bytes are those that a rank sends in the simulated step, averaged over pipeline stages."})
       words("start small", margin, y_ += line, text);
   }
 
   const PicturedPlan& plan_;
   const int cell_width_;
   RankPicture picture_;
-  int y_ = margin, right_ = 0;  // of what is drawn: the bottom and the rightmost end
+  int y_ = margin, right_ = 0;  // bottom and right edge of the drawing
 };
 
 }  // namespace

@@ -13,18 +13,19 @@ struct PicturedPlan {
   std::string title;
   const mesh::Layout& layout;
   int64_t ranks_per_node;
-  int64_t domain;  // ranks that the fast link joins
+  int64_t domain;  // number of ranks that the fast link joins
   std::vector<GroupTraffic> traffic;
 };
 
 /// Returns a picture of a layout on nodes that are filled with ranks in order.
 /// - Nodes are boxes with a cell for each rank. A rank has the colour of its pipeline stage. If there are more than
-///   eight nodes, one of each kind is drawn with the number of its like; nodes with the same stages at the same places
-///   are of one kind.
-/// - Each kind of traffic has a row with the first of its groups under a bracket, the bytes that a rank sends in a
-///   step, and the links that carry them.
+///   eight nodes, one node of each kind is drawn, with the number of nodes of that kind. Nodes of one kind have the
+///   same stages at the same places.
+/// - Each kind of traffic has a row. It shows the first group of the kind under a bracket, the bytes that a rank sends
+///   in a step, and the links that carry the bytes.
 ///
-/// Of many kinds of nodes, ranks of a node, and ranks of a group, the first are drawn and the others counted.
+/// If there are too many kinds of nodes, ranks of a node, or ranks of a group, the first ones are drawn and the others
+/// are counted.
 std::string plan_picture(const PicturedPlan& plan);
 
 }  // namespace hexad::plan

@@ -13,9 +13,10 @@ namespace {
 
 constexpr size_t most_refined = 3;
 constexpr int64_t most_changes_of_layout = 11;
-// Layouts that are tried offloaded because they seem shorter than those that fit. Each takes up to three changes.
+// Largest number of layouts that are tried with offload because their steps seem shorter than the steps of fitting
+// layouts. Each layout takes up to three changes.
 constexpr size_t most_offloaded = 2;
-// A smaller gain is not worth a key in the recipe.
+// Smallest relative gain that justifies a key in the recipe.
 constexpr double least_gain = 0.001;
 
 bool is_less(double after, double before) { return after < (1 - least_gain) * before; }
@@ -29,7 +30,7 @@ void simulate(PlannedLayout& l, const PlanSite& site) {
   l.step.records.clear(), l.step.simulated = {};
 }
 
-// Returns false if the step has no price: the cluster may lack a rate that only this change needs, such as that of
+// Simulates the step of a layout. Returns false if the cluster lacks a rate that the step needs, such as that of
 // offloading.
 bool PlanRefinement::simulated(PlannedLayout& l) const try {
   simulate(l, site_);
@@ -43,13 +44,13 @@ void PlanRefinement::estimate(PlannedLayout& l) const {
   l.memory = estimate_memory(l.candidate.recipe, site_.extensions, site_.request.world, site_.request.load);
 }
 
-// Replaces `best` by the changed layout if that is better. The figure that decides comes first, because most changes
-// gain nothing and then need no other figure.
+// Replaces `best` by the changed layout if the latter is better. Computes the deciding figure first, because most
+// changes gain nothing and then need no other figure.
 bool PlanRefinement::improves(PlannedLayout& best, const Recipe& changed) {
   PlannedLayout l = best;
   l.candidate.recipe = changed;
   ++changes_;
-  // The recipe itself may offload to a host whose memory is unknown.
+  // Accepts offload that does not grow, because the recipe itself may offload to a host whose memory is unknown.
   const auto offload_is_possible = [&] { return offload_fits(l) || l.memory.offloaded <= best.memory.offloaded; };
   if (site_.request.objective == Objective::memory) {
     estimate(l);
@@ -130,7 +131,7 @@ void add_smallest(Plan& plan, std::vector<PlannedLayout> too_large, const PlanSi
   plan.changes = refinement.changes();
 }
 
-// Adds layouts that seem shorter than the first one and fit if offloaded.
+// Adds layouts that fit with offload and whose steps seem shorter than that of the plan's first layout.
 void add_offloaded(Plan& plan, std::vector<PlannedLayout> too_large, PlanRefinement& refinement) {
   const double seconds = plan.best.front().step.seconds;
   std::erase_if(too_large, [&](const PlannedLayout& l) { return l.composed.seconds >= seconds; });

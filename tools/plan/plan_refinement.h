@@ -1,4 +1,4 @@
-// Third stage of a plan's search: the best layouts with other schedules, orders of axes, overlap and offload.
+// Third stage of a plan's search. It tries other schedules, orders of axes, overlap and offload for the best layouts.
 #pragma once
 
 #include <limits>
@@ -9,31 +9,31 @@
 
 namespace hexad::plan {
 
-/// Sets the step of the layout, without its records. Throws Error(usage) if the cluster lacks a rate.
+/// Predicts and sets the step of the layout, without its records. Throws Error(usage) if the cluster lacks a rate.
 void simulate(PlannedLayout& layout, const PlanSite& site);
 
-/// Searches for changes that improve a layout. A change is tried on the complete layout: its memory is estimated and
-/// its step is simulated, the second only if the first permits the change.
+/// Searches for changes that improve a layout. For each change, estimates the memory of the changed layout and
+/// simulates its step. Skips the second figure if the first one already rejects the change.
 class PlanRefinement {
  public:
   /// `site` outlives the object.
   explicit PlanRefinement(const PlanSite& site) : site_(site) {}
 
-  /// Returns the layout with the changes that make it better, found key by key until no change does or `most` changes
-  /// have been tried. Objective::memory needs only the layout's memory, the others also its step. The result fits if
-  /// the layout does, and is never worse.
+  /// Returns the layout with changes that improve it. Tries key by key, until no change improves the layout or `most`
+  /// changes have been tried. Under Objective::memory, the layout needs only its memory; otherwise also its step. The
+  /// result is never worse, and it fits if the layout does.
   PlannedLayout refined(PlannedLayout layout, int64_t most);
-  /// Refines the first layouts, at most three.
+  /// Refines the first `count` layouts, but at most three.
   void refine_first(std::vector<PlannedLayout>& layouts, size_t count);
 
-  /// Returns the layout with the first offload of with_more_offloaded() that makes it fit; none if none does.
+  /// Returns the layout with the first change of with_more_offloaded() that makes it fit; none if no change does.
   std::optional<PlannedLayout> made_to_fit(PlannedLayout layout);
-  /// Refines the smallest layouts and returns those that then fit. The objective of the site is memory.
+  /// Refines the smallest layouts and returns the layouts that then fit. Requires a site with Objective::memory.
   std::vector<PlannedLayout> smallest_that_fit(std::vector<PlannedLayout> layouts);
 
   /// Returns the number of changes tried.
   int64_t changes() const { return changes_; }
-  /// Returns the bytes of the layout that needed least in smallest_that_fit().
+  /// Returns the least memory of a layout in smallest_that_fit(), in bytes.
   double least_memory() const { return least_memory_; }
 
  private:
@@ -48,9 +48,10 @@ class PlanRefinement {
   double least_memory_ = std::numeric_limits<double>::infinity();
 };
 
-/// Makes the plan's best layouts better, orders them, and sets their number of changes. If there are none, adds the
-/// smallest of `too_large` that fit with changes that save memory, else those that seem shorter than the best and fit
-/// if offloaded. Tries at most 39 changes, or 66 if no layout fits at first.
+/// Refines and sorts the plan's best layouts, and counts the changes. If the plan has no layout, first adds the
+/// smallest layouts of `too_large` that fit with changes that save memory. Otherwise, adds layouts of `too_large` that
+/// fit with offload and whose steps seem shorter than that of the best layout. Tries at most 39 changes, or 66 if no
+/// layout fits at first.
 void refine(Plan& plan, std::vector<PlannedLayout> too_large, const PlanSite& site);
 
 }  // namespace hexad::plan

@@ -14,20 +14,22 @@
 namespace hexad::plan {
 namespace {
 
-// Memory that a rank's program needs beside tensors: the runtime's context, libraries, and communication buffers.
+// Share of a device's memory that a rank needs besides tensors: for the runtime's context, libraries, and communication
+// buffers.
 constexpr double reserved_share = 0.06;
-// Composed estimates may be this much above the limit before a layout is left out, because they are rough.
+// A layout is excluded if its composed estimate exceeds this multiple of the limit. Composed estimates are rough.
 constexpr double composed_error = 1.15;
-// A composed estimate this much above the limit also rules out the same layout with less recomputation. Its tensors are
-// more but for the part that is computed again at a time, which is small beside this margin.
+// If the composed estimate exceeds this multiple of the limit, the same layout with less recomputation is excluded,
+// too. Less recomputation keeps more tensors. It saves only the memory of the part that is recomputed at one time,
+// which is small compared with this margin.
 constexpr double error_of_less_recomputation = 1.25;
-// A layout whose composed estimate is more than this much above the limit is not offloaded: in bf16, the optimizer's
-// state is 12 of the 18 bytes of a parameter.
+// A layout is not tried with offload if its composed estimate exceeds this multiple of the limit. In bf16, the
+// optimizer's state is 12 of the 18 bytes of a parameter.
 constexpr double offloaded_reach = 3;
-// Layouts simulated for each one that is wanted.
+// Number of layouts that are simulated for each requested layout.
 constexpr size_t simulated_per_wanted = 2;
 
-// Returns a lower bound of a rank's bytes for weights and gradients, which needs no run.
+// Returns a lower bound of a rank's bytes for weights and gradients, by formula.
 double least_state(const train::Recipe& r, const layers::ModelSize& size, int64_t world) {
   const train::ParallelConfig& p = r.parallel;
   const auto number = [](int64_t n) { return static_cast<double>(n); };
@@ -56,7 +58,7 @@ Settings settings_beside_recomputation(const train::Recipe& r) {
           r.batch.micro};
 }
 
-// Returns the candidates' indices: those with most recomputation first, otherwise in order.
+// Returns the indices of the candidates, sorted by recomputation, the most first. The sort is stable.
 std::vector<size_t> most_recomputation_first(const std::vector<PlanCandidate>& candidates) {
   std::vector<size_t> order(candidates.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -71,7 +73,8 @@ double memory_of_rank(const Cluster& cluster) {
   return static_cast<double>(cluster.machine->memory) * (1 - reserved_share);
 }
 
-// Nothing is offloaded to a host whose memory is unknown.
+// Returns the bytes of host memory for each rank. Returns 0, which rules out offload, if a description does not give
+// these bytes.
 double host_memory_of_rank(const Cluster& cluster) {
   if (!cluster.machine) return unlimited;
   return static_cast<double>(cluster.machine->host_memory.value_or(0));
@@ -102,9 +105,9 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   LayerCosts& costs = shared.of(extensions, cluster, request.world);
   plan.least_memory = std::numeric_limits<double>::infinity();
   const layers::ModelSize size = layers::model_size(recipe.model, extensions);
-  std::set<Settings> far_too_large;  // with the most recomputation
+  std::set<Settings> far_too_large;  // too large even with the most recomputation
   std::vector<std::optional<ComposedStep>> composed(legal.size());
-  std::vector<PlannedLayout> too_large;  // that might fit if offloaded
+  std::vector<PlannedLayout> too_large;  // candidates for offload
   for (const size_t i : most_recomputation_first(legal)) {
     const Settings settings = settings_beside_recomputation(legal[i].recipe);
     double bytes = least_state(legal[i].recipe, size, request.world);

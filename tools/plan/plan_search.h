@@ -12,62 +12,62 @@
 
 namespace hexad::plan {
 
-/// Goal of a plan. time: the shortest step. memory: the least memory of a rank. Of equal ones the other decides. ranks:
-/// the shortest step on the fewest ranks that have room (fewest_ranks()).
+/// Goal of a plan. time: the shortest step. memory: the least memory of a rank. Between equal layouts, the other of
+/// these two quantities decides. ranks: the shortest step on the fewest ranks on which a layout fits (fewest_ranks()).
 enum class Objective : uint8_t { time, memory, ranks };
 constexpr auto enum_names(Objective) {
   return std::to_array<std::pair<Objective, std::string_view>>(
       {{Objective::time, "time"}, {Objective::memory, "memory"}, {Objective::ranks, "ranks"}});
 }
 
-/// Returns what a plan makes as small as possible: a pair of the figure that decides and the one that decides between
-/// equal ones.
+/// Returns the quantities that a plan minimizes: the first one decides, and the second one breaks ties.
 std::pair<double, double> goal(Objective objective, double seconds, double bytes);
 
 struct PlannedLayout {
   PlanCandidate candidate;
   ComposedStep composed;
-  /// The simulated step, and the memory of the rank that needs most.
+  /// Simulated step, and memory of the rank that needs the most.
   StepForecast step{};
   MemoryEstimate memory{};
-  RoutedMemory routed{};  // PlanRequest::details
+  RoutedMemory routed{};  // set only with PlanRequest::details
 };
 
 struct Plan {
   std::vector<PlannedLayout> best;    // simulated, best first
   PlanCandidates candidates;          // counts of refusals; `legal` is empty
-  int64_t legal = 0, too_large = 0;   // layouts; those whose memory exceeds that of a rank
-  double memory = 0;                  // bytes that tensors of a rank may take
-  double least_memory = 0;            // bytes of the layout that needs least; a bound or rough for those not simulated
-  std::vector<ResourceGain> gains;    // of the first of `best`, the largest first (PlanRequest::details)
-  std::vector<GroupTraffic> traffic;  // of the first of `best` (PlanRequest::details)
-  int64_t simulated = 0;              // layouts whose whole step was simulated in the second stage
-  int64_t changes = 0;                // changes of layouts that were tried in the third stage
+  int64_t legal = 0, too_large = 0;   // number of legal layouts; number of legal layouts that exceed `memory`
+  double memory = 0;                  // limit of a rank's tensors, in bytes
+  double least_memory = 0;            // least bytes of any layout; approximate if that layout was not simulated
+  std::vector<ResourceGain> gains;    // for the first of `best`, the largest first (PlanRequest::details)
+  std::vector<GroupTraffic> traffic;  // for the first of `best` (PlanRequest::details)
+  int64_t simulated = 0;              // number of layouts simulated in the second stage
+  int64_t changes = 0;                // number of changes tried in the third stage
 };
 
-/// Search of `world` ranks of the cluster.
+/// Parameters of a search on `world` ranks of the cluster.
 struct PlanRequest {
   int64_t world;
   Objective objective = Objective::time;
   RoutingLoad load = RoutingLoad::even;
   size_t wanted = 10;
-  /// true: also the memory of the best layouts under each routing, and gains and traffic of the first.
+  /// true: the plan also has the memory of the best layouts under each routing, and gains and traffic of the first
+  /// layout.
   bool details = false;
   bool orders = true;  // false: parallel.order stays auto
 };
 
-/// Returns the best layouts. In the first stage, steps of all legal layouts are composed (LayerCosts). In the second
-/// stage, those that seem best are estimated as hexad validate does, and simulated. In the third stage, the best are
-/// changed in keys that keep the sizes of groups, and some that are too large are offloaded (refine()). The cluster
-/// must say the memory of a rank; otherwise all layouts fit. Objective::ranks orders layouts of the requested ranks
-/// like time. `costs` has the costs of layers that earlier searches have needed.
+/// Returns the best layouts, by three stages. The first stage composes steps of all legal layouts (LayerCosts). The
+/// second stage estimates the memory of the most promising layouts, as hexad validate does, and simulates their steps.
+/// The third stage varies keys that keep the sizes of groups, and tries offload for some layouts that are too large
+/// (refine()). If the cluster does not give a rank's memory, all layouts fit. Objective::ranks orders layouts of the
+/// requested ranks like Objective::time. `costs` keeps costs of layers for later searches.
 Plan search_plan(const config::Document& document, const train::Recipe& recipe, const train::Extensions& extensions,
                  const Cluster& cluster, const PlanRequest& request, SharedCosts& costs);
-/// Searches without costs of earlier searches.
+/// Like the other overload, without costs of earlier searches.
 Plan search_plan(const config::Document& document, const train::Recipe& recipe, const train::Extensions& extensions,
                  const Cluster& cluster, const PlanRequest& request);
 
-/// Adds what PlanRequest::details asks for. The plan has a layout.
+/// Adds the results that PlanRequest::details requests. Requires a plan with at least one layout.
 void add_details(Plan& plan, const train::Extensions& extensions, const Cluster& cluster, const PlanRequest& request);
 
 }  // namespace hexad::plan

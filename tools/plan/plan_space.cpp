@@ -25,9 +25,9 @@ namespace {
 
 using pp::PipelineKind;
 
-// Tokens of a sequence that a rank has at least under context parallelism.
+// Smallest number of a sequence's tokens on a rank under context parallelism.
 constexpr int64_t least_tokens = 4096;
-// Numbers of ranks that are tried on each side of one that is illegal.
+// Largest number of world sizes that are tried on each side of an illegal one.
 constexpr int most_tries = 16;
 
 std::vector<int64_t> powers_of_two(int64_t most) {
@@ -48,7 +48,7 @@ struct Pipeline {
   int64_t chunks;
 };
 
-// Returns the pipelines worth a try with pp stages. A virtual stage needs at least one layer.
+// Returns the pipelines to try with `pp` stages. Every virtual stage has at least one layer.
 std::vector<Pipeline> pipelines(const Recipe& r, int64_t pp) {
   if (pp == 1) return {{r.schedule.pipeline.kind, r.schedule.pipeline.chunks}};
   std::vector<Pipeline> all{{PipelineKind::one_f_one_b, 2}, {PipelineKind::zb_h1, 2}};
@@ -62,7 +62,7 @@ class Collector {
  public:
   explicit Collector(const LayoutRules& rules) : rules_(rules) {}
 
-  // Adds the recipe with each of `recomputes`, between which rules make no difference.
+  // Adds the recipe with each of `recomputes`. The rules accept all values of recomputation or none.
   void add(Recipe r, std::span<const layers::Recompute> recomputes) {
     const auto count = std::ssize(recomputes);
     found_.tried += count;
@@ -77,7 +77,7 @@ class Collector {
     }
   }
 
-  /// Counts a combination that the rule of `key` refuses whatever the keys not set yet.
+  /// Counts a combination that the rule of `key` refuses for all values of the keys that are not set yet.
   void refuse(const std::string& key) { ++found_.tried, ++found_.refused[key]; }
 
   PlanCandidates take() { return std::move(found_); }
@@ -87,7 +87,7 @@ class Collector {
   PlanCandidates found_;
 };
 
-// Sets the keys of a recipe, from the dense layers' axes to the micro-batch.
+// Enumerates values of the keys, from the axes of dense layers to the micro-batch.
 class Enumeration {
  public:
   Enumeration(const Recipe& recipe, const PlanSpace& space, Collector& collector)

@@ -18,25 +18,25 @@ namespace hexad::plan {
 struct PlanCandidate {
   train::Recipe recipe;
 
-  /// Returns "key: value" for each key that the planner may change, in the order of the recipe. Those of schedule.moe
-  /// are left out if the model has no experts.
+  /// Returns key and value of each key that the planner may change, in the order of the recipe. Omits keys of
+  /// schedule.moe if the model has no experts.
   std::vector<std::pair<std::string, std::string>> settings() const;
-  /// Returns settings() without those that have no effect on `world` ranks, such as parallel.cp_kind if cp is 1. A
-  /// value `auto` is replaced by what it stands for.
+  /// Returns settings() without keys that have no effect on `world` ranks, such as parallel.cp_kind if cp is 1.
+  /// Replaces each `auto` by its resolved value.
   std::vector<std::pair<std::string, std::string>> effective_settings(int64_t world) const;
   /// Returns a short text: "dp 16, tp 2, pp 4 interleaved x 2, ep 8, zero 1, micro 2, recompute attention". Order,
-  /// offload, overlap and choices of schedule.moe follow if they differ from their defaults.
+  /// offload, overlap and choices of schedule.moe follow only if they differ from their defaults.
   std::string to_string(int64_t world) const;
 };
 
 /// A setting that differs between two layouts.
 struct ChangedSetting {
-  std::string key, from, to;  // the value is "-" if the setting has no effect
+  std::string key, from, to;  // values are "-" if the setting has no effect
 };
 /// Returns the effective settings that differ between layouts of `world` ranks, in the order of the recipe.
 std::vector<ChangedSetting> changed_settings(const PlanCandidate& from, const PlanCandidate& to, int64_t world);
 
-/// Rules of recipes for layouts on a number of ranks: those of load_to_train().
+/// Rules of load_to_train() for recipes on a given number of ranks.
 class LayoutRules {
  public:
   /// Reads the keys of the recipe in `document`. `extensions` outlives the object.
@@ -48,27 +48,28 @@ class LayoutRules {
  private:
   const train::Extensions& extensions_;
   const int64_t world_;
-  config::Problems read_;  // knows the keys of the recipe
+  config::Problems read_;  // has the keys of the recipe
 };
 
 /// Limits of the search.
 struct PlanSpace {
   int64_t world;             // ranks
-  int64_t ranks_per_domain;  // joined by the fast link: tensor parallelism stays inside
+  int64_t ranks_per_domain;  // number of ranks that the fast link joins; limits tp
 };
 
 /// Candidates and refusals.
 struct PlanCandidates {
   std::vector<PlanCandidate> legal;
-  std::map<std::string, int64_t> refused;  // number of combinations, by the key whose rule they break first
+  std::map<std::string, int64_t> refused;  // number of combinations by the key of the first broken rule
   int64_t tried = 0;
 };
 
 /// Returns the legal layouts of the recipe on the ranks: all combinations of
 /// - tp: powers of two inside a domain, with sequence parallelism
-/// - cp: powers of two that leave a rank at least 4096 tokens of a sequence; ulysses where heads allow, else ring
+/// - cp: powers of two that leave a rank at least 4096 tokens of a sequence; ulysses if the numbers of heads permit,
+///   otherwise ring
 /// - pp: powers of two; 1f1b, interleaved with 2 and 4 chunks, zb_h1
-/// - ep: divisors of the experts, horizontal or vertical as the layout says; etp: 1 or tp
+/// - ep: divisors of the experts, horizontal or vertical by cp_expansion: auto; etp: 1 or tp
 /// - zero: 1 and 3, or 0 without data parallelism
 /// - recompute: none, attention, block
 /// - batch.micro: powers of two up to 8
@@ -77,13 +78,13 @@ struct PlanCandidates {
 PlanCandidates plan_candidates(const config::Document& document, const train::Recipe& recipe,
                                const train::Extensions& extensions, const PlanSpace& space);
 
-/// Numbers of ranks next to one without a legal layout.
+/// Nearest numbers of ranks with a legal layout.
 struct NearestRanks {
   std::optional<int64_t> below, above;
 };
 /// Returns the nearest numbers of ranks below and above space.world that have a legal layout, up to `most`. Tries at
-/// most 16 on each side, of those that plan_candidates() can divide among axes: powers of two times divisors of
-/// batch.global.
+/// most 16 numbers on each side. These are powers of two times divisors of batch.global, which plan_candidates() can
+/// divide among axes.
 NearestRanks nearest_legal_ranks(const config::Document& document, const train::Recipe& recipe,
                                  const train::Extensions& extensions, const PlanSpace& space, int64_t most);
 

@@ -11,13 +11,13 @@ namespace hexad::plan {
 
 struct PredictionBench {
   std::string out = "predictions.json";
-  int rounds = 3;     // counted steps of each schedule, in turn; 0: nothing is measured
+  int rounds = 3;     // number of timed steps of each schedule, alternating; 0: no measurement
   bool json = false;  // prints one JSON object instead of the table
 };
 
-/// Predicts without building the model, then trains a few steps, and prints the times of one MoE layer's forward and
-/// backward. Returns `resource` after printing the predictions if the model does not fit and nothing can be measured.
-/// Collective.
+/// Predicts the times of one MoE layer's forward and backward without building the model. Then trains a few steps, and
+/// prints predicted and measured times. Returns `resource` after printing the predictions if the model does not fit and
+/// nothing can be measured. Collective.
 base::ExitCode bench_predictions(const train::Recipe& recipe, const train::Extensions& extensions,
                                  const comm::World& world, const PredictionBench& bench);
 

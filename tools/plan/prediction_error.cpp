@@ -7,7 +7,7 @@
 namespace hexad::plan {
 namespace {
 
-// tests/plan/prediction_error_test.cpp computes both from the reports.
+// tests/plan/prediction_error_test.cpp computes both errors from the reports.
 constexpr PredictionError described{.low = 0.46,
                                     .high = 1.50,
                                     .cases = 32,

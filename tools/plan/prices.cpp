@@ -17,8 +17,8 @@ using schedule::LaneSet;
 using schedule::Rates;
 using schedule::TimeCurve;
 
-constexpr double tile = 128;             // rows and columns of the result that one SM computes at a time
-constexpr double peers_of_a_step = 8;    // sends that NCCL batches
+constexpr double tile = 128;             // rows, and columns, of the tile that one SM computes at a time
+constexpr double peers_of_a_step = 8;    // number of sends that NCCL batches
 constexpr double attention_share = 0.5;  // rate of attention over that of a measured product
 
 template <class E>
@@ -36,7 +36,7 @@ std::optional<Element> element_of(Dtype dtype) {
 /// overhead and a rate. Beyond the last point, the efficiency is constant.
 class Efficiency {
  public:
-  /// Quantity of the first point that also applies to smaller sizes: its time, or its efficiency.
+  /// Quantity of the first point that also applies to smaller sizes: time or efficiency.
   enum class Below : uint8_t { time, efficiency };
 
   Efficiency(const Curve& curve, Below below) : points_(curve.points), below_(below), constant_(curve.is_constant()) {}
@@ -58,8 +58,8 @@ class Efficiency {
   bool constant_;
 };
 
-// Returns the share at x: linear between points, constant beyond them. For shares that do not depend on the amount of
-// work.
+// Returns the share at x, which is linear between points and constant beyond them. Used for shares over quantities
+// other than the amount of work.
 double share_at(const Curve& curve, double x) {
   const auto& points = curve.points;
   if (curve.is_constant() || x <= points.front().x) return points.front().y;
@@ -72,7 +72,7 @@ double share_at(const Curve& curve, double x) {
 
 double steps(double n) { return std::ceil(std::log2(n)); }
 
-/// Prices of a description.
+/// Prices computed from a described machine.
 class Described {
  public:
   explicit Described(const Machine& given)
@@ -100,7 +100,7 @@ class Described {
                                                                : weights;
     const double occupied = std::min(1.0, result / (static_cast<double>(m_.sms) * tile * tile));
     const double width = p.inputs / (p.inputs + share.half_width) * (p.outputs / (p.outputs + share.half_width));
-    // Takes the lower of the two limits. If they were multiplied, a larger matrix product could take less time.
+    // Takes the lower of the two efficiencies. With their product, a larger matrix product could take less time.
     const double efficiency = std::min(curve.at(mean) * width, curve.greatest() * occupied);
     const double rate = peak(p.dtype) * *m_.sustained * efficiency;
     const double flops = 2 * p.rows * p.inputs * p.outputs;
@@ -147,7 +147,7 @@ class Described {
     base::fail_invariant("[Prices] unknown collective");
   }
 
-  // Adds slowdowns to those that a file lists.
+  // Adds the slowdowns of the description that `rates` does not list already.
   void add_slowdowns(Rates& rates) const {
     const auto add = [&](Lane lane, Lane beside, double speed) {
       const bool listed = std::ranges::any_of(
@@ -164,10 +164,10 @@ class Described {
   }
 
  private:
-  // Distribution of a group: its ranks, its ranks in one domain, and its domains.
+  // Distribution of a group: numbers of its ranks, of its ranks in one domain, and of its domains.
   struct Way {
     double ranks, inside, domains;
-    double adapter;  // share of an adapter's bandwidth that a rank has
+    double adapter;  // share of an adapter's bandwidth for each rank
   };
 
   Way way_of(const GroupPlace& place) const {
@@ -235,7 +235,7 @@ class Described {
   std::optional<Efficiency> inside_, network_;
 };
 
-/// Prices of measured curves.
+/// Prices computed from measured curves.
 class Measured {
  public:
   explicit Measured(const Cluster& cluster) : cluster_(cluster) {
@@ -243,7 +243,7 @@ class Measured {
       const auto experts = static_cast<double>(p.experts);
       std::vector<Curve::Point> each;
       for (const auto& [rows, seconds] : p.points.points) each.push_back({rows / experts, seconds / experts});
-      // A curve of a single point is not extended.
+      // A curve with a single point cannot be extended.
       const TimeCurve one = each.size() > 1 ? steady_curve(Curve(each)) : TimeCurve{{{each[0].x, each[0].y}}};
       products_.push_back({p, static_cast<double>(p.inputs) * static_cast<double>(p.outputs), one});
     }
@@ -306,11 +306,11 @@ class Measured {
   struct Timed {
     MeasuredProduct of;
     double area;    // elements of one expert's weight
-    TimeCurve one;  // seconds of one expert over its rows
+    TimeCurve one;  // seconds of one expert's product over its rows
   };
 
-  // Returns the nearest measured product of the type: by kind (of one or of several experts), then by size of the
-  // weight, then by pass. Null if there is none.
+  // Returns the nearest measured product of the type; null if there is none. The kind (one or several experts) decides
+  // first, then the size of the weight, then the pass.
   const Timed* nearest(Element element, GemmPass pass, double area, bool single) const {
     const Timed* best = nullptr;
     std::tuple<bool, double, bool> least;
@@ -444,11 +444,11 @@ std::vector<std::string> assumptions(const Cluster& cluster) {
     if (!measured.has_products(element == Element::f32 ? Dtype::f32 : Dtype::bf16)) continue;
     texts.push_back(cat("attention in ", name, ": half the rate of the largest measured product"));
     if (!measured.has_single_products(element))
-      texts.push_back(cat("dense products in ", name, ": as one expert of the nearest measured product"));
+      texts.push_back(cat("dense products in ", name, ": priced like one expert of the nearest measured product"));
   }
   if (measured.has(CopyKind::copy)) {
-    texts.emplace_back("memory-bound kernels: as the measured copy that reads and writes as many bytes");
-    if (!measured.has(CopyKind::gather)) texts.emplace_back("gather: as the measured copy");
+    texts.emplace_back("memory-bound kernels: priced like the measured copy that reads and writes as many bytes");
+    if (!measured.has(CopyKind::gather)) texts.emplace_back("gather: priced like the measured copy");
   }
   if (cluster.machine)
     for (std::string& text : complete(*cluster.machine).assumptions) texts.push_back(std::move(text));

@@ -1,5 +1,5 @@
-// Seconds of single pieces of a training step (a matrix product, a collective, a copy), each alone on its machine, from
-// a measured or a described cluster (docs/planning.md).
+// Seconds of single operations of a training step: matrix products, collectives, copies. Each operation runs alone on a
+// measured or a described cluster (docs/planning.md).
 #pragma once
 
 #include <memory>
@@ -11,24 +11,24 @@
 
 namespace hexad::plan {
 
-/// One matrix product, or a grouped one of several experts: rows x inputs times a weight of inputs x outputs for each
+/// A matrix product, or a grouped product of several experts: rows x inputs times a weight of inputs x outputs for each
 /// group. The input gradient and the weight gradient of a product have the sizes of the product.
 struct Product {
   base::Dtype dtype = base::Dtype::bf16;  // type of the operands and the result
   GemmPass pass = GemmPass::forward;
   double rows = 0, inputs = 0, outputs = 0;  // rows of all groups together
   double groups = 1;                         // 1: a single (dense) product
-  double extra_bytes = 0;                    // more bytes moved, such as f32 gradients to which the result is added
+  double extra_bytes = 0;  // additional bytes moved, such as f32 gradients to which the result is added
 };
 
 /// Pass of attention.
 enum class AttentionPass : uint8_t { forward, backward };
 
-/// Attention of one pass.
+/// Attention kernel of one pass.
 struct Attention {
   base::Dtype dtype = base::Dtype::bf16;
   AttentionPass pass = AttentionPass::forward;
-  double flops = 0;  // FLOPs of unmasked scores: half of all if causal; backward has 2.5 times those of forward
+  double flops = 0;  // FLOPs of unmasked scores: half of all if causal; backward has 2.5 times as many as forward
   double sequence = 0, head_dim = 128;
 };
 
@@ -37,13 +37,13 @@ struct GroupPlace {
   int64_t ranks = 1;
   int64_t nodes = 1;
   int64_t ranks_per_node = 1;   // ranks of this group on one node: ranks / nodes
-  int64_t groups = 1;           // groups with ranks on the same node that communicate at the same time
+  int64_t groups = 1;           // number of groups on the same node that communicate at the same time
   int64_t ranks_in_domain = 0;  // ranks of this group in one domain; 0: all ranks on its nodes in the domain
-  int64_t node_span = 0;        // number of nodes from its first to its last node, both included; 0: `nodes`
+  int64_t node_span = 0;        // number of nodes from the group's first to its last node; 0: `nodes`
 };
 
-/// Prices of one cluster. Measured curves are used where the cluster has them, otherwise its description. Copies of
-/// the object share its tables. All functions only look up tables and may be called by several threads at once.
+/// Prices of one cluster. Uses measured curves if the cluster has them, otherwise its description. Copies of the object
+/// share its tables. All functions only look up tables and may be called by several threads at once.
 class Prices {
  public:
   /// Makes the tables. Throws Error(usage) if the cluster has neither measurements nor a description.
@@ -67,7 +67,8 @@ class Prices {
 
   /// Returns the seconds of a product whose largest group has `largest` rows (at least rows / groups). Described: the
   /// time of equal groups times 1 + skew x (1 - mean / largest), because tiles of a large group are spread over all
-  /// SMs. Measured: as for equal groups. Skew between ranks is the caller's concern: `product` has this rank's rows.
+  /// SMs. Measured: as for equal groups. `product` has this rank's rows, so callers must account for skew between
+  /// ranks.
   double product(const Product& product, double largest) const;
 
   /// Returns the seconds of a fused attention kernel; 0 without FLOPs. Throws Error(usage) like product().
@@ -82,12 +83,12 @@ class Prices {
   /// gathers by index. `bytes` counts bytes read and bytes written; 0 bytes take no time. `kernels` is the number of
   /// launches that share the bytes.
   ///
-  /// Described: bytes over bandwidth x efficiency(bytes of a kernel), and a launch for each.
-  /// Measured: the time of a copy of half the bytes, because a copy reads and writes them.
+  /// Described: bytes over bandwidth x efficiency(bytes of a kernel), and a launch for each kernel. Measured: the time
+  /// of a copy of half the bytes, because a copy reads and writes them.
   double memory_bound(double bytes, double kernels = 1) const;
 
-  /// Returns the seconds of a copy of `bytes`. copy and gather cost as memory_bound(2 bytes) unless they were measured.
-  /// offload and restore cost the host link's latency and bytes over its bandwidth. Throws Error(usage) if neither a
+  /// Returns the seconds of a copy of `bytes`. copy and gather take memory_bound(2 bytes) unless they were measured.
+  /// offload and restore take the host link's latency plus bytes over its bandwidth. Throws Error(usage) if neither a
   /// measurement nor a description prices the copy.
   double copy(CopyKind kind, double bytes) const;
 
@@ -117,7 +118,7 @@ class Prices {
   /// `contention`. Entries of `slowdowns` take precedence. For several lanes, see schedule::Rates::alpha().
   double slowdown(schedule::Lane lane, schedule::LaneSet beside) const;
 
-  /// Returns the peak rate of a rank's products in FLOP/s: the described one, else the highest measured rate; 0 if
+  /// Returns the peak rate of a rank's products in FLOP/s: the described peak, or else the highest measured rate; 0 if
   /// the cluster has neither for the dtype.
   double peak(base::Dtype dtype) const;
 
@@ -134,7 +135,7 @@ class Prices {
 };
 
 /// Returns one text for each curve and rule that Prices(cluster) assumes because the cluster does not give it. Callers
-/// print them beside results.
+/// print these texts with their results.
 std::vector<std::string> assumptions(const Cluster& cluster);
 
 }  // namespace hexad::plan

@@ -40,7 +40,7 @@ void raise(Machine& m, Resource resource, double factor) {
   }
 }
 
-// Returns the seconds of all operations, one after the other. The sum shows whether the step uses a resource at all.
+// Returns the sum of the seconds of all operations. A resource that does not change the sum is not used.
 double seconds_of_operations(const RecordedStep& step, const StepPrices& prices) {
   double seconds = 0;
   for (const StepRecord& record : step.longer.stages) {
@@ -61,7 +61,7 @@ Cluster with_more(const Cluster& cluster, Resource resource, double factor) {
   for (MeasuredCopy& copy : more.copies)
     if (resource_of(copy) == resource) divide(copy.points, factor);
   if (more.machine) {
-    more.machine = complete(*more.machine).machine;  // a rate that is assumed can be raised, too
+    more.machine = complete(*more.machine).machine;  // assumed rates can be raised, too
     raise(*more.machine, resource, factor);
   }
   return more;

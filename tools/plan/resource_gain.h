@@ -1,4 +1,4 @@
-// Seconds that a step would gain from more of a resource of the cluster.
+// Seconds that a step would gain from a faster resource of the cluster.
 #pragma once
 
 #include <array>
@@ -26,23 +26,23 @@ constexpr auto enum_names(Resource) {
                                                                {Resource::host, "host"}});
 }
 
-/// Returns the cluster with `factor` times the rate. Described: the rate itself, with its latencies and efficiencies
-/// as they are. Measured: all times of the resource's curves over `factor`. Groups of one node are inside, others on
-/// the network.
+/// Returns the cluster with `factor` times the rate. Described clusters: raises the rate and keeps latencies and
+/// efficiencies. Measured clusters: divides all times of the resource's curves by `factor`. Measured groups inside one
+/// node belong to `inside`, other groups to `network`.
 Cluster with_more(const Cluster& cluster, Resource resource, double factor);
 
 /// Factor by which a rate is raised to simulate a gain.
 inline constexpr double unit_more = 1.1;
 
-/// Seconds by which a step is shorter with unit_more times the rate of a resource. The sign may be negative, because
-/// shorter operations may meet in a worse order.
+/// Seconds that a step saves with unit_more times the rate of a resource. The gain may be negative, because shorter
+/// operations may overlap less well.
 struct ResourceGain {
   Resource resource;
   double seconds;
 };
 
-/// Returns the gain of every resource for a recorded step of `world` ranks, which takes `seconds` on the cluster, the
-/// largest first. Simulates the step once for each resource that it uses.
+/// Returns the gain of every resource, the largest first, for a recorded step of `world` ranks that takes `seconds` on
+/// the cluster. Simulates the step once for each resource that it uses.
 std::vector<ResourceGain> resource_gains(const RecordedStep& step, double seconds, const train::Recipe& recipe,
                                          const Cluster& cluster, int world);
 

@@ -5,18 +5,19 @@
 
 namespace hexad::plan {
 
-/// Memory of the rank that needs most, in bytes.
+/// Memory of the rank that needs the most, in bytes.
 struct RoutedMemory {
   struct Load {
-    double times = 1;  // share of the slots that the experts of this rank get, over an even share
+    double times = 1;  // slots of this rank's experts over an even share
     double bytes = 0;
   };
   double even = 0;
-  Load p99, worst;  // RoutingLoad::p99 and one_rank; as even if a rank cannot get more than its share
+  Load p99, worst;  // RoutingLoad::p99 and one_rank; equal to even loads if no rank can get more
 };
 
-/// Returns the memory under each routing model, given that with evenly loaded experts. Estimates only loads that
-/// differ. Without expert parallelism, or if the recipe defines the routing, all are as even.
+/// Returns the memory under each routing model. The caller passes the memory with evenly loaded experts. Other loads
+/// are estimated only if they differ from even loads. They do not differ without expert parallelism, or if the recipe
+/// defines the routing.
 RoutedMemory routed_memory(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
                            double even);
 

@@ -40,7 +40,7 @@ double beta_quantile(int64_t n, int64_t m, double probability) {
   return (low + high) / 2;
 }
 
-// Sequence of numbers in rounds. Each round has every number once, in a different order.
+// Draws numbers in rounds. Each round has every number once, in a different order.
 class Rounds {
  public:
   Rounds(std::vector<int32_t> numbers, uint64_t seed)
@@ -89,8 +89,8 @@ class Experts {
     near_ = Rounds(std::move(near), seed + 1), far_ = Rounds(std::move(far), seed + 2);
   }
 
-  /// Draws a token's experts. `to_rank` of them are on the chosen rank, or fewer if the token's groups have fewer
-  /// there. The experts are drawn from the groups in turn.
+  /// Draws a token's experts, cycling through the token's groups. `to_rank` of the experts are on the chosen rank, or
+  /// fewer if the groups have fewer experts there.
   void draw(std::span<int32_t> ids, int64_t to_rank, int64_t top_groups) {
     std::vector<int32_t> groups;
     while (std::ssize(groups) < top_groups)
@@ -123,7 +123,7 @@ class Experts {
   Rounds near_, far_;                     // numbers of groups
 };
 
-// Router for one rank and load. All micro-batches and layers of a shape have the same choices.
+// Router for one rank and load. Makes the same choices for all micro-batches and layers of a shape.
 class Router {
  public:
   Router(RoutingLoad::Kind load, int rank, int ranks, std::optional<double> capacity_factor)
@@ -165,7 +165,7 @@ class Router {
   std::vector<int32_t> chosen_;
 };
 
-// Router with given shares. All micro-batches of a layer and shape have the same choices.
+// Router with given shares. Makes the same choices for all micro-batches of a layer and shape.
 class GivenRouter {
  public:
   explicit GivenRouter(RoutingLoad load) : load_(std::move(load)) {}
@@ -177,7 +177,7 @@ class GivenRouter {
   }
 
  private:
-  // A router's kernel does not receive the number of its layer. Its choices are later replaced by those of the layer.
+  // A router kernel does not know its layer (layer < 0). The layer later replaces these choices by its own.
   const std::vector<double>& shares_of(const Choice& choice) const {
     const std::vector<double>& shares = load_.shares().at(static_cast<size_t>(std::max<int64_t>(0, choice.layer)));
     base::require(std::ssize(shares) == choice.experts, "[routing model] ", shares.size(), " shares are given for ",

@@ -1,4 +1,4 @@
-// Assumptions about the experts that tokens choose, for estimates that depend on them.
+// Models of the experts that tokens choose, for estimates that depend on the choice.
 #pragma once
 
 #include <memory>
@@ -11,25 +11,25 @@
 namespace hexad::plan {
 
 /// Load of the experts in every micro-batch and layer, the same on all ranks. The experts of a token are distinct. If a
-/// token's groups are limited (model.moe.top_groups), all groups are chosen equally often. Each group of a token then
-/// gives it the same number of experts.
+/// token's groups are limited (model.moe.top_groups), all groups are chosen equally often. Each of the token's groups
+/// then has the same number of its experts.
 ///
-/// - even (p50): every expert gets the same number of rows. A token's experts are spread over the ranks as by chance.
-///   If the recipe defines the routing (model.moe.routing), that routing applies.
+/// - even (p50): every expert gets the same number of rows. A token's experts are spread over the ranks randomly. If
+///   the recipe defines the routing (model.moe.routing), that routing applies.
 /// - p99: the chosen ep rank has a share of all slots that it exceeds in one of a hundred routers. This assumes that
 ///   all divisions of the slots among the experts are equally probable (the uniform distribution on the simplex,
-///   "broken stick"). Then n of E experts together have a share of the distribution Beta(n, E - n). The experts of that
-///   rank divide its share evenly, and the other experts divide the rest evenly. For one of 64 experts that is 4.5
+///   "broken stick"). Then the joint share of n of E experts has the distribution Beta(n, E - n). The experts of the
+///   chosen rank divide its share evenly, and the other experts divide the rest evenly. One of 64 experts gets 4.5
 ///   times the mean. This is an assumed model, not a measurement: well-balanced routers stay below it.
-/// - one_rank: all experts of a token are on this rank, or as many of them as the rank has. No routing gives a rank a
-///   higher load. Like p99, it ignores the recipe's routing.
-/// - given: the share of each expert in each layer. Tokens visit experts in turn, so that each gets its share. The
-///   limit of a token's groups does not apply, nor does the recipe's routing.
+/// - one_rank: all experts of a token are on the chosen ep rank, or as many of them as that rank has. No routing gives
+///   a rank a higher load. Like p99, it ignores the recipe's routing.
+/// - given: the share of each expert in each layer. Each token visits the experts that are furthest behind their
+///   shares. The limit of a token's groups and the recipe's routing do not apply.
 class RoutingLoad {
  public:
   enum Kind : uint8_t { even, p99, one_rank, given };
 
-  /// A load without shares: any kind but `given`.
+  /// Makes a load without shares: any kind but `given`.
   RoutingLoad(Kind kind) : kind_(kind) {}
   explicit RoutingLoad(ExpertShares shares)
       : kind_(given), shares_(std::make_shared<const ExpertShares>(std::move(shares))) {}
@@ -48,8 +48,8 @@ class RoutingLoad {
 /// over `ranks` ranks in equal blocks. Returns 0 for loads that any rank may have.
 int busiest_rank(const RoutingLoad& load, int ranks);
 
-/// Returns the share of all slots that `local` of the experts get under `load`, but at most the capacity, if there is
-/// one: dropped slots take no memory. `load` is not `given`.
+/// Returns the share of all slots that `local` of the experts get under `load`. If the model has a capacity, the share
+/// is at most the capacity, because dropped slots take no memory. `load` is not `given`.
 double share_of_rank(RoutingLoad::Kind load, int64_t local, const device::MetaRun::Choice& choice,
                      std::optional<double> capacity_factor = {});
 

@@ -13,7 +13,8 @@
 
 namespace hexad::plan {
 
-/// Sequences of two documents, as in packed data, so that attention gets document boundaries. The tokens are not read.
+/// Source of packed sequences. Each one has two documents, because attention should get document boundaries. The tokens
+/// are not read.
 class TwoDocuments final : public data::Source {
  public:
   explicit TwoDocuments(int64_t context) : context_(context) {}

@@ -84,7 +84,7 @@ void RunSchedule::choose() {
   run_.log.info("schedule.moe: of {} schedules the fastest is predicted to be {}; the slowest {}", all.size(),
                 ScheduleChoice::to_string(all.front()), ScheduleChoice::to_string(all.back()));
   if (!choice_->made())
-    run_.log.info("schedule.moe: at most {} of the next steps try the fastest ones", choice_->trials_left());
+    run_.log.info("schedule.moe: at most {} of the next steps try the fastest schedules", choice_->trials_left());
 }
 
 void RunSchedule::log_memory() {
@@ -95,7 +95,7 @@ void RunSchedule::log_memory() {
       "under any routing",
       human_bytes(m.kept), human_bytes(m.least));
   if (limit > 0 && m.least > limit)
-    return run_.log.warn(text + "; even the least is above memory.limit_bytes (" + human_bytes(limit) + ")");
+    return run_.log.warn(text + "; even the smaller number is above memory.limit_bytes (" + human_bytes(limit) + ")");
   run_.log.info("{}; memory.limit_bytes is {}", text, limit > 0 ? human_bytes(limit) : "0: no limit");
 }
 
@@ -110,8 +110,9 @@ void RunSchedule::end_trial() {
   remember_choice();
   if (!leader()) return;
   if (choice_->searching() && !searched)
-    run_.log.info("schedule.moe: at most {} more steps try other chunks of the fastest (MPMoE's Algorithm 1)",
-                  choice_->trials_left());
+    run_.log.info(
+        "schedule.moe: at most {} more steps try other numbers of chunks in the fastest schedule (MPMoE's Algorithm 1)",
+        choice_->trials_left());
   if (!choice_->made()) return;
   for (const ScheduleCandidate& c : choice_->candidates())
     if (!c.measured.empty()) run_.log.info("schedule.moe: tried {}", ScheduleChoice::to_string(c));

@@ -32,15 +32,15 @@ class RunSchedule final : public train::ScheduleAdviser {
   /// Stores the choice for checkpoints.
   void remember_choice();
   void log_memory();
-  /// Gathers the recorded passes and writes them.
+  /// Gathers the recorded passes and adds them to the trace.
   void trace(telemetry::StepMetrics& metrics);
   bool leader() const { return run_.world.rank() == 0; }
 
   const train::AdvisedRun run_;
   const int64_t first_step_;
-  std::optional<Predictor> predictor_;  // set if the run records its schedules, or chooses one
+  std::optional<Predictor> predictor_;  // set if the run records or chooses schedules
   std::optional<ScheduleChoice> choice_;
-  std::optional<PassRecorder> recorder_;  // set in a step that is traced or a trial
+  std::optional<PassRecorder> recorder_;  // set during a traced step or a trial step
   bool trial_ = false;
   std::vector<std::string> timelines_;  // pictures for the report
 };

@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 // enough.
 constexpr int64_t most_finalists = 4;
 constexpr int64_t most_rounds = 5;
-// Maximum number of chunk counts from 2 to 16 that Algorithm 1 tries.
+// Maximum number of chunk counts that Algorithm 1 tries between 2 and 16.
 constexpr int64_t most_asked = 9;
 constexpr int64_t most_repeats = 3;
 
@@ -70,8 +70,8 @@ ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, Pr
     made_ = true;
 }
 
-// Picks the fastest schedule of each family. Schedules of a family differ only in their chunks. Picks none if there are
-// no trials, or if there is only one schedule.
+// Picks the fastest schedule of each family. Schedules of a family differ only in their chunks. Picks no schedule if
+// there are no trials, or if there is only one schedule.
 void ScheduleChoice::pick_finalists() {
   const auto open = [&](size_t i) { return chunks_open(recipe_, candidates_[i].schedule); };
   const auto pick = [&](int64_t trials) {
@@ -84,11 +84,11 @@ void ScheduleChoice::pick_finalists() {
   };
   pick(turns_);
   int64_t trials = turns_;
-  // Half of the trials are reserved for Algorithm 1, if there are enough trials to compare two schedules.
+  // Reserves half of the trials for Algorithm 1, if enough trials remain to compare two schedules.
   if (std::ranges::any_of(finalists_, open)) pick(trials = std::max(turns_ / 2, std::min<int64_t>(turns_, 4)));
   if (finalists_.size() < 2) return finalists_.clear();
-  // The program's default schedule always takes part, whatever its prediction. Therefore, the chosen schedule is not
-  // slower than it.
+  // The program's default schedule is always a finalist, for any prediction. Therefore, the chosen schedule is not
+  // slower than the default.
   const auto plain = std::ranges::find(candidates_, recipe_.schedule.moe.settled(), &ScheduleCandidate::schedule);
   const size_t at = plain - candidates_.begin();
   if (plain != candidates_.end() && std::ranges::find(finalists_, at) == finalists_.end()) finalists_.back() = at;
@@ -163,7 +163,7 @@ bool ScheduleChoice::resume(const std::string& chosen, const std::string& state)
   return true;
 }
 
-// Returns the search in `before`; none if its times are of other ranks or bounds, which do not apply to this run.
+// Returns the search in `before`; none if it was made with another number of ranks or other bounds.
 std::optional<ScheduleChoice::Search> ScheduleChoice::search_in(const Json& before) {
   if (!before.contains("search") || before.at("ranks") != world_.size()) return {};
   const Json& search = before.at("search");
@@ -177,7 +177,7 @@ std::optional<ScheduleChoice::Search> ScheduleChoice::search_in(const Json& befo
 void ScheduleChoice::begin_search(const MoeSchedule& start, GranularitySearch::State known) {
   const int64_t trials = turns_ - turn_;
   const ChunksRange range = range_of(start);
-  // An order may be legal for more chunks, but not for all numbers in between.
+  // `start.chunks` may be outside the range, because an order need not be legal for all numbers of chunks.
   const bool inside = range.fewest <= start.chunks && start.chunks <= range.most;
   if (!inside || range.fewest == range.most || trials < 2) {
     made_ = true;
@@ -196,13 +196,13 @@ void ScheduleChoice::go_on_searching() {
   plan::Trial next{search_->start.chunks, false};
   if (turn_ >= turns_ && !known.chosen.contains(tokens))
     next = {chunks.conclude(tokens, current().schedule.chunks), true};
-  else if (!known.ranges.empty() || known.seconds.contains({tokens, next.n}))  // the predicted number is tried first
+  else if (!known.ranges.empty() || known.seconds.contains({tokens, next.n}))  // the predicted number comes first
     next = chunks.propose(tokens);
   set(index_of(with_chunks(search_->start, next.n)));
   made_ = next.settled;
 }
 
-// Alternates the finalists, so that a slow minute of the machine affects all of them.
+// Alternates the finalists, because a slow minute of the machine should affect all of them.
 void ScheduleChoice::begin_trial() {
   if (tries_families()) set(finalists_[static_cast<size_t>(turn_) % finalists_.size()]);
 }

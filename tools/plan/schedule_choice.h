@@ -30,7 +30,7 @@ class ScheduleChoice {
   std::string state() const;
 
   bool made() const { return made_; }
-  /// Returns the predicted schedules, the fastest first, then those with other numbers of chunks that were tried.
+  /// Returns the predicted schedules, the fastest first. Schedules with other numbers of chunks that were tried follow.
   const std::vector<ScheduleCandidate>& candidates() const { return candidates_; }
   /// Returns the schedule that is set in the model.
   const ScheduleCandidate& current() const { return candidates_[current_]; }
@@ -39,10 +39,10 @@ class ScheduleChoice {
   /// True while the number of chunks is searched.
   bool searching() const { return search_.has_value() && !made_; }
 
-  /// Returns the schedules that the recipe allows, and the memory that they need if memory_reuse is open.
+  /// Returns the schedules that the recipe allows, and their memory needs if memory_reuse is open.
   const WithinMemory& memory() const { return memory_; }
 
-  /// Sets the next schedule to try. Called before a step that is a trial.
+  /// Sets the next schedule to try. Called before a trial step.
   void begin_trial();
   /// Ends a trial with the times of the step's passes on this rank. The last trial makes the choice.
   void end_trial(const std::vector<PassRecorder::Recording>& passes);
@@ -51,7 +51,7 @@ class ScheduleChoice {
   static std::string to_string(const ScheduleCandidate& candidate);
 
  private:
-  /// MPMoE's Algorithm 1 over the chunks of schedules that are otherwise equal.
+  /// Search for the number of chunks by MPMoE's Algorithm 1. Its schedules differ only in their chunks.
   struct Search {
     moe::MoeSchedule start;
     ChunksRange range;
@@ -79,10 +79,10 @@ class ScheduleChoice {
   const WithinMemory memory_;
   std::vector<std::pair<moe::MoeSchedule, ChunksRange>> ranges_;  // known ranges, by schedule with chunks set to 0
   std::vector<ScheduleCandidate> candidates_;
-  std::vector<size_t> finalists_;  // indices of candidates, one of each family
+  std::vector<size_t> finalists_;  // indices of candidates, one for each family
   size_t current_ = 0;
   bool made_ = false;
-  int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;  // trials so far; their maximum for finalists, and in total
+  int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;  // trials so far; largest number for finalists; in total
   std::optional<Search> search_;
 };
 

@@ -17,15 +17,15 @@ namespace {
 
 using moe::MoeSchedule;
 
-// Predicting more than `most_priced` schedules takes seconds. In that case only `most_varied` of them get the other
-// values of late choices.
+// Predicting more than `most_priced` schedules takes seconds. If there are more, only the `most_varied` fastest are
+// predicted with other values of late choices.
 constexpr size_t most_priced = 200, most_varied = 8;
 // Largest number of ranks that are simulated together. With more ranks, each class of ranks is simulated alone.
 constexpr size_t most_together = 64;
 
 using Graphs = std::vector<schedule::TaskGraph>;
 
-// Appends a rank's graph without names as bytes. Schedules that do the same work in this layout have equal bytes.
+// Appends the bytes of a rank's graph, without names. Schedules that do the same work in this layout have equal bytes.
 void append(std::string& bytes, const schedule::TaskGraph& graph) {
   const auto put = [&](auto value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
   for (const schedule::Task& task : graph.tasks()) {
@@ -122,7 +122,7 @@ class SchedulePrices {
   const Predictor& predictor_;
   const comm::ProcessGroup& world_;
   LayerGraphs layers_;
-  device::DeviceContext host_;  // device of the ranks' agreement
+  device::DeviceContext host_;  // device for the reductions by which ranks agree
 };
 
 }  // namespace
@@ -150,7 +150,7 @@ double ScheduleCandidate::measured_seconds() const {
 ChunksRange chunks_range(const Recipe& recipe, const train::Extensions& extensions, MemoryNeeds& needs,
                          const MoeSchedule& s) {
   ChunksRange range{2, most_chunks(recipe, extensions, s)};
-  std::vector<MoeSchedule> all;  // one schedule per number of chunks: more chunks need smaller buffers
+  std::vector<MoeSchedule> all;  // one for each number of chunks: more chunks need smaller buffers
   for (int64_t n = range.fewest; n <= range.most; ++n) {
     all.push_back(s);
     all.back().chunks = n;

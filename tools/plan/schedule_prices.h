@@ -42,16 +42,16 @@ ScheduleCandidate predicted_schedule(const train::Recipe& recipe, const train::E
                                      const Predictor& predictor, const comm::ProcessGroup& world,
                                      const moe::MoeSchedule& schedule);
 
-/// Predicts all `allowed` schedules, in their order. If several schedules have the same graphs and no open number of
-/// chunks, only the first of them, or the recipe's own, is returned. If there are hundreds of schedules, predicts those
-/// with the usual value of every late choice first (moe::ChoiceFacts::late: rows, ESP exchange, order). Then predicts
-/// the fastest of these with all other values.
+/// Predicts all `allowed` schedules, in their order. Of schedules with the same graphs and no open number of chunks,
+/// returns only the first, or the recipe's own. If there are hundreds of schedules, first predicts schedules with the
+/// usual value of every late choice (moe::ChoiceFacts::late: rows, ESP exchange, order). Then predicts the fastest of
+/// them with all other values of late choices.
 std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, const train::Extensions& extensions,
                                                    const Predictor& predictor, const comm::ProcessGroup& world,
                                                    const std::vector<moe::MoeSchedule>& allowed);
 
-/// Returns the measured seconds that correspond to ScheduleCandidate::predicted: from a step's passes on this rank,
-/// means over layers and micro-batches.
+/// Returns the measured counterpart of ScheduleCandidate::predicted, in seconds. It is the mean over layers and
+/// micro-batches of a step's passes on this rank.
 double measured_seconds(const std::vector<PassRecorder::Recording>& passes);
 
 }  // namespace hexad::plan

@@ -96,20 +96,20 @@ std::vector<Timeline> predictions_of(const std::vector<PassRecorder::Recording>&
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return passes[a].name < passes[b].name; });
   std::vector<Timeline> out(passes.size());
-  for (size_t k = 0; k < most; ++k) {  // a stage with fewer layers takes part without tasks
+  for (size_t k = 0; k < most; ++k) {  // a stage with fewer layers contributes empty graphs
     const bool own = k < passes.size();
     const schedule::TaskGraph none, &mine = own ? passes[order[k]].graph : none;
     const std::vector<schedule::TaskGraph> all = graphs_of_all(mine, world, device);
     std::vector<const schedule::TaskGraph*> graphs;
     for (const auto& g : all) graphs.push_back(&g);
-    graphs[rank] = &mine;  // replaced, because its tasks have names
+    graphs[rank] = &mine;  // the original graph, whose tasks have names
     if (own)
       out[order[k]] = simulate(graphs, predictor.rates, predictor.groups, schedule::drive_of(device.context()))[rank];
   }
   return out;
 }
 
-// Returns the passes in the order in which they began. Passes of two micro-batches that take turns overlap.
+// Returns the passes in the order of their starts. Passes of two interleaved micro-batches overlap.
 std::vector<const PassRecorder::Recording*> in_order(const std::vector<PassRecorder::Recording>& passes) {
   std::vector<const PassRecorder::Recording*> all;
   for (const PassRecorder::Recording& pass : passes) all.push_back(&pass);
@@ -117,7 +117,7 @@ std::vector<const PassRecorder::Recording*> in_order(const std::vector<PassRecor
   return all;
 }
 
-// Adds the computation of other passes in the same time, which also hides communication.
+// Adds the computation of other passes during this pass, because that computation also hides communication.
 Timeline with_others(Timeline measured, const PassRecorder::Recording& pass,
                      const std::vector<PassRecorder::Recording>& all) {
   const double zero = pass.begin(), end = measured.total();
@@ -138,7 +138,7 @@ Sum sum_of(const Timeline& measured, const Timeline& beside_others, const Timeli
   return s;
 }
 
-/// Rows of one of two micro-batches, and the times until which they are occupied.
+/// Trace rows of one of two micro-batches, and the times until which these rows are occupied.
 struct Rows {
   std::string_view mark;
   double measured_end = -std::numeric_limits<double>::infinity(), predicted_end = measured_end;
@@ -156,8 +156,8 @@ RankTrace trace_of(const std::vector<PassRecorder::Recording>& passes, const std
     trace.kinds[pass.name.substr(pass.name.find(' ') + 1)].add(
         sum_of(measured, with_others(measured, pass, passes), predicted));
     for (const std::string& link : unmeasured_links(pass.graph, predictor.rates)) trace.assumed_links.insert(link);
-    // Predicted passes begin with the measured ones. If the previous prediction is still running, they begin after it,
-    // because passes in a row do not overlap.
+    // A predicted pass begins when the measured pass begins, or when the previous prediction of its row ends, because
+    // passes in one row must not overlap.
     const double begin = pass.begin() - zero;
     Rows& rows = begin < usual.measured_end ? other : usual;
     const double delay = std::max(0.0, rows.predicted_end - begin);

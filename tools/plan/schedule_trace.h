@@ -26,7 +26,7 @@ struct Predictor {
 
 /// Trace of one step of the job.
 struct ScheduleTrace {
-  double begin = 0;                           // start of the first pass: seconds of rank 0's base::now()
+  double begin = 0;                           // start of the first pass, in seconds of rank 0's base::now()
   std::vector<telemetry::TraceEvent> events;  // events of all ranks; times count from `begin`
 
   /// All graphs of one kind: "forward", "backward", and, under Parm's S1, "gradient of shares". The last one gathers
@@ -34,12 +34,12 @@ struct ScheduleTrace {
   struct Kind {
     std::string name;
     int64_t passes = 0;                    // number of passes on all ranks
-    telemetry::ScheduleMetrics seconds{};  // mean over ranks with MoE layers
-    double exposed = 0;                    // exposed communication per rank; simultaneous collectives count once
+    telemetry::ScheduleMetrics seconds{};  // means over ranks with MoE layers
+    double exposed = 0;  // seconds of exposed communication per rank; simultaneous collectives count once
   };
   std::vector<Kind> kinds;
   telemetry::ScheduleMetrics total;
-  /// Links priced like those of a plain machine, because they were not measured: "all_to_all of ep, 2 ranks".
+  /// Links that were not measured and are therefore priced like those of a plain machine: "all_to_all of ep, 2 ranks".
   std::vector<std::string> assumed_links;
   std::vector<std::string> pictures;  // SVG: forward and backward of the first MoE layer of rank 0
 
@@ -48,8 +48,8 @@ struct ScheduleTrace {
   static std::string line(const Kind& kind);
 };
 
-/// Gathers the trace on rank 0. Each pass is predicted together with those of all ranks: the k-th pass of a name with
-/// the k-th pass of that name on the other ranks of its groups. Collective.
+/// Gathers the trace on rank 0. Predicts each pass together with the passes of all ranks: the k-th pass of a name with
+/// the k-th pass of the same name on all other ranks. Collective.
 std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Recording>& passes,
                                           const Predictor& predictor, const comm::ProcessGroup& world,
                                           device::Device device);

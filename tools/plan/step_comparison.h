@@ -1,4 +1,4 @@
-// A predicted step beside the measured steps of a run, as a table.
+// A table that compares a predicted step with the measured steps of a run.
 #pragma once
 
 #include <array>
@@ -25,12 +25,12 @@ struct ComparedRow {
   std::array<std::string, 4> cells() const;
 };
 
-/// Compares these parts of a step, each if the step or the run has it:
+/// Compares these parts of a step, without parts that neither the prediction nor the run has:
 /// - step time: median of the run's timed steps;
 /// - own work: time in which a rank does not wait in communication (measured: with gaps between kernels); mean over
 ///   ranks;
 /// - waiting, and its classes: exposed communication; mean over ranks. Waits for late ranks and for other pipeline
-///   stages are idle time in the prediction. A measured rank waits for them in the communication of a class;
+///   stages are idle time in the prediction. In a measurement, these waits are part of the communication of a class;
 /// - bytes that all ranks send, by class;
 /// - memory peak of the neediest rank; predicted: `memory` bytes.
 std::vector<ComparedRow> compare(const StepForecast& forecast, double memory, const MeasuredStep& measured);

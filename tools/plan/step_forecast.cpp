@@ -13,7 +13,7 @@ namespace {
 
 using train::Recipe;
 
-// The tokens of recorded micro-batches are in host memory.
+// Throws Error(usage) if a micro-batch has too many tokens. Tokens of recorded micro-batches are in host memory.
 void require_few_tokens(const Recipe& r) {
   if (const int64_t tokens = r.batch.micro * r.model.context; tokens > most_micro_batch_tokens)
     base::fail(base::ExitCode::usage, "model.context (", r.model.context, ") x batch.micro (", r.batch.micro, ") is ",
@@ -45,15 +45,15 @@ StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe,
   return forecast;
 }
 
-// Returns a number of micro-batches with which all stages work at the same time, and a few more, because the first ones
-// find no others on their way. In a V and in pairs, forwards are twice as far ahead.
+// Returns the number of micro-batches that fill the pipeline, and a few more, because the first ones meet no others in
+// flight. If virtual stages form a V or micro-batches overlap in pairs, twice as many forwards run ahead.
 int64_t filling_micro_batches(const Recipe& r) {
   const pp::PipelineConfig pipeline = train::pipeline_of(r);
   const bool far_ahead = pipeline.placing() == pp::Placing::vee || pipeline.overlap == pp::Overlap::micro_batches;
   return far_ahead ? 2 * r.parallel.pp + 2 : r.parallel.pp + std::min<int64_t>(r.parallel.pp, 2);
 }
 
-// Extrapolates the figures of `step` from those of its longer and its shorter part. The former become the result.
+// Replaces the figures of `longer` by those of the whole step, extrapolated from both parts.
 void extrapolate(StepForecast& longer, const StepForecast& shorter, const RecordedStep& step) {
   const auto whole = [&](double& of_longer, double of_shorter) { of_longer = step.whole(of_longer, of_shorter); };
   whole(longer.seconds, shorter.seconds);
@@ -92,7 +92,8 @@ RecordedStep record_for_forecast(const Recipe& recipe, const train::Extensions& 
   require_few_tokens(recipe);
   const int64_t all = micro_batches_of(recipe, layout), unit = repeated_micro_batches(recipe);
   const auto rounded = [&](int64_t n) { return (n + unit - 1) / unit * unit; };
-  // While messages travel, stages wait once in as many micro-batches as there are stages. So the steps differ by them.
+  // Stages wait for messages once in every pp micro-batches. Therefore, the two steps differ by at least pp
+  // micro-batches, rounded up to whole repetitions of the pipeline's list.
   const int64_t fewer = rounded(filling_micro_batches(recipe)) + all % unit, few = fewer + rounded(recipe.parallel.pp);
   std::vector<int64_t> recorded{std::min(few, all)};
   if (few < all) recorded.push_back(fewer);

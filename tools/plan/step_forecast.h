@@ -1,4 +1,4 @@
-// Predicts the step of a recipe on a cluster: records what ranks issue, prices it, and simulates it.
+// Predicts the step of a recipe on a cluster: records the operations of ranks, prices them, and simulates them.
 #pragma once
 
 #include <array>
@@ -15,36 +15,37 @@ inline constexpr int64_t most_micro_batch_tokens = 1 << 22;
 /// Prediction of a step. Times are in seconds.
 struct StepForecast {
   double seconds = 0;
-  /// Time of a rank of each pipeline stage: kernels and copies, communication that it is exposed to by class, and
-  /// idleness. The parts add up to `seconds`.
+  /// Time of one rank of a pipeline stage: kernels and copies, exposed communication by class, and idle time. The parts
+  /// add up to `seconds`.
   struct Stage {
     int rank;
     double busy = 0, idle = 0;
     std::array<double, comm::traffic_class_count> exposed{};
-    std::array<double, comm::traffic_class_count> sent{};  // bytes
-    double network = 0;  // bytes of those that leave the ranks of the fast link (StepPrices::sent_over_network)
+    std::array<double, comm::traffic_class_count> sent{};  // bytes by traffic class
+    double network = 0;  // bytes of `sent` that leave the fast link's domain (RecordPrices::sent_over_network)
   };
   std::vector<Stage> stages;
 
-  /// The simulated step and its operations. If a step has many micro-batches, fewer are simulated, and the numbers
-  /// above are extrapolated, because the pipeline's list repeats.
+  /// The simulated step and its operations. If a step has many micro-batches, only some are simulated, and the numbers
+  /// above are extrapolated. This is possible because the pipeline's list of actions repeats.
   int64_t micro_batches = 0, simulated_micro_batches = 0;
   std::vector<StepRecord> records;
   SimulatedStep simulated;
 };
 
 /// Recorded operations of a step, which can be simulated with several prices. If the step has many micro-batches, two
-/// steps of fewer are recorded, from which it is extrapolated.
+/// steps with fewer micro-batches are recorded, and the whole step is extrapolated from them.
 struct RecordedStep {
   struct Part {
     int64_t micro_batches;
-    std::vector<StepRecord> stages;  // a rank of each pipeline stage
+    std::vector<StepRecord> stages;  // record of one rank of each pipeline stage
   };
   int64_t micro_batches;
   Part longer;
   std::optional<Part> shorter;  // none: `longer` has all micro-batches
 
-  /// Returns a figure of the whole step from those of `longer` and `shorter`. The latter counts only if there is one.
+  /// Returns a figure of the whole step, extrapolated from the figures of `longer` and `shorter`. Ignores `of_shorter`
+  /// if there is no shorter part.
   double whole(double of_longer, double of_shorter) const;
 };
 RecordedStep record_for_forecast(const train::Recipe& recipe, const train::Extensions& extensions,
@@ -53,7 +54,7 @@ RecordedStep record_for_forecast(const train::Recipe& recipe, const train::Exten
 /// Simulates a recorded step. StepForecast::records is empty.
 StepForecast simulate_recorded(const RecordedStep& step, const train::Recipe& recipe, const StepPrices& prices);
 
-/// Rates of a predicted step, of all ranks together.
+/// Rates of a predicted step, summed over all ranks.
 struct Throughput {
   double tokens_per_second = 0;
   double model_flops_per_second = 0;  // recomputation is not counted (layers::ModelSize)
@@ -65,9 +66,9 @@ struct Throughput {
 Throughput throughput(double step_seconds, const train::Recipe& recipe, const train::Extensions& extensions,
                       const Prices& prices, int64_t ranks);
 
-/// Predicts a step of `layout` on the cluster of `prices`, with the load `load` of the experts. Ranks that differ only
-/// in their place along other axes than pp do the same at the same time; if loads of experts are given, they do as the
-/// one whose experts get most.
+/// Predicts a step of `layout` on the cluster of `prices`, with the load `load` of the experts. All ranks of a pipeline
+/// stage are assumed to do the same at the same time. If loads of experts are given, all these ranks are assumed to
+/// have the load of the busiest rank.
 StepForecast forecast_step(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                            const StepPrices& prices, RoutingLoad load = RoutingLoad::even);
 

@@ -35,7 +35,7 @@ StepOnMeta measured_step(RunOnMeta& run, int64_t micro_batches) {
   return out;
 }
 
-// Returns the memory of a micro-batch's tokens while they wait for their turn.
+// Returns the memory of a micro-batch's tokens before its forward.
 device::MemoryStats micro_batch_memory(const Recipe& r, const mesh::Layout& layout, int rank) {
   device::DeviceContext context(
       {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(r.device)});
@@ -54,7 +54,7 @@ bool stands_for_all(const Recipe& r, const mesh::Layout& layout, int64_t few, in
   return in_flight(few) == in_flight(all);
 }
 
-// Extrapolates from `less` and `more` to a number that is `times` as far from `less`.
+// Extrapolates the line through `less` and `more`. The result replaces `more` and is `times` as far from `less`.
 void extend(double& more, double less, double times) { more = less + (more - less) * times; }
 void extend(int64_t& more, int64_t less, double times) {
   more = less + std::llround(static_cast<double>(more - less) * times);
@@ -94,8 +94,7 @@ StepOnMeta grown_step(RunOnMeta& run, int64_t few, int64_t all) {
   return measured_step(run, all);
 }
 
-// Largest number of tokens in a micro-batch that is run. Tokens are in host memory, and their memory grows with their
-// number.
+// Largest number of tokens in a micro-batch that is run. Tokens are in host memory.
 constexpr int64_t most_tokens = 1 << 18;
 
 int64_t tokens_of(const Recipe& r) { return r.batch.micro * r.model.context; }
@@ -126,7 +125,7 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
   if (!stands_for_all(recipe, layout, few, all)) return measured_step(run, all);
 
   StepOnMeta step = measured_step(run, few);
-  // On a device other than the CPU, the host runs ahead: the next step's batch is in memory beside this one.
+  // On a device other than the CPU, the host runs ahead, so the next step's batch is in memory, too.
   const int64_t waiting = (all - few) * (recipe.device == device::DeviceKind::cpu ? 1 : 2);
   const device::MemoryStats batch = micro_batch_memory(recipe, layout, rank);
   step.memory.peak[base::ordinal(Category::activation)] += waiting * batch.total;
@@ -145,7 +144,7 @@ StepOnMeta run_evaluation(const Recipe& recipe, const Extensions& extensions, co
                                     layout.size(base::Axis::ep), recipe.model.moe.capacity_factor));
   const comm::ImaginedGroup world(rank, layout.world(), nullptr, {}, imagined_cards(recipe, layout.world()));
   ModelInstance instance(recipe, extensions, world, {}, run);
-  const int64_t enough = 16 * layout.size(base::Axis::pp);  // micro-batches per rank: more than are in flight
+  const int64_t enough = 16 * layout.size(base::Axis::pp);  // micro-batches of a rank; fewer are in flight
   evaluate(instance, recipe, TwoDocuments(recipe.model.context),
            enough * recipe.batch.micro * layout.size(base::Axis::dp), {});
   return {.memory = instance.context.allocator()->stats()};

@@ -19,16 +19,16 @@ enum class Wanted : uint8_t { memory, all };
 struct StepOnMeta {
   device::MemoryStats memory;                            // `held` counts whole blocks, as memory.limit_bytes does
   int64_t offloaded = 0;                                 // peak bytes in offload memory
-  std::array<double, comm::traffic_class_count> sent{};  // bytes, if all results were requested
+  std::array<double, comm::traffic_class_count> sent{};  // bytes by traffic class, with Wanted::all
 };
 
-/// Runs two steps of rank `rank` and returns the memory and the traffic of the second. The first makes buffers and
+/// Runs two steps of rank `rank` and returns the memory and the traffic of the second. The first step makes buffers and
 /// records the order in which weights are used. Sequences consist of two documents each.
 /// - If each pipeline stage has many micro-batches (except under gpipe), only a few of them are run. This requires that
-///   the pipeline has as many in flight with few as with all. The memory of the other micro-batches' tokens is added.
-///   Traffic is extrapolated from this step and a shorter one.
+///   the pipeline has as many micro-batches in flight with few as with all. The memory of the other micro-batches'
+///   tokens is added. Traffic is extrapolated from this step and a step with fewer micro-batches.
 /// - If all micro-batches are in flight at the same time (gpipe), memory and traffic are extrapolated from two numbers
-///   of micro-batches. They are large enough that memory grows by the tensors kept for backward: with fewer
+///   of micro-batches. These numbers are so large that memory grows by the tensors kept for backward: with fewer
 ///   micro-batches, the update may need more memory than the passes.
 /// - If micro-batches have more than 2^18 tokens, two smaller sizes are run and extrapolated.
 StepOnMeta step_on_meta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
@@ -39,10 +39,10 @@ StepOnMeta step_on_meta(const train::Recipe& recipe, const train::Extensions& ex
 device::MemoryStats evaluation_on_meta(const train::Recipe& recipe, const train::Extensions& extensions,
                                        const mesh::Layout& layout, int rank);
 
-/// Returns, for each pipeline stage, ranks of which one needs the most memory. If data are cut unevenly over tp or etp,
-/// the last of the ranks that share them has the most. The other ranks of a stage are alike. Returns one rank for each
-/// ep coordinate if loads of experts are given, or if the recipe defines the routing and no other load is requested,
-/// because the loaded experts are unknown.
+/// Returns, for each pipeline stage, the ranks that may need the most memory. If data are split unevenly over tp or
+/// etp, the last of the sharing ranks has the most. The other ranks of a stage have equal memory. Returns one rank for
+/// each ep coordinate if loads of experts are given, or if the recipe defines the routing and no other load is
+/// requested, because the loaded experts are unknown.
 std::vector<std::vector<int>> distinct_ranks(const train::Recipe& recipe, const mesh::Layout& layout, RoutingLoad load);
 
 }  // namespace hexad::plan

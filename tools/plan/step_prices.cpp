@@ -9,8 +9,7 @@ namespace {
 using device::CommunicationWork;
 using schedule::Lane;
 
-// Operations of attention's backward beside twice those of forward, because it computes the scores again (Dao et al.
-// 2022).
+// FLOPs of attention's backward over twice those of forward. Backward computes the scores again (Dao et al. 2022).
 constexpr double recomputed_scores = 1.25;
 
 template <class... F>
@@ -32,7 +31,7 @@ CopyKind kind_of(device::CopyWork::Kind kind) {
   return CopyKind::copy;
 }
 
-// Collective with the cost of an operation: a broadcast is priced as an all-gather of its bytes.
+// Returns the collective whose price an operation gets. A broadcast is priced as an all-gather of its bytes.
 Collective collective_of(std::string_view operation) {
   if (operation == "all_reduce") return Collective::all_reduce;
   if (operation == "reduce_scatter") return Collective::reduce_scatter;
@@ -72,7 +71,7 @@ GroupPlace StepPrices::place_of(const std::vector<int>& ranks, int rank) const {
   nodes.erase(std::ranges::unique(nodes).begin(), nodes.end());
   int64_t node_count = std::ssize(nodes);
   const auto size = std::ssize(ranks);
-  if (node_count * on_my_node != size) on_my_node = 1, node_count = size;  // uneven: as if each rank had its node
+  if (node_count * on_my_node != size) on_my_node = 1, node_count = size;  // uneven: as if each rank had its own node
   const auto ranks_of_node = std::min<int64_t>(prices_.ranks_per_node(), std::ssize(node_of_rank_));
   return {.ranks = size,
           .nodes = node_count,
@@ -100,7 +99,7 @@ RecordPrices::RecordPrices(const StepPrices& prices, const StepRecord& record)
     }
 }
 
-// Returns the place of this rank among those that take part in a communication.
+// Returns the place of this rank among the ranks that take part in a communication.
 GroupPlace RecordPrices::place_of(const device::Issue& issue) const {
   const auto& work = std::get<CommunicationWork>(issue.work);
   if (is_collective(issue)) return *places_[work.group];
@@ -125,7 +124,7 @@ double RecordPrices::sent_over_network(const device::Issue& issue) const {
   if (place.ranks_in_domain == place.ranks) return 0;
   if (issue.name == "all_to_all")
     return sent * static_cast<double>(place.ranks - place.ranks_in_domain) / static_cast<double>(place.ranks - 1);
-  // Rings leave a domain by one rank of those inside (Prices::collective).
+  // A ring leaves a domain through one of the ranks inside (Prices::collective).
   return sent / static_cast<double>(place.ranks_in_domain);
 }
 

@@ -24,9 +24,9 @@ class StepPrices {
   /// Returns the node of each rank.
   const std::vector<int>& node_of_rank() const { return node_of_rank_; }
   const Prices& prices() const { return prices_; }
-  /// Returns the place of a rank among the ranks of its group, which it has to be one of.
+  /// Returns the place of `rank` in the group of `ranks`. Requires that `ranks` contains `rank`.
   GroupPlace place_of(const std::vector<int>& ranks, int rank) const;
-  /// Returns the speeds of kernels and communication beside each other.
+  /// Returns the speeds of kernels and communication that run at the same time.
   StepContention contention(const comm::Priorities& priorities) const;
 
  private:
@@ -37,15 +37,15 @@ class StepPrices {
 /// Returns the seconds of an attention kernel that has the machine for itself.
 double seconds_of(const device::AttentionWork& work, const Prices& prices);
 
-/// Prices the operations of one record. `prices` and the record must outlive it.
+/// Prices the operations of one record. `prices` and the record must outlive the object.
 class RecordPrices {
  public:
   RecordPrices(const StepPrices& prices, const StepRecord& record);
 
-  /// Returns the seconds of an operation that has the machine for itself. Throws Error(usage) if the cluster lacks the
-  /// rate; the error names it.
+  /// Returns the seconds of an operation that has the machine for itself. Throws Error(usage) naming the rate if the
+  /// cluster lacks it.
   double seconds(const device::Issue& issue) const;
-  /// Returns the bytes of a communication that leave the ranks of the fast link; of a ring, the mean over its ranks.
+  /// Returns the bytes of a communication that leave the domain of the fast link; for a ring, the mean over its ranks.
   double sent_over_network(const device::Issue& issue) const;
 
  private:

@@ -32,7 +32,7 @@ StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank) {
   StepRecord record{
       .rank = rank, .issues = {log.issues().begin() + first, log.issues().end()}, .groups = log.groups(), .spans = {}};
   for (const device::SpanLog::Recorded& span : spans.stop().host) record.spans.push_back({span.name, span.around});
-  for (device::Issue& issue : record.issues) {  // operations of earlier steps are over
+  for (device::Issue& issue : record.issues) {  // removes dependencies on earlier steps
     std::erase_if(issue.after, [&](int32_t i) { return i < first; });
     for (int32_t& i : issue.after) i -= first;
   }
@@ -49,7 +49,7 @@ std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::E
                                      std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank) {
   RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::issues, node_of_rank);
   run.follow_spans();
-  // Under ZeRO-3, the order of uses is that of a step with as many micro-batches.
+  // Under ZeRO-3, the order of uses depends on the number of micro-batches.
   const bool same_order = recipe.parallel.zero == 3;
   if (!same_order) run.step(repeated_micro_batches(recipe));
   std::vector<StepRecord> records;

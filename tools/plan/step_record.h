@@ -22,15 +22,15 @@ struct StepRecord {
     int32_t around;  // index of the enclosing span; -1: none
   };
 
-  int rank;                                 // number in the world
+  int rank;                                 // rank number in the world
   std::vector<device::Issue> issues;        // Issue::after and Issue::span are indices into this record
-  std::vector<device::IssuedGroup> groups;  // by CommunicationWork::group
+  std::vector<device::IssuedGroup> groups;  // indexed by CommunicationWork::group
   std::vector<Span> spans;
 
   /// Returns the names of the spans around an issue, outermost first, joined by " / ".
   std::string where(const device::Issue& issue) const;
-  /// Returns the index of the first kernel or copy inside of a span of this name. Communication does not count, because
-  /// it may begin while an earlier span computes. Throws std::logic_error if there is none.
+  /// Returns the index of the first kernel or copy inside a span of this name. Ignores communication, because it may
+  /// begin during the computation of an earlier span. Throws std::logic_error if there is none.
   size_t first_in(std::string_view span) const;
 };
 
@@ -42,9 +42,10 @@ StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank);
 /// Returns the number of micro-batches after which the list of a pipeline's actions repeats.
 int64_t repeated_micro_batches(const train::Recipe& recipe);
 
-/// Records steps of rank `rank`, each with the given numbers of micro-batches. Before them, a step makes buffers and
-/// records the order in which weights are used. node_of_rank: the node of each rank; empty: all ranks are on one node.
-/// Takes the time and memory of a step on the meta device: milliseconds for each layer and micro-batch.
+/// Records one step of rank `rank` for each entry of `micro_batches`. Before the recorded steps, runs a step that makes
+/// buffers and records the order in which weights are used. `node_of_rank` has the node of each rank; if it is empty,
+/// all ranks are on one node. Takes the time and memory of steps on the meta device: milliseconds for each layer and
+/// micro-batch.
 std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::Extensions& extensions,
                                      const mesh::Layout& layout, int rank, RoutingLoad load,
                                      std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank = {});

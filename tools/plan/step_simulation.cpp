@@ -36,7 +36,7 @@ class Queues {
   struct Traffic {
     int traffic;
     Network network;
-    int lane;  // lane of the class
+    int lane;  // 0: collectives; above: messages by peer and direction
     auto operator<=>(const Traffic&) const = default;
   };
   int number_of(const Traffic& traffic) {
@@ -54,7 +54,7 @@ class Queues {
   std::vector<Traffic> traffic_;
 };
 
-// Jobs of one rank.
+// Jobs of one rank's record.
 class RankJobs {
  public:
   RankJobs(const StepRecord& record, const std::vector<int>& nodes, const PriceOfIssue& price)
@@ -89,10 +89,11 @@ class RankJobs {
     }
   }
 
-  // Returns the time of each operation. Operations of one job divide its time in proportion to their seconds alone.
+  // Returns the time of each operation. The time of a job is divided among its operations in proportion to their
+  // prices.
   std::vector<Interval> times_of(std::span<const Job> jobs, std::span<const Interval> times) const {
     std::vector<Interval> all;
-    std::array<std::pair<int, double>, device::lane_count> passed{};  // current job of each lane, and seconds of it
+    std::array<std::pair<int, double>, device::lane_count> passed{};  // by lane: job, and its seconds so far
     for (size_t i = 0; i < record_.issues.size(); ++i) {
       const int job = job_of_[i];
       const Interval& at = times[job];
@@ -110,7 +111,8 @@ class RankJobs {
   }
 
  private:
-  // Consecutive operations of a lane are one job if no other queue waits between them.
+  // Returns the job that operation `i` joins, if any. Consecutive operations of a lane are one job if no other queue
+  // waits for the first one, and the second one waits for no other queue.
   std::optional<int> job_to_join(size_t i) {
     const Issue& issue = record_.issues[i];
     if (issue.communicates()) return {};
@@ -162,8 +164,8 @@ class RankJobs {
   std::vector<int> peers_;
   std::vector<char> awaited_;  // by issue: true if communication or another lane waits for it
   std::vector<int> job_of_;
-  std::vector<double> seconds_;                                   // by issue: alone on the machine
-  std::array<std::optional<size_t>, device::lane_count> last_{};  // issue
+  std::vector<double> seconds_;                                   // price of each operation
+  std::array<std::optional<size_t>, device::lane_count> last_{};  // latest operation of each lane
 };
 
 using Group = std::pair<std::string, std::vector<int>>;  // name and ranks
@@ -184,7 +186,7 @@ void require_alike(const Group& group, const Member& a, const Member& b) {
   }
 }
 
-// Assigns one collective's number to the jobs that end together.
+// Gives the jobs that end together the number of their collective.
 class Matches {
  public:
   explicit Matches(std::vector<Job>& jobs) : jobs_(jobs) {}
@@ -193,7 +195,7 @@ class Matches {
     std::set<Group> groups;
     std::map<const Group*, std::vector<Member>> collectives;
     std::map<std::tuple<const Group*, int, int>, std::array<std::optional<Member>, 2>>
-        messages;  // from, to; sent, received
+        messages;  // by group, sender and receiver: send side and receive side
     for (const RankJobs& r : ranks) {
       std::vector<const Group*> group_of;
       for (const device::IssuedGroup& g : r.record().groups)
@@ -217,7 +219,7 @@ class Matches {
       }
     }
     for (auto& [group, members] : collectives) {
-      for (const RankJobs& r : ranks)  // a member that takes part in none
+      for (const RankJobs& r : ranks)  // adds members without collectives
         if (std::ranges::find(group->second, r.record().rank) != group->second.end() &&
             std::ranges::find(members, &r, &Member::rank) == members.end())
           members.push_back({&r, {}});
@@ -245,7 +247,7 @@ class Matches {
 
  private:
   // Sets the ends of receives from a rank that is not simulated. Message k ends with the k-th message that this rank
-  // sends in the mirrored direction, unless this rank sends that message only after it has waited for the received one.
+  // sends in the mirrored direction, unless this rank waits for message k before it sends.
   void receive_alone(const Member& received, const std::optional<Member>& sent) {
     const StepRecord& record = received.rank->record();
     for (size_t k = 0; k < received.issues.size(); ++k) {
@@ -271,7 +273,7 @@ class Matches {
   int collectives_ = 0;
 };
 
-constexpr double gives_way = 1e-3;  // speed of traffic while a higher class is in flight
+constexpr double gives_way = 1e-3;  // speed of a class of traffic while a class with higher priority is in flight
 
 double speed_of(int queue, uint64_t others, const Queues& queues, const StepContention& c) {
   std::array<bool, 2> in_flight{};  // by network
@@ -300,14 +302,14 @@ double speed_of(int queue, uint64_t others, const Queues& queues, const StepCont
   return (higher ? gives_way : 1.0 / sharers) * beside;
 }
 
-// Divides the time of a rank into computation, communication that it is exposed to, and idleness. Communication counts
-// from the time at which the last member of its collective has begun, because the time before is a wait for that
-// member. `begins` has this time for each collective.
+// Divides the time of a rank into computation, exposed communication, and idle time. Communication counts from the time
+// at which the last member of its collective has begun, because the time before is a wait for that member. `begins` has
+// this time for each collective.
 void account(SimulatedRank& rank, const RankJobs& from, std::span<const Job> jobs, std::span<const Interval> times,
              std::span<const double> begins, const Queues& queues, int first_queue, double seconds) {
   struct Change {
     double time;
-    int traffic;  // -1: a lane
+    int traffic;  // class of traffic; -1: a lane
     int by;
   };
   std::vector<Change> changes{{seconds, -1, 0}};

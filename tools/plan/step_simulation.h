@@ -30,13 +30,13 @@ struct StepContention {
 
 /// Times of one rank in a simulated step, in seconds from the start of the step.
 struct SimulatedRank {
-  int rank;  // number in the world
-  /// One interval for each entry of StepRecord::issues. Consecutive operations of a lane are simulated together and
-  /// divide their time in proportion to their times alone.
+  int rank;  // rank number in the world
+  /// One interval for each entry of StepRecord::issues. Consecutive operations of a lane are simulated as one job,
+  /// whose time is divided in proportion to the operations' prices.
   std::vector<schedule::Interval> times;
   double busy = 0;  // time in which kernels or copies ran
   /// Time in which no kernel ran while communication of the class was in flight. Classes that are in flight at the same
-  /// time share it evenly.
+  /// time share this time evenly.
   std::array<double, comm::traffic_class_count> exposed{};
   double idle = 0;  // time in which nothing ran: bubbles, and waits for late ranks
 };
@@ -50,9 +50,9 @@ struct SimulatedStep {
 /// `records`, their collectives end together. If only one member is, its collective does not wait for the others, which
 /// are assumed to do the same at the same time. A message begins when its sender issues it. A receive ends with its
 /// message if the sender is in `records`. Otherwise, the receive ends with the message that the receiver sends in the
-/// mirrored direction, because its peers are assumed to do the same. It takes no time if there is no such message, or
-/// if that message is sent only later. `node_of_rank` has the node of each rank of the world. Throws std::logic_error
-/// if ranks wait for each other forever.
+/// mirrored direction, because its peers are assumed to do the same. The receive takes no time if there is no such
+/// message, or if that message is sent only later. `node_of_rank` has the node of each rank of the world. Throws
+/// std::logic_error if ranks wait for each other forever.
 SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vector<int>& node_of_rank,
                             const PriceOfIssue& price, const StepContention& contention);
 

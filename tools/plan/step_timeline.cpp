@@ -45,9 +45,9 @@ Span computation(std::string name, double begin, double end) {
   return {.task = {.lane = Lane::compute, .name = std::move(name)}, .begin = begin, .end = end};
 }
 
-// Joins neighbours of one lane and kind with the same name, and those that are both too short to be seen.
+// Joins neighbouring spans of one lane and kind if they have the same name, or if both are too short to be visible.
 Timeline joined(std::vector<Span> spans) {
-  constexpr double visible = 1e-3;  // of the whole timeline
+  constexpr double visible = 1e-3;  // share of the whole timeline
   double seconds = 0;
   for (const Span& span : spans) seconds = std::max(seconds, span.end);
   const double least = visible * seconds;
@@ -73,7 +73,7 @@ Timeline joined(std::vector<Span> spans) {
   return timeline;
 }
 
-// Adds the times at which each event of a row is the innermost one. Waits, and the step around all, do not count.
+// Adds the times at which each event of a row is the innermost one. Ignores waits and the event of the whole step.
 void add_innermost(std::vector<const TraceEvent*> row, std::vector<Span>& spans) {
   std::ranges::stable_sort(row, {}, [](const TraceEvent* e) { return std::pair(e->start_us, -e->duration_us); });
   std::vector<const TraceEvent*> open;

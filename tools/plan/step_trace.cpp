@@ -13,7 +13,7 @@ using device::CommunicationWork;
 using device::Issue;
 using schedule::Interval;
 
-// Subtracted from the duration of events, so that an event that begins where another one ends does not overlap it.
+// Time that is subtracted from the duration of every event. It keeps rounding from making consecutive events overlap.
 constexpr double rounding_us = 1e-6;
 
 telemetry::TraceEvent event_at(const Interval& at, int rank, double shorter_us) {
@@ -44,7 +44,7 @@ telemetry::TraceEvent event_of(const StepRecord& record, const Issue& issue, con
   return event;
 }
 
-// Adds an event for each part of the model that has kernels.
+// Adds an event for each part of the model that runs kernels.
 void add_parts(const StepRecord& record, const std::vector<Interval>& times,
                std::vector<telemetry::TraceEvent>& events) {
   std::vector<std::optional<Interval>> parts(record.spans.size());
@@ -58,7 +58,7 @@ void add_parts(const StepRecord& record, const std::vector<Interval>& times,
   }
   for (size_t s = 0; s < parts.size(); ++s) {
     if (!parts[s]) continue;
-    int depth = 1;  // an inner part is a little shorter than the one around it
+    int depth = 1;  // an inner part must be a little shorter than its outer part
     for (int32_t around = record.spans[s].around; around >= 0; around = record.spans[around].around) ++depth;
     telemetry::TraceEvent event = event_at(*parts[s], record.rank, depth * rounding_us);
     event.name = record.spans[s].name;

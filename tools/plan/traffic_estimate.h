@@ -18,9 +18,9 @@ struct TrafficEstimate {
   double total() const;
 };
 
-/// Estimates the traffic of rank `rank` of the layout, as the groups of the step itself count it on a meta device
-/// (step_on_meta). Assumes that all ranks are on one node, so that rows between experts' ranks are sent directly. The
-/// nodes of ranks, and so the rows that a rank forwards, are unknown before the job runs.
+/// Estimates the traffic of rank `rank` of the layout, counted by the process groups of a step on the meta device
+/// (step_on_meta). Assumes that all ranks are on one node and send rows directly to the ranks of experts. The nodes of
+/// ranks, and therefore the rows that a rank forwards between nodes, are unknown before the job runs.
 TrafficEstimate estimate_traffic(const train::Recipe& recipe, const train::Extensions& extensions,
                                  const mesh::Layout& layout, int rank);
 

@@ -9,20 +9,20 @@
 
 namespace hexad::plan {
 
-/// Schedules that differ in memory_reuse. A rank may run any of them within memory.limit_bytes, for any choice of
+/// Schedules that differ in memory_reuse. Each schedule keeps a rank within memory.limit_bytes, for any choice of
 /// experts. If the recipe has no limit, these are all schedules with memory_reuse: none. If the recipe defines
 /// memory_reuse, these are all schedules.
 ///
-/// - A schedule with none fits if it fits even when all tokens choose experts of one rank: the kept memory grows with
+/// - A schedule with none must fit even if all tokens choose experts of one rank, because the kept memory grows with
 ///   the number of received rows.
-/// - With s1 to s4, a pass is divided at run time into chunks that need at most the schedule's memory_limit. Unless the
-///   recipe defines it, the memory_limit is set here to what remains of memory.limit_bytes after all other memory.
+/// - With s1 to s4, a pass is divided at run time into chunks that need at most the schedule's memory_limit. If the
+///   recipe does not define memory_limit, it is memory.limit_bytes minus all other memory.
 /// - If a schedule with none fits, s1 to s4 are omitted, because they take more time. If nothing fits, the schedules
 ///   that need the least memory remain.
 struct WithinMemory {
   std::vector<moe::MoeSchedule> schedules{};
-  // Bytes in blocks, for an open memory_reuse. `kept` is the least need of the schedules with none. `least` is the
-  // least need of all schedules, and `smallest` is the schedule with that need.
+  // Bytes in blocks, for an open memory_reuse. `kept` is the least need of schedules with none. `least` is the least
+  // need of all schedules, and `smallest` is the schedule that has it.
   double kept = 0, least = 0;
   moe::MoeSchedule smallest{};
 };
@@ -34,8 +34,8 @@ class MemoryNeeds {
   MemoryNeeds(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world)
       : recipe_(recipe), extensions_(extensions), world_(world) {}
 
-  /// Returns the bytes, in blocks, of the rank that needs the most, for any choice of experts. A schedule that restores
-  /// has the smallest possible buffers.
+  /// Returns the bytes, in blocks, of the rank that needs the most, for any choice of experts. For schedules with s1 to
+  /// s4, assumes the smallest possible buffers.
   double of(const moe::MoeSchedule& schedule);
 
   WithinMemory within(const std::vector<moe::MoeSchedule>& schedules);
@@ -44,7 +44,7 @@ class MemoryNeeds {
   const train::Recipe& recipe_;
   const train::Extensions& extensions_;
   const int64_t world_;
-  // Estimates, by the settings that they depend on. The last setting is the number of chunks.
+  // Estimates by the settings that affect them. The last setting is the number of chunks.
   std::map<std::tuple<moe::ReuseStrategy, moe::Duplicates, ep::EspExchange, int64_t>, double> known_;
 };
 

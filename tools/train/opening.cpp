@@ -25,7 +25,7 @@ using base::cat;
 
 namespace {
 
-// Returns the rank in words: "rank 1 of 2 at pp 0, dp 1, cp 0, tp 0, edp 0, ep 1, etp 0 of pp 1 x ...".
+// Returns a description of the rank: "rank 1 of 2 at pp 0, dp 1, cp 0, tp 0, edp 0, ep 1, etp 0 of pp 1 x ...".
 std::string describe_rank(const mesh::Layout& layout, const Recipe& recipe, const comm::World& world) {
   std::string place;
   for (int a = 0; a < mesh::axis_count; ++a) {
@@ -37,8 +37,8 @@ std::string describe_rank(const mesh::Layout& layout, const Recipe& recipe, cons
                      describe(recipe.parallel, world.size()));
 }
 
-// Continues the progress that was saved under the recipe `before` under `now`. At the first step of a later stage, the
-// schedule of the previous stage's layout is forgotten.
+// Adapts progress that was saved under the recipe `before` to the recipe `now`. At the first step of a later stage,
+// discards the schedule that the previous stage chose for its layout.
 void enter_stage(Progress& progress, const Recipe& before, const Recipe& now) {
   progress.next_sequence = continued_sequence(progress.next_sequence, before.model.context, now.model.context);
   if (stage_at(now, progress.step) == stage_at(now, progress.step + 1)) return;

@@ -1,4 +1,4 @@
-// The parts of a training run's start, in the order in which Trainer and StageTrainer call them.
+// Functions for the start of a training run, in the order in which Trainer and StageTrainer call them.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@
 
 namespace hexad::train {
 
-/// Sets this process up for the recipe. Warns of doubtful settings and threads. Throws Error(usage) if offload.folder
-/// cannot be used.
+/// Sets this process up for the recipe. Warns of doubtful settings and numbers of threads. Throws Error(usage) if
+/// offload.folder cannot be used.
 void prepare_rank(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory);
 
 /// Returns the options of the run's checkpoint store.
@@ -23,20 +23,21 @@ io::StoreOptions store_options(const Recipe& recipe, const comm::World& world, c
 /// Logs this rank's coordinates in the layout of the recipe. Warns of doubtful placements of ranks on nodes.
 void note_layout(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory);
 
-/// Opens the training data in the order of `recipe.data.shuffle`. Throws Error(data) if they cannot be used.
+/// Opens the training data in the order of `recipe.data.shuffle`. Throws Error(data) if the data cannot be used.
 /// Collective.
 data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions, const comm::World& world,
                              const TrainingDirectory& directory);
 
-/// Loads the weights from which `state` starts: those of `checkpoint` with its progress, those of train.init_from, or
-/// the initial ones. If the checkpoint's context was another, the run continues at the same token of the data (see
-/// continued_sequence()). Each stage chooses the schedule of its MoE layers again. Returns the changes of the
-/// recipe since the checkpoint. Collective.
+/// Loads the weights with which `state` starts: those of `checkpoint` together with its progress, those of
+/// train.init_from, or the initial weights. If the checkpoint was trained with another context, the run continues at
+/// the same token of the data (see continued_sequence()). Each stage chooses the schedule of its MoE layers again.
+/// Returns the changes of the recipe since the checkpoint. Collective.
 std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, const Recipe& recipe,
                                     const data::TrainingData& data, const comm::World& world,
                                     const TrainingDirectory& directory, TrainingState& state);
 
-/// Writes recipe.yaml and opens metrics.jsonl, tensorboard/ and the progress line. Does so on rank 0 only.
+/// On rank 0, writes recipe.yaml and opens metrics.jsonl, tensorboard/ and the progress line. Does nothing on other
+/// ranks.
 telemetry::MetricsHub open_sinks(const Recipe& recipe, const TrainingDirectory& directory);
 
 }  // namespace hexad::train

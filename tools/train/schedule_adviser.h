@@ -16,12 +16,12 @@
 
 namespace hexad::train {
 
-/// A run that is about to begin, after its checkpoint was loaded. All members outlive the adviser.
+/// A run after its checkpoint was loaded and before its first step. All members outlive the adviser.
 struct AdvisedRun {
   const Recipe& recipe;
   ModelInstance& instance;
   const comm::World& world;
-  Progress& progress;  // the adviser writes its schedule texts, for checkpoints
+  Progress& progress;  // the adviser stores its choice here, for checkpoints
   RunTrace& trace;
   spdlog::logger& log;  // log of this rank
 };
@@ -33,7 +33,7 @@ class ScheduleAdviser {
   virtual ~ScheduleAdviser() = default;
   /// Called before a step's work.
   virtual void begin_step(int64_t step) = 0;
-  /// Called after a step's work. `metrics` on rank 0 are those of the run.
+  /// Called after a step's work. `metrics` on rank 0 become the step's metrics of the run.
   virtual void end_step(telemetry::StepMetrics& metrics) = 0;
   /// Adds the adviser's part to the report, on rank 0. `measured` has the highest measured bytes, by category.
   virtual void add_to(telemetry::ReportInputs& report, const std::map<std::string, int64_t>& measured) const = 0;

@@ -22,7 +22,7 @@ namespace {
 
 bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
-// Returns a text with the events that may end the process before it has saved.
+// Returns a text about the events that may end the process before its save is complete.
 std::string end_without_save() {
   if (!end_requested()) return {};
   const std::optional<double> patience = mpirun_patience();
@@ -102,8 +102,8 @@ ExitCode StageTrainer::train() {
       preempted = any_rank_asked_to_stop();
     }
     if (preempted) directory_.info(fmt::format("asked to stop: saving after step {}{}", step, end_without_save()));
-    // A save at the end must succeed, because no later one follows, or the next stage continues from it. After a
-    // skipped step the weights may be broken, and a save would reject them.
+    // A save at the end must succeed, because it is the last one, or the next stage continues from it. After a skipped
+    // step, the weights may be not finite, and a save would reject them.
     const bool ends = preempted || (last && (recipe_.checkpoint.at_end || !is_last()));
     if (ends || (!result.skipped && is_due(step, recipe_.checkpoint.every)))
       save(ends ? SaveFailure::stop : recipe_.checkpoint.on_failure);
@@ -213,7 +213,7 @@ void StageTrainer::keep_timelines() {
   if (!leader()) return;
   try {
     timelines_ = advice().timelines;
-  } catch (const std::exception& e) {  // any error: training continues without them
+  } catch (const std::exception& e) {  // after any error, training continues without timelines
     directory_.warn(cat("the report will have no timelines of ", stage_text(recipe_, stage_), ": ", e.what()));
   }
 }
@@ -229,7 +229,8 @@ void StageTrainer::write_report(const std::string& trouble, Samples samples) {
                      .facts = std::move(advice.environment),
                      .samples = std::move(samples),
                      .timelines = std::move(advice.timelines)});
-    // A start that trained nothing leaves the report of the previous one, but earlier stages of this start wrote none.
+    // A start that failed before its first step keeps the report of the previous start. In a later stage, earlier
+    // stages of this start have trained steps and need a report.
     if (trained() || trouble.empty() || stage_ > 0) write_run_report(dir);
   } catch (const std::exception& e) {  // any error: the reason why the run failed must still be reported
     directory_.warn(cat("no report: ", e.what()));

@@ -31,24 +31,25 @@ struct SharedRun {
   TrainingDirectory& directory;
   SavePatience& patience;
   SkippedSteps& skipped;
-  std::vector<std::string>& timelines;  // pictures for the report, of earlier stages; used on rank 0 only
+  std::vector<std::string>& timelines;  // on rank 0: pictures of earlier stages for the report
 };
 
 class StageTrainer {
  public:
-  /// Opens the data and the model of the stage that follows `checkpoint`, or of the first stage without one, and loads
-  /// the weights. Reports every error in the recipe's paths before the stage's first step. Collective.
+  /// Opens the data and the model of the stage that follows `checkpoint`, or of the first stage if there is no
+  /// checkpoint. Loads the weights. Reports every error in the recipe's paths before the stage's first step.
+  /// Collective.
   StageTrainer(const SharedRun& run, std::optional<io::Checkpoint> checkpoint);
 
-  /// Trains to the last step of the stage. Returns done, or preempted if a signal ended the run (state saved).
-  /// Otherwise throws Error.
+  /// Trains to the last step of the stage. Returns done, or preempted if a signal ended the run and its state was
+  /// saved. Otherwise throws Error.
   ExitCode run();
 
   /// True if no stage follows.
   bool is_last() const { return stage_ + 1 == stage_count(recipe_); }
   /// Returns the last step done.
   int64_t step() const { return progress().step; }
-  /// Returns the folder of the checkpoint with which the stage ended, if it is not the last one.
+  /// Returns the folder of the checkpoint with which the stage ended. Requires that the stage is not the last one.
   std::string end_checkpoint() const { return checkpoints_.folder(progress().step); }
 
  private:
@@ -57,10 +58,10 @@ class StageTrainer {
   void begin_steps();
   /// True if a signal has asked any rank to save and end. Collective.
   bool any_rank_asked_to_stop();
-  /// Evaluates the held-out set; returns nothing without one. `sequences`: see evaluate(). Collective.
+  /// Evaluates the held-out set; returns none if there is no held-out set. `sequences`: see evaluate(). Collective.
   std::optional<telemetry::EvalMetrics> evaluate_heldout(int64_t sequences);
-  /// Evaluates the sample once more, for the last point of its curve. Then evaluates the whole set and returns its
-  /// result.
+  /// Evaluates the sample once more, which gives the last point of the loss curve. Then evaluates the whole held-out
+  /// set and returns that result.
   std::optional<telemetry::EvalMetrics> evaluate_at_end();
   void save(SaveFailure on_failure);
   ExitCode end_preempted();

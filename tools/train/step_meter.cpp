@@ -17,7 +17,7 @@ using device::Device;
 
 namespace {
 
-// Minimum ratio of a new peak to the previous one that is reported.
+// A new peak is reported if it is at least this multiple of the previous one.
 constexpr double noticeable_rise = 1.1;
 
 // Reduces all values in one collective, because a step reports dozens of small numbers.
@@ -109,7 +109,7 @@ void StepMeter::add_routers(telemetry::StepMetrics& m, const StepResult& result)
   m.dropped_fraction = assignments > 0 ? static_cast<double>(dropped) / static_cast<double>(assignments) : 0;
 }
 
-// The first and the last step of a start are included, so that every report shows loads.
+// Includes the first and the last step of a start, because every report shows loads.
 bool StepMeter::shows_loads(int64_t step) const {
   const int64_t every = recipe_.train.router_every;
   return every > 0 && (step % every == 0 || step == started_after_ + 1 || step == recipe_.train.steps);

@@ -20,7 +20,7 @@ class StepMeter {
   StepMeter(const Recipe& recipe, TrainingState& state, const comm::World& world, std::unique_ptr<PeakMeter> peak,
             double flops_per_token, std::function<void(const std::string&)> warn);
 
-  /// Returns the clock of the ranks, by which a step begins and ends.
+  /// Returns the clock of the ranks, which marks the start and the end of each step.
   RankClock& clock() { return clock_; }
   /// Returns the metrics of the step that has ended. Collective.
   telemetry::StepMetrics metrics_of(const StepResult& result);
@@ -28,7 +28,7 @@ class StepMeter {
   void update_peak(const StepResult& result, const telemetry::StepMetrics& metrics);
 
  private:
-  /// Fills in the peaks of memory since the previous step: for each category, the largest over ranks. Collective.
+  /// Fills in the peak memory since the previous step: the maximum over ranks for each category. Collective.
   void add_memory(telemetry::StepMetrics& metrics);
   void add_routers(telemetry::StepMetrics& metrics, const StepResult& result) const;
   /// True if the metrics of `step` show the load of every expert.
@@ -41,7 +41,7 @@ class StepMeter {
   const std::function<void(const std::string&)> warn_;
   RankClock clock_;
   const double flops_per_token_;
-  double reported_peak_ = 0;     // FLOP/s of the peak in the metrics so far
+  double reported_peak_ = 0;     // peak FLOP/s used for the metrics so far
   const int64_t started_after_;  // last step before this start
 };
 

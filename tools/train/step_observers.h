@@ -22,11 +22,11 @@ class SkippedSteps {
   bool told_of_no_targets_ = false;
 };
 
-/// Calls the observers at each step. Their order is the same on all ranks, because most of them communicate.
+/// Calls the observers at each step, in the same order on all ranks, because most observers communicate.
 class StepObservers {
  public:
-  /// Makes the observers. If `make_adviser` is empty, the recipe's schedule is used unchanged. `skipped` counts on. All
-  /// references outlive the observers. Collective.
+  /// Makes the observers. If `make_adviser` is empty, the run uses the recipe's schedule unchanged. `skipped` continues
+  /// the count of earlier stages. All references outlive the observers. Collective.
   StepObservers(const Recipe& recipe, TrainingState& state, const comm::World& world,
                 const TrainingDirectory& directory, SkippedSteps& skipped, std::unique_ptr<StepMeter> meter,
                 const MakeAdviser& make_adviser);
@@ -34,7 +34,7 @@ class StepObservers {
   /// Notifies the observers before the work of `step`. Collective. Throws Error(usage) if another job has taken over
   /// the run directory.
   void begin_step(int64_t step);
-  /// Notifies the observers after a step. The state's progress already counts it. Sends its metrics to `sinks`.
+  /// Notifies the observers after a step. The state's progress already counts this step. Sends its metrics to `sinks`.
   /// Collective. Throws Error(numeric) if replicas differ or too many steps were skipped.
   void end_step(const StepResult& result, telemetry::MetricsSink& sinks);
   /// Ends the trace after the last step. Collective.

@@ -47,8 +47,8 @@ int64_t TrainStep::micro_batches() const {
   return recipe_.batch.global / recipe_.batch.micro / instance_.mesh.size(Axis::dp);
 }
 
-// Micro-batch j of the global batch is sequences [j m, (j + 1) m). Rank r of dp computes a contiguous run of them. The
-// other ranks of its pp, cp and tp groups compute the same.
+// Micro-batch j of the global batch is sequences [j m, (j + 1) m). Each dp coordinate has a contiguous range of
+// micro-batches. Ranks that differ only in pp, cp and tp have the same micro-batches.
 std::vector<MicroBatch> TrainStep::load(const data::Source& source, int64_t first_sequence) const {
   const device::Span span(instance_.context.spans(), "data");
   const int64_t micro = recipe_.batch.micro, mine = micro_batches();
@@ -61,7 +61,7 @@ std::vector<MicroBatch> TrainStep::load(const data::Source& source, int64_t firs
   return batches;
 }
 
-// In each layer, exactly one rank routes a token, so the sum of the ranks' observations counts the token once.
+// In each layer, exactly one rank routes a token. Therefore, the sum over ranks counts the token once.
 void TrainStep::reduce_statistics(std::vector<RouterStatistics>& routers) const {
   if (routers.empty()) return;
   const auto& world = instance_.mesh.world();
@@ -136,8 +136,8 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   span.reset();
   if (on_gradients_) on_gradients_();
 
-  // The sums that decide about the update stay on the device. The host reads them while the weights are already being
-  // updated.
+  // The sums that decide about the update stay on the device. The host reads the sums while the weights are already
+  // being updated.
   const auto& k = kernels::kernels(instance_.device());
   const Tensor sums = Tensor::empty({2}, Dtype::f64, instance_.device(), Category::communication),
                factor = Tensor::empty({1}, Dtype::f64, instance_.device());
@@ -146,15 +146,15 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   k.pointwise.copy(stream, sums.slice(0, 1, 2), loss_sum);
   stream.wait(world.all_reduce(sums, comm::Reduce::sum, stream));
   k.optimizer.clip(stream, factor, sums, recipe_.optim.clip);
-  if (valid == 0) k.pointwise.fill(stream, factor, skips_update);  // weights must not change by decay or momentum
+  if (valid == 0) k.pointwise.fill(stream, factor, skips_update);  // neither decay nor momentum may change weights
   const HostRead read = read_to_host("step: norm and loss", sums, stream);
-  // The factor is equal on all ranks, so either all of them update or none does.
+  // The factor is equal on all ranks, so either all ranks update or none does.
   span.emplace(spans, "optimizer");
   instance_.weights.update(stream, [&] { optimizer_.step(stream, lr, factor, update); });
 
   span.reset();
 
-  // The device is busy now, so the host loads the next batch.
+  // The host loads the next batch while the device is busy.
   const int64_t next = first_sequence + recipe_.batch.global;
   if (instance_.context.runs_ahead() && next + recipe_.batch.global <= source.size())
     ahead_ = Loaded{&source, next, load(source, next)};

@@ -42,12 +42,12 @@ class TrainStep {
   StepResult run(const data::Source& source, Progress& progress, double lr);
   /// Runs the step after `progress` with the learning rate of the recipe's schedule.
   StepResult run(const data::Source& source, Progress& progress);
-  /// Registers `observe`. Every later step calls it between the reduction of gradients and their first use.
+  /// Registers `observe`. Every later step calls `observe` between the reduction of gradients and their first use.
   void on_gradients(std::function<void()> observe) { on_gradients_ = std::move(observe); }
 
  private:
   std::vector<MicroBatch> load(const data::Source& source, int64_t first_sequence) const;
-  /// Returns the batch that was loaded ahead if it is the requested one; otherwise loads the requested batch.
+  /// Returns the requested batch. Loads it unless it was loaded ahead.
   std::vector<MicroBatch> take(const data::Source& source, int64_t first_sequence);
   /// Returns the number of this rank's micro-batches in a step.
   int64_t micro_batches() const;

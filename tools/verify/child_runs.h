@@ -1,4 +1,4 @@
-// Runs in child processes, so that a crash or a hang is an outcome, too.
+// Runs in child processes. A crash or a hang of a child becomes an outcome of its run.
 #pragma once
 
 #include <functional>
@@ -10,14 +10,14 @@
 namespace hexad::verify {
 
 /// Runs layouts in child processes. On the CPU, each run has its own child. Other devices take long to open and cannot
-/// be used after a fork. Therefore, one child runs layouts on them until a layout fails, or needs an oracle that the
-/// child does not have. A new child then continues. This process must never use the device, and must have only this
+/// be used after a fork. On such a device, one child runs layouts until a layout fails, or needs an oracle that the
+/// child does not have. A new child then continues. This process must never use the device, and must have only one
 /// thread.
 class ChildRuns {
  public:
   using OracleOf = std::function<const Oracle&(const Variant&)>;
 
-  /// Makes the object. All arguments outlive it.
+  /// Makes the object. All arguments outlive the object.
   ChildRuns(const Subject& subject, OracleOf oracle_of, ThreadRuns how, const Sabotage& sabotage = plain());
 
   Outcome run(const Variant& variant);

@@ -10,9 +10,9 @@
 namespace hexad::verify {
 namespace {
 
-constexpr int drafts = 24;  // drafts of each run; more drafts find only slightly more pairs
+constexpr int drafts = 24;  // number of drafts for each run; more find only slightly more pairs
 
-// Features and their numbers: axes that may be longer than one, then every value of every option.
+// Numbers the features: first the axes that may be longer than one, then every value of every option.
 class Features {
  public:
   Features() {
@@ -61,7 +61,7 @@ class Features {
 };
 
 // A legal mesh, and for each option the values that are legal there while all other options have their plain values.
-// The list is empty for an option that does not matter.
+// The list is empty for an option that has no effect.
 struct Allowed {
   MeshSizes mesh;
   std::vector<std::vector<int>> values;
@@ -75,7 +75,8 @@ class Cover {
         states_(features_.count() * features_.count(), State::none),
         together_(states_.size(), Together::unknown) {}
 
-  /// Examines the meshes. For any two values, tests on the first mesh that allows both whether they exclude each other.
+  /// Examines the meshes. For every pair of values, tests whether the two values exclude each other, on the first mesh
+  /// that allows each of them.
   void survey(const std::vector<MeshSizes>& meshes) {
     for (const MeshSizes& m : meshes) {
       const std::string reason = illegal_(Variant(m));
@@ -107,7 +108,7 @@ class Cover {
   size_t index(int a, int b) const { return static_cast<size_t>(std::min(a, b) * features_.count() + std::max(a, b)); }
   State& state(int a, int b) { return states_[index(a, b)]; }
 
-  // True if two values are legal together while the other options have their plain values.
+  // True if the two values are legal together when the other options have their plain values.
   bool legal_together(const MeshSizes& mesh, const std::vector<Features::Choice>& two) const {
     Variant v(mesh);
     for (const auto& [option, value] : two) v.choice[option] = value;
@@ -166,8 +167,8 @@ class Cover {
 
   uint32_t draw() { return random_.bits(drawn_++); }
 
-  // Drafts a variant. Sets the options in a random order, each to the legal value that shows the most pairs with the
-  // features already chosen (AETG; Cohen et al. 1997).
+  // Drafts a variant. Sets the options in a random order. Each option gets the legal value that forms the most missing
+  // pairs with the features already chosen (AETG; Cohen et al. 1997).
   Variant draft(const Allowed& mesh, const std::vector<Features::Choice>& fixed) {
     Variant v(mesh.mesh);
     std::vector<int> chosen = Features::of(mesh.mesh);
@@ -216,7 +217,7 @@ class Cover {
     result_.runs.push_back(v);
   }
 
-  // Adds a run for a pair, on the mesh where the run also shows the most other pairs.
+  // Adds a run for a pair, on the mesh where the run also covers the most other missing pairs.
   void show(int a, int b) {
     std::vector<Features::Choice> fixed;
     for (int f : {a, b})

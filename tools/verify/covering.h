@@ -1,4 +1,4 @@
-// Choice of runs: every legal mesh, and every pair of settings in some run.
+// Choice of runs that cover every legal mesh and every pair of settings.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ struct Covering {
   std::vector<Variant> runs;               // legal meshes in the given order, then runs for the remaining pairs
   int64_t meshes = 0;                      // number of legal meshes
   std::map<std::string, int64_t> refused;  // illegal meshes by reason
-  int64_t pairs = 0;                       // number of pairs that some run can show; `runs` show all of them
-  std::vector<std::string> impossible;     // pairs that no legal variant shows: "pipeline=zb_v with cp>1"
+  int64_t pairs = 0;                       // number of pairs that some legal variant has; `runs` cover all of them
+  std::vector<std::string> impossible;     // pairs that no legal variant has: "pipeline=zb_v with cp>1"
 };
 
-/// Chooses runs. A pair is two values of two options, or a value of an option and an axis longer than one, on a mesh
-/// where the options matter. The choice is greedy: each mesh gets the options that show the most new pairs, and
-/// additional runs cover the pairs still missing. A pure function of its arguments; `seed` decides between equally good
-/// choices.
+/// Chooses runs. A pair is two values of different options, or a value of an option and an axis longer than one. The
+/// options must have an effect on the mesh. The choice is greedy: each mesh gets the options that cover the most new
+/// pairs, and additional runs cover the remaining pairs. The result depends only on the arguments; `seed` decides
+/// between equally good choices.
 Covering cover(const std::vector<MeshSizes>& meshes, const Illegal& illegal, uint64_t seed);
 
 }  // namespace hexad::verify

@@ -29,7 +29,7 @@ double of_other_rows(const Recipe& r) {
   return std::min(0.75, 2 * std::sqrt(roundings) * double{base::e4m3::relative_error});
 }
 
-// The factor is the same as in base::rounded_share().
+// The factor is that of base::rounded_share().
 constexpr double share_of_codes = 16 * double{base::e4m3::relative_error};
 
 }  // namespace

@@ -52,7 +52,7 @@ Received receive_bytes(int socket, Clock::time_point end, std::string& bytes, si
     if (left <= 0) return Received::late;
     pollfd waiting{socket, POLLIN, 0};
     const int ready = ::poll(&waiting, 1, static_cast<int>(std::min<int64_t>(left, 1 << 30)));
-    if (ready <= 0) continue;  // interrupted, or the time is over
+    if (ready <= 0) continue;  // a signal, or the end of the time limit
     const ssize_t n = ::recv(socket, buffer.data(), std::min(buffer.size(), size - bytes.size()), 0);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return Received::closed;
@@ -80,7 +80,7 @@ Received receive_message(int socket, Clock::time_point end, std::string& text) {
     std::fflush(nullptr);
     if (!send_message(socket, answer)) break;
   }
-  ::_exit(0);  // destructors run only in the parent
+  ::_exit(0);  // without destructors, which run only in the parent
 }
 
 }  // namespace

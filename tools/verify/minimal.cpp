@@ -14,7 +14,7 @@ std::vector<int> prime_factors(int n) {
   return primes;
 }
 
-// Returns `like` on another mesh. Options that do not matter there become plain.
+// Returns `like` on another mesh. Options that have no effect there get their plain values.
 Variant on(MeshSizes mesh, const Variant& like) {
   Variant v(mesh);
   for (size_t i = 0; i < options().size(); ++i)
@@ -37,7 +37,7 @@ std::vector<Variant> smaller_worlds(const Variant& v) {
   return out;
 }
 
-// Returns variants that move a factor of an axis to the replicas of the same view.
+// Returns variants that move a factor from one axis to the replica axis of the same view.
 std::vector<Variant> simpler_meshes(const Variant& v) {
   std::vector<Variant> out;
   const auto move = [&](Axis axis, Axis replicas) {

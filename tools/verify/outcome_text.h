@@ -9,12 +9,12 @@ namespace hexad::verify {
 
 /// Returns the request for one layout: ranks, a blank, and the layout.
 std::string request_of(const Variant& variant);
-/// Reads a request.
+/// Returns the layout of a request.
 Variant variant_of(const std::string& request);
 
 /// Returns one line of JSON, which outcome_from_json() reads.
 std::string text_of(const Outcome& outcome);
-/// Reads an outcome. Throws std::exception for any other text.
+/// Reads an outcome. Throws std::exception if the text is not an outcome.
 Outcome outcome_from_json(const std::string& text, const Variant& variant);
 
 /// Returns the table's head: "mesh   options   steps tensors elements   worst   where".

@@ -30,7 +30,7 @@ void compare_use(Comparer& comparer, const Subject& subject, const Oracle& oracl
   comparer.evaluation(run.progress.step, oracle.heldout,
                       evaluate(run.instance, run.recipe, wrong ? *wrong : subject.heldout(),
                                subject.heldout_sequences(), subject.bytes_per_id()));
-  // Rounding may change the most probable token.
+  // Rounding may change the most probable token, so texts are compared only without rounding.
   if (can_generate(run.recipe) && !exactness.follows_routing())
     comparer.generated(run.progress.step, oracle.continued, generated(subject, run.instance));
 }

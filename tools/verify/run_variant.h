@@ -12,12 +12,13 @@
 
 namespace hexad::verify {
 
-/// Hooks with which tests plant bugs, to check that verify finds them. They cannot be set by a recipe or on the command
-/// line. HEXAD_FAULT plants the bug of weight_fault.h.
+/// Hooks with which tests plant bugs, to check that verify finds them. A recipe or the command line cannot set hooks.
+/// HEXAD_FAULT plants the bug of weight_fault.h.
 class Sabotage {
  public:
   virtual ~Sabotage() = default;
-  /// Returns groups that communicate wrongly, to replace those of `world`, which outlives them. Null: correct groups.
+  /// Returns groups that communicate wrongly, to replace the groups of `world`. `world` outlives the result. Null:
+  /// correct groups.
   virtual std::unique_ptr<comm::ProcessGroup> groups(const comm::ProcessGroup&, const MeshSizes&) const {
     return nullptr;
   }
@@ -28,7 +29,7 @@ class Sabotage {
   virtual void initialized(TrainingRun&) const {}
   virtual void loaded(TrainingRun&) const {}
   virtual void before_step(TrainingRun&) const {}
-  /// Called when gradients are reduced but not used yet.
+  /// Called after the gradients are reduced and before they are used.
   virtual void reduced(TrainingRun&) const {}
   virtual void after_step(TrainingRun&, StepResult&) const {}
   /// Returns held-out text, like data().
@@ -57,11 +58,12 @@ Outcome run_in_world(const Subject& subject, const Oracle& oracle, const Variant
 inline constexpr std::chrono::microseconds longest_delay{300};
 
 struct ThreadRuns {
-  std::optional<uint64_t> jitter;  // seed of delays in communication, and of a ThreadNetwork's adversary
-  double seconds = 240;            // limit of a run
+  std::optional<uint64_t> jitter;  // seed for delays in communication, and for the adversary of a ThreadNetwork
+  double seconds = 240;            // time limit of a run
 };
-/// Returns the seconds that an operation of a run may wait for other ranks. This is the recipe's value, but at most a
-/// quarter of `seconds`, so that a hang is reported before the run times out. 0: forever, if the recipe sets 0.
+/// Returns the largest time, in seconds, that an operation of a run may wait for other ranks. The result is the
+/// recipe's value, but at most a quarter of `seconds`, so that a hang is reported before the run times out. If the
+/// recipe's value is 0, the result is 0, which means no limit.
 double watchdog_seconds(const Recipe& recipe, double seconds);
 
 /// Runs the variant with threads of this process as ranks. An exception becomes the outcome's error.

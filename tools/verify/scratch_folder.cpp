@@ -20,8 +20,9 @@ void remove(const std::string& path) {
   std::filesystem::remove_all(path, ignored);
 }
 
-// Removes the folder once all writers of `file` have closed it. The remover runs in its own session, so that no signal
-// for the program reaches it. It closes the program's open files, because other processes would wait for these.
+// Removes the folder once all writers of `file` have closed it. The removing process has its own session, in which no
+// signal for the program reaches it. It closes the program's open files, because other processes may wait until these
+// are closed.
 [[noreturn]] void remove_at_the_end_of_file(int file, const std::string& path) {
   ::setsid();
   ::dup2(file, STDIN_FILENO);

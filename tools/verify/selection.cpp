@@ -26,7 +26,7 @@ std::optional<size_t> number_in(const std::string& text) {
 
 // Joins "a=1 with c=3" and "b=2 with c=3" into one line: "a=1, b=2 with c=3".
 std::vector<std::string> by_second(const std::vector<std::string>& pairs) {
-  std::vector<std::pair<std::string, std::string>> lines;  // " with c=3", "a=1, b=2"
+  std::vector<std::pair<std::string, std::string>> lines;  // such as " with c=3" and "a=1, b=2"
   for (const std::string& pair : pairs) {
     const size_t with = pair.find(" with ");
     const std::string first = pair.substr(0, with), second = pair.substr(with);
@@ -56,8 +56,7 @@ std::string describe(const Covering& c, size_t all_meshes, int world) {
   return text;
 }
 
-// Draws `count` variants and keeps their order. One of them trains the recipe as it is; the remaining ones are drawn
-// with equal chances.
+// Draws `count` variants and keeps their order. One of them has subject=own. All others are drawn with equal chances.
 std::vector<Variant> drawn(const std::vector<Variant>& all, size_t count, uint64_t seed) {
   std::vector<size_t> order(all.size());
   std::iota(order.begin(), order.end(), 0);

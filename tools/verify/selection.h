@@ -10,7 +10,7 @@ namespace hexad::verify {
 
 struct Selection {
   std::vector<Variant> runs;
-  std::string text;  // description of the choice with counts, a few lines
+  std::string text;  // description of the selected runs in a few lines, with counts
 };
 
 /// Selects layouts. `layouts` is "all" (every legal mesh, options pairwise), a number (the size of a sample of these,

@@ -32,7 +32,7 @@ bool run_all(const Selection& selection, const Session& session) {
   session.print(selection.text + "\n\n" + table_head() + "\n");
   std::optional<Outcome> failure;
   int64_t failures = 0;
-  Comparison worst;  // worst relative to its tolerance
+  Comparison worst;  // run with the largest difference relative to its tolerance
   Compared compared;
   const auto share = [](const Comparison& c) { return c.tolerance > 0 ? c.worst.relative / c.tolerance : 0; };
   for (const Variant& v : selection.runs) {

@@ -14,7 +14,7 @@ struct Session {
   std::function<Outcome(const Variant&)> run;
   Illegal illegal{};
   std::function<std::string(const Variant&)> command{};  // returns the command that repeats one layout
-  Ranks ranks;                                           // used in the search for the smallest failure
+  Ranks ranks;                                           // rule for the search for the smallest failure
   std::function<void(const std::string&)> print;
 };
 

@@ -50,7 +50,7 @@ Shrunk shrink(const train::Recipe& recipe, int world, const train::Extensions& e
   small.data.synthetic = true;
   small.parallel = {};
   small.schedule.pipeline.split.clear();
-  // Reads the recipe again, so that all rules are checked for the small one.
+  // Reads the small recipe again, which checks all rules.
   train::Recipe legal =
       train::load_recipe(config::parse(config::write(small), "--shrink"), extensions, 0, {}, small.device);
   return {legal, config::differences(recipe, legal)};

@@ -1,4 +1,4 @@
-// Shrinks a recipe that is too big to verify: fewer and narrower parts with the same relations.
+// Shrinks a recipe that is too big to verify. The result has fewer and narrower parts in the same proportions.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace hexad::verify {
 
 struct Shrunk {
   train::Recipe recipe;
-  std::vector<std::string> changes;  // "model.hidden: 4096 -> 32"
+  std::vector<std::string> changes;  // such as "model.hidden: 4096 -> 32"
 };
 
 /// Reduces sizes; never increases them. Any layout of `world` ranks can still divide the result: it has enough layers

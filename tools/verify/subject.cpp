@@ -23,12 +23,13 @@ using namespace base;
 using namespace train;
 namespace {
 
-// Largest sizes of a subject. Larger ones would take hours, and memory for every rank and the oracle at the same time.
+// Largest sizes of a subject. Larger subjects would take hours and too much memory, because all ranks and the oracle
+// share one machine.
 constexpr int64_t most_parameters = int64_t{1} << 23, most_tokens = int64_t{1} << 15;
 
 constexpr std::string_view document_name = "layout";
 
-// Lengths of a continued text: the prompt, and the tokens generated each time.
+// Lengths of a continued text: the prompt, and each generated continuation.
 constexpr int64_t prompt_tokens = 3, continued_tokens = 4;
 
 // Minimum optim.eps. Adam divides by the root of the second moment. For a gradient that is zero except for rounding,
@@ -48,8 +49,8 @@ void require_small(const Recipe& r, const Extensions& extensions) {
        ", because verify computes it many times in f64 on this machine; add --shrink, or override model.* and batch.*");
 }
 
-// Returns the rule of a problem, which is a line "POSITION: KEY (VALUE) RULE; HINT". Drops numbers, so that meshes can
-// be counted by rule.
+// Returns the rule of a problem, which is a line "POSITION: KEY (VALUE) RULE; HINT". Drops numbers, because meshes are
+// counted by rule.
 std::string rule_of(std::string line) {
   line = line.substr(0, line.find('\n'));
   for (std::string_view position : {"command line: ", "layout"})
@@ -66,7 +67,7 @@ std::string rule_of(std::string line) {
   return rule;
 }
 
-// Replaces values in `map` by those in `with`.
+// Replaces values in `map` by the values in `with`.
 void replace(config::Node& map, const config::Node& with) {
   for (const config::Node& child : with.children) {
     config::Node* found = map.find(child.key);
@@ -79,7 +80,7 @@ void replace(config::Node& map, const config::Node& with) {
   }
 }
 
-// Targets of held-out text, and the bytes of text that they represent, counted in the data.
+// Number of targets in held-out text, and number of bytes that these targets represent, counted in the data.
 struct Predicted {
   int64_t tokens = 0, bytes = 0;
 };
@@ -104,7 +105,7 @@ Expected state_of(const TrainingRun& run) {
   return {{}, {}, whole_tensors(run.weights(), names), whole_tensors(run.states(), names)};
 }
 
-// Rejects an oracle with which any run would agree, because its values are not finite. `ruined` is a tensor that is
+// Rejects an oracle whose values are not finite, because any run would agree with it. `ruined` is a tensor that is
 // intentionally not finite.
 void require_finite(const Expected& step, int64_t number, const std::string& ruined) {
   const auto refuse = [&](const std::string& what, double value) {
@@ -127,7 +128,7 @@ Subject::Subject(Recipe recipe, const Extensions& extensions, int steps, std::st
   recipe_.checkpoint.resume = "none";
   recipe_.optim.eps = std::max(recipe_.optim.eps, least_eps);
   recipe_.optim.min_lr_ratio = std::max(recipe_.optim.min_lr_ratio, least_lr_ratio);
-  recipe_.train.steps = steps;  // where the loop of `hexad train` ends
+  recipe_.train.steps = steps;  // last step of the loop of `hexad train`
   recipe_.profile.steps.clear(), recipe_.schedule.trace = 0;
   plain_ = config::parse(config::write(recipe_), std::string(document_name), Variant().overrides());
   open_data();
@@ -184,7 +185,7 @@ std::vector<std::string> Subject::overrides_of(std::string_view kind) const {
 Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std::vector<std::string> overrides,
                            device::DeviceKind device) const {
   overrides.push_back("run.dir=" + folder_ + "/" + name);
-  // A split fits only the number of stages for which it was written.
+  // Drops the recipe's split if the variant has another number of stages.
   const auto& split = recipe_.schedule.pipeline.split;
   if (!split.empty() && variant.mesh[Axis::pp] != recipe_.parallel.pp)
     overrides.push_back("schedule.pipeline.split=[]");
@@ -225,7 +226,7 @@ void ruin_gradient(const Oracle& oracle, TrainingRun& run) {
 
 namespace {
 
-// Returns the loss, in nats, of the first held-out sequences, divided into micro-batches of `micro`.
+// Returns the summed loss, in nats, of the first `sequences` held-out sequences, in micro-batches of `micro`.
 double nats(const Subject& subject, TrainingRun& run, int64_t sequences, int64_t micro) {
   Recipe recipe = run.recipe;
   recipe.batch.micro = micro;
@@ -233,10 +234,11 @@ double nats(const Subject& subject, TrainingRun& run, int64_t sequences, int64_t
          static_cast<double>(predicted(subject, sequences).tokens);
 }
 
-// Evaluates the sequences of the incomplete last micro-batch one by one, so that none is padded.
+// Evaluates the held-out set without padding: the sequences of the incomplete last micro-batch are evaluated one by
+// one.
 Evaluation heldout_without_padding(const Subject& subject, TrainingRun& run) {
   const int64_t all = subject.heldout_sequences(), micro = run.recipe.batch.micro, full = all / micro * micro;
-  evaluate(run.instance, run.recipe, subject.heldout(), all, {});  // fills the log of routing
+  evaluate(run.instance, run.recipe, subject.heldout(), all, {});  // only to fill the routing log
   run.instance.routing_to = nullptr;
   double sum = nats(subject, run, full, micro);
   if (full < all) sum += nats(subject, run, all, 1) - nats(subject, run, full, 1);
@@ -252,7 +254,7 @@ void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_vi
   const Recipe recipe = subject.oracle_recipe(kind);
   if (recipe.model.moe.trace == subject.trace_file()) write_routing_trace(recipe, subject.trace_file());
   TrainingRun run(recipe, self, subject.extensions());
-  // To round rows before they are sent, the oracle uses the reference kernels, and the layouts use others.
+  // The oracle rounds rows with the reference kernels, and the layouts with other kernels.
   for (const auto& [index, layer] : run.instance.model.moe_layers())
     layer->send_rows_with(&kernels::reference_table.wire);
   Variant own;

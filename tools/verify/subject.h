@@ -1,5 +1,5 @@
-// Subject of verify: a recipe with its data, and its variations (subject_kind.h). Also the results that one rank
-// computes from a subject in f64.
+// Subject of verify: a recipe with its data, and its variations (subject_kind.h). Its oracle has the results that one
+// rank computes in f64.
 #pragma once
 
 #include <map>
@@ -26,18 +26,17 @@ using train::Recipe;
 
 class Subject {
  public:
-  /// Makes a subject. `recipe` is valid and completed. It is computed in f64, with an optim.eps of at least 1e-5.
+  /// Makes a subject, which is computed in f64 with an optim.eps of at least 1e-5. `recipe` is valid and complete.
   /// Checkpoints of runs are under `folder`. Throws Error(usage) if the model is too big to be computed many times on
   /// one machine.
   Subject(Recipe recipe, const Extensions& extensions, int steps, std::string folder);
 
-  /// Returns the recipe changed for `variant`. Runs that save do so in `folder`/NAME. Throws Error(usage) like `hexad
-  /// train`.
+  /// Returns the recipe changed for `variant`. Its runs save in `folder`/NAME. Throws Error(usage) like `hexad train`.
   Recipe recipe_for(const Variant& variant, const std::string& name = "run") const;
   /// Returns the recipe of subject `kind` on one rank in f64 on the CPU. Its MoE layers run their tasks one after the
   /// other.
   Recipe oracle_recipe(std::string_view kind = "own") const;
-  /// Returns the rule that forbids `variant`, without the numbers, or the reason why the variant would show nothing.
+  /// Returns the rule that forbids `variant`, without the numbers, or the reason why a run of it would test nothing.
   /// Returns an empty text if the variant is legal.
   std::string illegal(const Variant& variant) const;
 
@@ -50,7 +49,7 @@ class Subject {
   /// Returns the data of the held-out loss. Only the first heldout_sequences() sequences are used, which do not fill a
   /// whole number of passes.
   const data::Source& heldout() const { return *heldout_; }
-  /// Returns the lengths of the texts of the vocabulary's ids. Some of them are empty.
+  /// Returns the length in bytes of each id's text. Some texts are empty.
   std::vector<int32_t> bytes_per_id() const;
   int64_t heldout_sequences() const { return 4 * recipe_.batch.micro + 1; }
   const std::string& folder() const { return folder_; }
@@ -74,13 +73,13 @@ class Subject {
 
 /// Results that one rank computes from Subject::oracle_recipe().
 struct Oracle {
-  std::vector<Expected> steps;  // [0] is the state before the first step, without a result and gradients
-  std::string checkpoint;       // saved after the first step
+  std::vector<Expected> steps;  // steps[0] is the state before the first step, without result and gradients
+  std::string checkpoint;       // folder of the checkpoint saved after the first step
   // After the last step:
-  Evaluation heldout;              // without padding; its tokens and bytes are counted in the data
+  Evaluation heldout;              // computed without padding; tokens and bytes are counted in the data
   std::vector<int32_t> continued;  // result of generated(); empty for an encoder
   layers::RoutingLog routing;      // set for a kind that may be rounded, otherwise empty
-  // Only for an eventful kind:
+  // Set only for an eventful kind:
   std::string start{};   // checkpoint with the initial weights
   std::string ruined{};  // name of the tensor whose gradient is not finite in the first step
 };
@@ -91,16 +90,15 @@ enum class Saves : uint8_t { no, yes };
 /// failed.
 Oracle compute_oracle(const Subject& subject, Saves saves = Saves::yes, std::string_view kind = "own",
                       const std::string& start = {});
-/// Sets an eventful run to the weights at which the oracle started. Other runs are unchanged. Called before the first
-/// step.
+/// Gives an eventful run the oracle's initial weights. Does not change other runs. Called before the first step.
 void begin_course(const Oracle& oracle, TrainingRun& run);
-/// Makes the gradient chosen by the oracle not finite, in the first step of an eventful run. Called when gradients are
+/// Makes the gradient Oracle::ruined not finite, in the first step of an eventful run. Called when gradients are
 /// reduced.
 void ruin_gradient(const Oracle& oracle, TrainingRun& run);
 
-/// True if a run of this recipe can continue a text, because every rank has the whole model and whole sequences.
+/// True if a run of this recipe can continue a text. This requires the whole model and whole sequences on every rank.
 bool can_generate(const Recipe& recipe);
-/// Generates some tokens after the first tokens of the held-out text: first the most probable ones, then drawn ones.
+/// Continues the first tokens of the held-out text twice: with the most probable tokens, and with drawn tokens.
 /// Collective.
 std::vector<int32_t> generated(const Subject& subject, ModelInstance& instance);
 

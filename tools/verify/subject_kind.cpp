@@ -22,10 +22,10 @@ bool has_experts(const Recipe& r) { return r.model.moe.experts > 0; }
 
 // Returns overrides with which rounding cannot flip a decision, such as a dropped slot or the sign of an update.
 Overrides for_rounding(const OwnSubject& own) {
-  // If eps is small relative to the gradient, Adam's update is the gradient's sign, and rounding would decide it for
+  // If eps is small relative to the gradient, Adam's update is the gradient's sign. Rounding would decide the sign of
   // elements near zero.
   const double typical =
-      1 / std::sqrt(static_cast<double>(own.parameters));  // typical element of a gradient of norm one
+      1 / std::sqrt(static_cast<double>(own.parameters));  // typical element of a gradient with norm one
   Overrides out{base::cat("optim.eps=", std::max(own.recipe.optim.eps, typical))};
   if (has_experts(own.recipe)) out.emplace_back("model.moe.drop=position");  // drops by position instead of by score
   return out;
@@ -36,8 +36,9 @@ Overrides joined(Overrides all, const Overrides& more) {
   return all;
 }
 
-// Returns the overrides of a subject in bf16. A softmax ignores a term that all its keys share, so the gradient of a
-// key bias is only a small remainder of large terms. Rows in fp8 would round once more and hide missing parts.
+// Returns the overrides of a subject in bf16. Excludes key biases: a softmax ignores a term that all keys share, so the
+// gradient of a key bias is only a small remainder of large terms. Excludes rows in fp8, because this additional
+// rounding would hide missing parts.
 Overrides in_bf16(const OwnSubject& own) {
   return joined(for_rounding(own), {"train.precision=bf16", "model.bias=false", "schedule.moe.wire=model"});
 }

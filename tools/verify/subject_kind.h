@@ -40,8 +40,8 @@ struct SubjectKind {
 /// - own: the recipe
 /// - tied: tied embeddings
 /// - aux_global_batch: scope of the auxiliary loss
-/// - sequences: scopes of the auxiliary loss and of capacity, so that the cut into micro-batches must not matter; the
-///   oracle has micro-batches of one sequence and never pads
+/// - sequences: scopes of the auxiliary loss and of capacity, with which the size of micro-batches must not change the
+///   result; the oracle has micro-batches of one sequence and never pads
 /// - zipf: skewed routing
 /// - idle_ranks: routing from a file that leaves some ranks without rows
 /// - eventful: see Course; its learning rate differs from step to step
@@ -52,14 +52,14 @@ struct SubjectKind {
 std::span<const SubjectKind> subject_kinds();
 /// Returns the kind called `name`.
 const SubjectKind& subject_kind(std::string_view name);
-/// Returns the changes of `kind` to its runs and its oracle. If the recipe has rows in fp8, they include the changes
+/// Returns the changes of `kind` to its runs and its oracle. If the recipe sends rows in fp8, these include the changes
 /// with which rounding cannot flip a decision.
 std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject& own);
 
 /// Writes a file for model.moe.trace. Tokens of the first half of a global batch visit one quarter of the experts, and
 /// tokens of the second half another quarter. Therefore, if experts are distributed over ranks, some ranks get no rows.
-/// Replicas of their experts, which see other tokens, do get rows. The file appears atomically, because several
-/// processes may write it. Throws Error(resource) if it cannot be written.
+/// Other replicas of these ranks' experts see other tokens and do get rows. The file appears atomically, because
+/// several processes may write it. Throws Error(resource) if the write fails.
 void write_routing_trace(const train::Recipe& recipe, const std::string& file);
 
 }  // namespace hexad::verify

@@ -15,7 +15,7 @@ using base::cat;
 using nlohmann::json;
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
-constexpr double smallest_share = 1e-3;  // least unit, relative to that of all tensors of the kind
+constexpr double smallest_share = 1e-3;  // least unit of a tensor, as a share of Whole::typical
 
 double root_mean_square(double squares, int64_t count) {
   return count > 0 ? std::sqrt(squares / static_cast<double>(count)) : 0.0;
@@ -95,7 +95,8 @@ void Comparer::add(Finding f) {
 }
 
 void Comparer::number(int64_t step, const std::string& what, double expected, double actual) {
-  // In rounded values, the errors of a sum over all tokens or parameters mostly cancel, so the bound is tighter.
+  // With rounded values, the bound of a sum over all tokens or parameters is tighter, because rounding errors mostly
+  // cancel.
   const double finer = measure_ == Measure::largest ? 1 : 8;
   add({step, what, finer * relative_to(0, expected, actual),
        cat("expected ", text_of(expected), ", got ", text_of(actual))});
@@ -206,7 +207,7 @@ void Comparer::generated(int64_t step, const std::vector<int32_t>& expected, con
 Comparison Comparer::merged(const comm::ProcessGroup& group, Device device) const {
   json mine{{"worst", to_json(worst_)}, {"mismatches", json::array()}, {"tallies", json::array()}};
   for (const Finding& f : mismatches_) mine["mismatches"].push_back(to_json(f));
-  for (const Tally& t : tallies_)  // JSON has no NaN
+  for (const Tally& t : tallies_)  // null for NaN, which JSON lacks
     mine["tallies"].push_back({t.owned, t.held, std::isfinite(t.squares) ? json(t.squares) : json(nullptr)});
 
   Comparison out{.worst = {}, .mismatches = {}, .tolerance = tolerance_, .compared = {.steps = steps_}};

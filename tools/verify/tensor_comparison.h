@@ -18,10 +18,10 @@ namespace hexad::verify {
 struct Whole {
   Shape shape;
   std::vector<double> values;
-  /// Unit of differences: the root mean square of the values, but at least a thousandth of that of all tensors of this
-  /// kind. Without this minimum, a gradient that is zero except for rounding would have rounding errors as its unit.
+  /// Unit of differences: the root mean square of the values, but at least a thousandth of `typical`. Without this
+  /// minimum, a gradient that is zero except for rounding would have rounding errors as its unit.
   double unit = 0;
-  double typical = 0;  // root mean square of all tensors of this kind
+  double typical = 0;  // root mean square over all tensors of this kind
   int64_t place = 0;   // index of its parameter in the order in which forward uses them
 };
 using WholeMap = std::map<std::string, Whole>;
@@ -37,17 +37,17 @@ struct Expected {
 
 /// Measure of a tensor's differences.
 enum class Measure : uint8_t {
-  largest,          // largest of all elements
-  root_mean_square  // for runs in which rounding may change single elements strongly
+  largest,          // largest difference of any element
+  root_mean_square  // root mean square of all elements, because rounding may change single elements strongly
 };
 
-/// Difference in one quantity of one step. `relative` is in units of the tensor, or of the number itself. It is
-/// infinite for counts that differ, for a NaN on one side, and for a tensor that no rank holds.
+/// Difference in one quantity of one step. `relative` is the difference over the tensor's unit, or over the number
+/// itself. It is infinite for counts that differ, for a NaN on one side, and for a tensor that no rank holds.
 struct Finding {
   int64_t step = 0;
-  std::string what;  // "loss", "gradient layers.0.moe.router.weight"
+  std::string what;  // such as "loss" or "gradient layers.0.moe.router.weight"
   double relative = 0;
-  std::string detail;  // "at [3, 4]: expected 0.5, got 0.25"
+  std::string detail;  // such as "at [3, 4]: expected 0.5, got 0.25"
   int64_t place = 0;   // see Whole::place
 };
 
@@ -55,7 +55,7 @@ struct Finding {
 struct Compared {
   int64_t steps = 0, tensors = 0, elements = 0;
 
-  /// True if anything was compared. Otherwise the run does not agree.
+  /// True if anything was compared. A run without a comparison does not agree.
   bool something() const { return steps > 0 && tensors > 0 && elements > 0; }
   Compared& operator+=(const Compared& more);
 };
@@ -65,7 +65,7 @@ std::string to_string(const Compared& compared);
 /// Result of the comparison of one run.
 struct Comparison {
   Finding worst;
-  std::vector<Finding> mismatches;  // differences beyond tolerance, each one before those that it causes
+  std::vector<Finding> mismatches;  // differences beyond tolerance; a cause comes before its effects
   double tolerance = 0;
   Compared compared;
 };
@@ -94,7 +94,7 @@ class Comparer {
   void exact(int64_t step, const std::string& what, const std::string& expected, const std::string& actual);
   void add(Finding finding);
 
-  // Sums over a tensor, of which this rank may hold no part.
+  // Sums over the elements of a tensor that this rank holds, which may be none.
   struct Tally {
     int64_t step;
     std::string what;

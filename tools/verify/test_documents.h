@@ -23,14 +23,14 @@ class FixedSource final : public data::Source {
 
 /// Returns random sequences cut into documents of 1 .. context tokens, whose tokens attend only to their own document.
 /// The last token of a document has no target. Every fifth sequence, from the second on, has no target at all.
-/// Sequences 2i and 2i + 1 contain no id twice if the vocabulary is large enough (vocab >= 2 context). Equal tokens
-/// would tie, and rounding would decide which of them a full expert drops.
+/// If vocab >= 2 context, sequences 2i and 2i + 1 together contain no id twice. Equal tokens would have equal scores,
+/// and rounding would decide which token a full expert drops.
 FixedSource documents(int64_t sequences, int64_t context, int64_t vocab, uint64_t seed = 5);
 /// Returns documents() for this recipe: three different global batches.
 FixedSource documents_of(const Recipe& recipe);
 
-/// Returns the first `sequences` sequences of `source`, with documents cut further and every fifth sequence without
-/// targets, as in documents().
+/// Returns the first `sequences` sequences of `source`, with documents split further, and with every fifth sequence
+/// without targets as in documents().
 FixedSource cut_further(const data::Source& source, int64_t sequences, uint64_t seed = 5);
 
 }  // namespace hexad::verify

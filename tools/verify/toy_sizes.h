@@ -1,5 +1,5 @@
-// Block and message sizes that cut a toy's work into several blocks, messages and rounds of each kind, as the default
-// sizes do for a large model.
+// Block and message sizes for toy models. They split a toy's work into several blocks, messages and rounds of each
+// kind, as the default sizes do for a large model.
 #pragma once
 
 #include "framework/base/block_sizes.h"
@@ -7,7 +7,7 @@
 
 namespace hexad::verify {
 
-/// Block sizes, odd where possible, so that last blocks are smaller.
+/// Block sizes. They are odd if possible, which makes the last blocks smaller.
 inline constexpr base::BlockSizes toy_blocks{.expert_rows = 3,
                                              .optimizer_elements = 101,
                                              .sum_bytes = 1 << 10,
@@ -19,7 +19,7 @@ inline constexpr base::BlockSizes toy_blocks{.expert_rows = 3,
                                              .rounded_elements = 101,
                                              .drawn_elements = 101};
 
-/// Limits with small rounds, and windows for many of them.
+/// Limits with small rounds, many of which fit into a window.
 inline constexpr comm::Limits toy_limits{.round_bytes = 16 << 10};
 
 }  // namespace hexad::verify

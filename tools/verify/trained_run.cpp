@@ -25,10 +25,10 @@ std::pair<std::string, io::Kind> stored_as(const std::string& name) {
   const size_t slash = name.rfind('/');
   for (const io::Kind kind : {io::Kind::main, io::Kind::moment1, io::Kind::moment2, io::Kind::state})
     if (io::name_of(kind) == name.substr(slash + 1)) return {name.substr(0, slash), kind};
-  return {name, io::Kind::state};  // a state of a user's optimizer
+  return {name, io::Kind::state};  // state of a user's optimizer
 }
 
-// Returns the same source without ownership: the oracle's owner keeps it alive.
+// Returns a pointer to `source` without ownership. The oracle's owner keeps the source alive.
 std::shared_ptr<const data::Source> borrowed(const data::Source& source) { return {std::shared_ptr<void>(), &source}; }
 
 // Observes the training loop through the interface of a schedule adviser.
@@ -72,14 +72,15 @@ class Observer final : public ScheduleAdviser {
   Tensor sound_;  // value of the weight before it was ruined
 };
 
-// Returns the recipe for the loop: verify's data, and only the requested steps, with a checkpoint at their end.
+// Returns the recipe for the training loop: with verify's data, only the requested steps, and a checkpoint at their
+// end.
 Recipe recipe_of_loop(const Subject& subject, const Oracle& oracle, const Variant& variant) {
   Recipe r = subject.recipe_for(variant);
   r.data = {};
   r.data.source = "verify";
   r.train.init_from = oracle.start;
   r.train.eval_every = 0;
-  r.train.peak_flops = 1;  // avoids the measurement
+  r.train.peak_flops = 1;  // avoids the measurement of the peak
   r.checkpoint = {};
   r.checkpoint.every = 0;
   r.run.prompts.clear();
@@ -97,7 +98,7 @@ std::vector<Piece> saved_states(const std::string& folder, const WholeMap& expec
   std::vector<Piece> out;
   for (const auto& [name, whole] : expected) {
     const auto& [stored, kind] = stored_as(name);
-    if (!checkpoint.contains(stored, kind)) continue;  // reported later as not held
+    if (!checkpoint.contains(stored, kind)) continue;  // merged() reports the tensor as not held
     const Tensor t = checkpoint.read(stored, kind, device);
     Shape zero = t.shape();
     for (int d = 0; d < zero.rank(); ++d) zero[d] = 0;

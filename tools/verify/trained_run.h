@@ -1,4 +1,4 @@
-// A run of the loop of `hexad train`, compared with the oracle.
+// Comparison of the training loop of `hexad train` with the oracle.
 #pragma once
 
 #include "tools/verify/subject.h"
@@ -13,12 +13,12 @@ namespace hexad::verify {
 Comparison train_on_rank(const Subject& subject, const Oracle& oracle, const Variant& variant,
                          const comm::ProcessGroup& world);
 
-/// Returns the folder in which a run of this recipe saves a step.
+/// Returns the folder in which a run of this recipe saves the checkpoint of `step`.
 std::string checkpoint_folder(const Recipe& recipe, int64_t step);
 /// Returns the tensors of a checkpoint as pieces that rank 0 owns. Other layouts can load these tensors.
 std::vector<Piece> saved_states(const std::string& folder, const WholeMap& expected, Device device);
 
-/// Hides the loop's output from the terminal, if the loop trains the variant.
+/// Hides the training loop's output from the terminal while the object exists, if the variant uses this loop.
 class Quiet {
  public:
   explicit Quiet(const Variant& variant);

@@ -28,10 +28,11 @@ std::vector<std::string> names_of(E) {
   return names;
 }
 
-constexpr std::string_view own = "own";  // value of the recipe
+constexpr std::string_view own = "own";  // option value that keeps the recipe's setting
 constexpr std::string_view limited = "_limited";
 
-// Returns the option with all pipeline kinds. Kinds with pairs are included twice, without and with pairs.
+// Returns the option with all pipeline kinds. Kinds that can overlap pairs of micro-batches are included twice: without
+// and with pairs.
 Option pipeline_option() {
   Option pipeline{"pipeline", "", {}, [](const MeshSizes& m) { return m[Axis::pp] > 1; }, {}};
   const auto add = [&](std::string name, std::string_view kind, std::string_view overlap) {
@@ -75,7 +76,7 @@ Option memory_reuse_option() {
     reuse.sets.push_back({cat("schedule.moe.memory_reuse=", name), "schedule.moe.memory_limit=none"});
   };
   for (const auto& [value, name] : enum_names(moe::ReuseStrategy{})) add(name, "");
-  // s1 offloads everything, s4 nothing.
+  // s1 offloads everything, and s4 nothing.
   for (const std::string_view name : {"s1", "s4"}) add(name, limited);
   return reuse;
 }
@@ -91,7 +92,7 @@ bool has_two_levels(const MeshSizes& m) {
   return m[Axis::pp] * m[Axis::edp] == 1 && m[Axis::ep] >= 4 && nodes_of_threads(m.world()).back() == 1;
 }
 
-// Returns the option of one choice of schedule.moe. Values that require another key set both.
+// Returns the option of one choice of schedule.moe. A value that requires another key sets both keys.
 Option schedule_option(const moe::VariedChoice& choice) {
   const auto in_section = [](std::string_view key) { return cat("schedule.moe.", key); };
   Option option{std::string(choice.key), in_section(choice.key), {}, {}, {}};
@@ -112,8 +113,8 @@ Option schedule_option(const moe::VariedChoice& choice) {
 }
 
 // Returns the option of the order of axes. All orders are legal on every mesh, because pp is first or last. Each other
-// axis is the fastest of a stage in some order. Only in some orders, tp ranks are neighbours, and etp groups lie inside
-// tp groups.
+// axis is the fastest of a stage in some order. Only in some orders are tp ranks neighbours, or etp groups inside tp
+// groups.
 Option order_option() {
   Option order{"order", "parallel.order", {}, {}, {}};
   for (const char* value :
@@ -152,7 +153,8 @@ std::vector<Option> make_options() {
       moe_option(),
       memory_reuse_option(),
       {"recompute", "recompute", names_of(layers::Recompute{}), always},
-      // Either one tensor per bucket or all tensors in one: reductions run during backward, or after it.
+      // With one tensor per bucket, reductions run during backward. With all tensors in one bucket, they run after
+      // backward.
       {"bucket_bytes", "distributed.bucket_bytes", {std::string(own), "1024"}, always},
       {"offload", "offload.optimizer", names_of(optim::StateOffload{}), always},
       {"activations",
@@ -205,7 +207,7 @@ int whole_number(std::string_view layout, std::string_view name, std::string_vie
   return value;
 }
 
-// Reads name=value pairs, and records the axes that were named.
+// Reads name=value pairs and records the named axes.
 class LayoutReader {
  public:
   LayoutReader(std::string_view text, int world) : text_(text), world_(world) {}
@@ -270,7 +272,7 @@ class LayoutReader {
     for (size_t i = 0; i < options().size(); ++i)
       if (variant_.choice[i] != 0 && !options()[i].matters(m))
         fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': ", options()[i].name,
-             " changes nothing on this mesh, ", Variant(m).mesh_text());
+             " has no effect on this mesh, ", Variant(m).mesh_text());
   }
 
   std::string_view text_;

@@ -29,8 +29,7 @@ struct MeshSizes {
 std::vector<MeshSizes> meshes_of(int world);
 
 /// Returns the node of each of `world` ranks that are threads. The ranks are divided evenly between two nodes if every
-/// group then has as many ranks on one node as on the other, or all its ranks on one node. Otherwise all ranks are on
-/// one node.
+/// group is then inside one node, or evenly divided as well. Otherwise all ranks are on one node.
 std::vector<int> nodes_of_threads(int world);
 
 /// One setting with several values. The first value is the plain one.
@@ -38,7 +37,7 @@ struct Option {
   std::string name;  // name in lists of layouts
   std::string key;   // key of the recipe; empty for options of verify itself, and for options that set several keys
   std::vector<std::string> values;
-  std::function<bool(const MeshSizes&)> matters;  // false: on this mesh the value changes nothing
+  std::function<bool(const MeshSizes&)> matters;  // false: the option has no effect on this mesh
   /// Keys of the recipe that each value sets, for an option that sets several keys.
   std::vector<std::vector<std::string>> sets{};
 };
@@ -52,15 +51,15 @@ struct Option {
 /// - offload: offload of optimizer states.
 /// - activations: kept for backward, or offloaded until then.
 /// - transport: ranks that are threads meet in memory, or exchange messages like processes.
-/// - start: fresh, resumed from the checkpoint that one rank saved after the first step, or trained, which is resumed
-///   by the loop of `hexad train`.
+/// - start: fresh; resumed, from the checkpoint that one rank saved after the first step; or trained, which resumes in
+///   the loop of `hexad train`.
 /// - subject: the recipe, or a subject of subject_kind.h, which has its own oracle.
 std::span<const Option> options();
 
 /// One way to run the recipe.
 struct Variant {
   MeshSizes mesh;
-  std::vector<int> choice;  // index into options()[i].values; 0 if the option does not matter
+  std::vector<int> choice;  // index into options()[i].values; 0 if the option has no effect
 
   explicit Variant(MeshSizes m = {}) : mesh(m), choice(options().size(), 0) {}
   bool operator==(const Variant&) const = default;

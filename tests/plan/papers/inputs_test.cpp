@@ -178,10 +178,11 @@ TEST(Inputs, EveryProblemIsNamedWithItsLine) {
 const std::string monta = "{t: 8, e: 2, B1: 1, r1: 1, B2: 1, r2: 1, B3: 1, r3: 1, ";
 
 TEST(Inputs, MontaRefusesKeysWithoutEffect) {
-  EXPECT_EQ(refusal("monta", monta + "N: 4, I: 5, h: 3, BPE: 4}"),
-            "x.yaml:1: h (3) has no use if I is given and memory is not\nx.yaml:1: BPE (4) has no use if I is given");
+  EXPECT_EQ(
+      refusal("monta", monta + "N: 4, I: 5, h: 3, BPE: 4}"),
+      "x.yaml:1: h (3) has no effect if I is given and memory is not\nx.yaml:1: BPE (4) has no effect if I is given");
   EXPECT_EQ(refusal("monta", monta + "N: 4, I: 5, I_minimal: 1}"),
-            "x.yaml:1: I_minimal (1) has no use if N, the number of chunks, is given");
+            "x.yaml:1: I_minimal (1) has no effect if N, the number of chunks, is given");
   EXPECT_EQ(refusal("monta", monta + "I_minimal: 1, I: 1e9}"),
             "x.yaml:1: I_minimal (1) allows more than 1024 chunks of I/t");
   EXPECT_EQ(refusal("monta", monta + "N: 1, I: 5, memory: {P1: 1, P2: 1, l: 1}}"), "x.yaml:1: memory needs b, s and h");
@@ -195,7 +196,7 @@ TEST(Inputs, MpmoeRefusesAnIncompleteMachineAndEmptyParts) {
             "x.yaml: W_mem (none by default) must be given with the other speeds, W_*\n"
             "x.yaml:1: k (5) must be at most E (4)\nx.yaml:1: n.1 (8) must be at most B (4), the tokens");
   EXPECT_EQ(refusal("mpmoe", "{M: 8, H: 32, B: 64, E: 4, alpha: {comm_comp: 0.4, mem_all: 0.5}}"),
-            "x.yaml:1: alpha.mem_all (0.5) has no use without the speeds, W_*");
+            "x.yaml:1: alpha.mem_all (0.5) has no effect without the speeds, W_*");
 }
 
 const std::string parm = "{B: 1, L: 8, M: 8, E: 2, N_EP: 2, N_ESP: 2, ";
@@ -210,9 +211,9 @@ TEST(Inputs, ParmRefusesCollectivesWithIncompletePrices) {
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, alpha_A2A: 1, beta_A2A: 1, measured_A2A: [[1, 1], [2, 2]]}"),
             "x.yaml:1: measured_A2A ([[1, 1], [2, 2]]) must not be given together with alpha_A2A");
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, alpha_A2A: 1, beta_A2A: 1, alpha_o: 1, beta_o: 1, inner: EP}"),
-            "x.yaml:1: alpha_o (1) has no use with N_MP = 1, because there is no MP-AllGather\n"
-            "x.yaml:1: beta_o (1) has no use with N_MP = 1, because there is no MP-AllGather\n"
-            "x.yaml:1: inner (EP) has no use without ranks_per_node");
+            "x.yaml:1: alpha_o (1) has no effect with N_MP = 1, because there is no MP-AllGather\n"
+            "x.yaml:1: beta_o (1) has no effect with N_MP = 1, because there is no MP-AllGather\n"
+            "x.yaml:1: inner (EP) has no effect without ranks_per_node");
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, alpha_A2A: 1, beta_A2A: 1}"), "accepted");
 }
 

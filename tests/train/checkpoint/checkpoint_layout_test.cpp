@@ -112,7 +112,7 @@ TEST(CheckpointLayouts, F17_AnotherModelIsRefusedWithTheDifference) {
   TrainingRun run(recipe, self);
   EXPECT_EQ(message_of(ExitCode::usage, [&] { run.load(folder); }),
             "cannot continue from " + folder +
-                ", the recipe has changed:\n  model.hidden: 16 -> 32\n  model.vocab: 31 -> 37\n"
+                ", because the recipe has changed:\n  model.hidden: 16 -> 32\n  model.vocab: 31 -> 37\n"
                 "use another run.dir, or set train.init_from to start a new run from these weights");
 }
 

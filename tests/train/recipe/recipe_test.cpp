@@ -362,7 +362,7 @@ TEST(Recipe, MomentsInBf16NeedAdamwAndRoundedWeights) {
   EXPECT_EQ(recipe_of(yaml, {"train.seed=7"}).optim.seed, 7u);
   EXPECT_EQ(problem({"train.precision=f64", "optim.moment_dtype=bf16"}),
             "command line: optim.moment_dtype=bf16: optim.moment_dtype (bf16) must be f32 for train.precision: f64, "
-            "which keeps moments in f64");
+            "because f32 then means moments in f64");
   EXPECT_EQ(problem({"optim.name=sgd", "optim.moment_dtype=bf16"}),
             "command line: optim.moment_dtype=bf16: optim.moment_dtype (bf16) must be f32 for the optimizer sgd, whose "
             "states are never in bf16");

@@ -190,7 +190,7 @@ TEST(TrainingStages, StepsOfTheRunMustBeThoseOfAllStages) {
   EXPECT_EQ(
       refused({"train.steps=10"}),
       "command line: train.steps=10: train.steps (10) must be the steps of all stages together (9); remove it, or "
-      "change stages.0.steps and those of the other stages");
+      "change stages.0.steps and the steps of the other stages");
   EXPECT_NO_THROW(loaded({"train.steps=9"}));
 }
 

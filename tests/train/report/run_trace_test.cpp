@@ -263,7 +263,7 @@ TEST(Recipe, ProfiledStepsAreAStepOrARange) {
   EXPECT_NO_THROW(small_recipe({"profile.steps=3..10"}));
   for (const char* bad : {"0", "3..", "..3", "5..3", "3-5", "a", "-1..2"})
     EXPECT_NE(message_of(ExitCode::usage, [&] { small_recipe({std::string("profile.steps=") + bad}); })
-                  .find("must be a step, 5, or a range of steps, 3..5"),
+                  .find("must be a step such as 5, or a range of steps such as 3..5"),
               std::string::npos)
         << bad;
   EXPECT_NE(message_of(ExitCode::usage, [] { small_recipe({"profile.steps=8..20"}); }).find("nearest: 8..10"),

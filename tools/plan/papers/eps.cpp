@@ -11,7 +11,7 @@ namespace {
 /// Returns the volume of a stage's all-to-all if every token is sent to `copies` devices.
 double all_to_all(double P, double D, double copies) { return copies * P * (D - 1) / (D * D); }
 
-/// Returns the volume in addition to the all-to-all: under TP, half an all-reduce around attention.
+/// Returns the volume in addition to the all-to-all: half an all-reduce around attention under TP+EP, otherwise 0.
 double gathered(Mode mode, double P, double D) { return mode == Mode::tp_ep ? P * (D - 1) / D : 0; }
 
 }  // namespace

@@ -41,7 +41,7 @@ double volume(Mode mode, double P, double D, double g);
 /// all-to-all has k instead of g.
 double combine_volume_without_reduce(Mode mode, double P, double D, double k);
 
-/// One layer in the terms of section 4.2: bytes read and written, FLOPs.
+/// Bytes read and written, and FLOPs, of attention or of the MoE layer (section 4.2).
 struct Block {
   double M_in = 0, M_out = 0;  // activation bytes of all tokens: input and output
   double M_weight = 0;         // weight bytes of all devices
@@ -59,14 +59,15 @@ double block_seconds(double flops, double io, double D, const Machine& machine);
 /// Returns max(V/NW, V_O).
 double comm_seconds(double volume, const Machine& machine);
 
-/// Section 4.3, Fig. 9: bytes that N groups read and write. (a): the tensor is split by rows and the weights by
-/// experts. (b): it is split by columns. There are m samples with P0 bytes in and P1 out, and E experts of W bytes.
+/// Section 4.3, Fig. 9: bytes that N groups read and write. (a): the tensor is split by rows, and the weights by
+/// experts. (b): the tensor is split by columns. There are m samples with P0 bytes in and P1 out, and E experts of W
+/// bytes.
 struct SplitIo {
   double by_experts, by_columns;
 };
 SplitIo split_io(double m, double P0, double P1, double E, double W, double N);
-/// Returns T(a) or T(b): seconds of E experts of C FLOPs each. The rate is that of grouped products of E/N groups for
-/// (a), of E groups for (b).
+/// Returns T(a) or T(b): seconds of E experts of C FLOPs each. `rate` is the FLOP/s of grouped products of E/N groups
+/// for (a), and of E groups for (b).
 double split_seconds(double E, double C, double rate);
 
 /// Section 3.2, conclusion 1, on the paper's GPUs: grouped products are faster below 2048 rows, dense ones from 4096
@@ -77,7 +78,7 @@ constexpr std::string_view name_of(Product p) {
 }
 Product product(double m, double grouped_below = 2048, double dense_from = 4096);
 
-/// Section 5.2, 5: R(N) = k N + b, the cost of cutting into N groups.
+/// Section 5.2, item 5: R(N) = k N + b, the seconds that N groups cost.
 struct Overhead {
   double k = 0, b = 0;
   double operator()(double N) const { return k * N + b; }
@@ -92,14 +93,15 @@ struct Groups {
   int64_t N;
   double gain;
 };
-/// Returns the gain of every divisor of a device's number of experts, ascending. best_groups() returns the best of them
-/// (the smaller N of equal ones).
+/// Returns the gain of every divisor of a device's number of experts, ascending. best_groups() returns the best entry.
+/// Of equal gains, the smaller N wins.
 std::vector<Groups> all_groups(double T_comm, double T_comp, int64_t local_experts, const Overhead& overhead);
 Groups best_groups(const std::vector<Groups>& tried);
 
-/// Section 5.2, 4: relative extra time of communication (e0) and of products (e1) if cut into N: N S(m/N)/S(m) - 1 and
-/// N G(m/N, E/N)/G(m, E) - 1. Expert groups are worthwhile if both stay within bounds (0.32 and 0.03 in the paper's
-/// test).
+/// Section 5.2, item 4: relative extra time of communication (e0) and of products (e1) if split into N groups: N
+/// S(m/N)/S(m)
+/// - 1 and N G(m/N, E/N)/G(m, E) - 1. Expert groups are worthwhile if both stay within bounds (0.32 and 0.03 in the
+/// paper's test).
 struct Extra {
   double e0, e1;
 };

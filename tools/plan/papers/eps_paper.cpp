@@ -40,7 +40,7 @@ struct Time {
   }
 };
 
-/// Keys of section 4.3.
+/// Keys of section 4.3: a layer that is split into groups.
 struct Split {
   double p0 = 0, p1 = 0, w = 0, c = 0;
   int64_t n = 0;
@@ -77,15 +77,15 @@ struct Pipeline {
 
   template <class V>
   void fields(V& v) {
-    v("T_comm", comm, "[s] all communication of a layer, uncut", positive());
-    v("T_comp", comp, "[s] all products of a layer, uncut", positive());
+    v("T_comm", comm, "[s] all communication of a layer, without groups", positive());
+    v("T_comp", comp, "[s] all products of a layer, without groups", positive());
     v("E", experts, "experts of a device; N may be any of its divisors; auto: E/D", automatic, at_least(1),
       at_most(100000));
     v("R", overhead, "cost of cutting into N groups");
   }
 };
 
-/// Keys of the EPS paper, section 5.2, item 4: the loads from which groups are worthwhile.
+/// Keys of the EPS paper, section 5.2, item 4: the loads at which groups are worthwhile.
 struct Pays {
   std::vector<int64_t> m;
   int64_t n = 2;
@@ -137,7 +137,7 @@ void check_overhead(const OverheadKeys& in, Problems& problems) {
     problems.add("pipeline.R.measured", "must be at least two points, [[N, s], ...]");
   else if (in.measured && !(fit_alpha_beta(in.measured->points).line.beta > 0))
     problems.add("pipeline.R.measured", "must rise, because without a cost per group more groups always gain");
-  if (in.measured) refuse_written(problems, {"pipeline.R.k", "pipeline.R.b"}, "has no use if measured is given");
+  if (in.measured) refuse_written(problems, {"pipeline.R.k", "pipeline.R.b"}, "has no effect if measured is given");
   if (!in.measured && !in.k) problems.add("pipeline.R.k", "must be given with b, or measured");
   if (!in.measured && !in.b) problems.add("pipeline.R.b", "must be given with k, or measured");
 }

@@ -1,4 +1,4 @@
-// Common functions for the inputs of the papers: reading and checking inputs, listing keys.
+// Common functions for the inputs of papers: they read and check inputs, and list keys.
 #pragma once
 
 #include <initializer_list>
@@ -33,7 +33,7 @@ std::string list_keys() {
   return list_keys(&input, config::type_of<Input>);
 }
 
-/// Adds a problem to each of these keys that the input contains: "has no use if I is given".
+/// Adds a problem for each of `paths` that the input contains: "has no effect if I is given".
 void refuse_written(config::Problems& problems, std::initializer_list<std::string_view> paths, std::string_view why);
 
 /// Adds a problem unless all volumes or sizes of a curve are above 0.

@@ -12,7 +12,7 @@ Transfer transfer(const Link& link, double moved, double volume) {
   return {volume, efficiency(link.efficiency, volume), link.seconds(moved, volume)};
 }
 
-/// Returns Table 4 for k assignments per token on a rank. Under sequence parallelism the scores are divided by
+/// Returns the values of Table 4 for k assignments per token on a rank. Sequence parallelism divides the scores by
 /// `score_parts`.
 ActivationBytes activations(const Activations& m, double k, double score_parts) {
   const double one = m.b * m.s * m.h * m.l, scores = 5 * m.a * m.s / m.h;
@@ -77,7 +77,7 @@ Choice choose(double o1, std::optional<Pipelined> o2, std::optional<Pipelined> o
 }
 
 Limits limits(const Network& n) {
-  // In units of T_base = I (e - 1)/e / B1.
+  // The limits are in units of T_base = I (e - 1)/e / B1.
   const double unit = n.e / (n.e - 1) * n.all_to_all.bandwidth;
   const double aa = 1 / n.t, ag = (n.t - 1) / n.t * unit / n.all_gather.bandwidth, copy = unit / n.copy.bandwidth;
   return {.o1 = aa + ag, .o2 = std::max(aa, ag + copy), .o3 = std::max({aa, ag, copy})};

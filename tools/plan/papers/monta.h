@@ -23,9 +23,9 @@ double all_to_all_volume(double b, double s, double h, double k, double bytes_pe
 /// A network with two levels: e expert-parallel ranks between nodes, t tensor-parallel ranks inside each.
 struct Network {
   double t = 1, e = 2;
-  Link all_to_all;  // B1, r1; volume: the bytes of one rank's rows
-  Link all_gather;  // B2, r2; volume: the gathered bytes
-  Link copy;        // B3, r3; volume: the copied bytes
+  Link all_to_all;  // B1, r1 over the bytes of one rank's rows
+  Link all_gather;  // B2, r2 over the gathered bytes
+  Link copy;        // B3, r3 over the copied bytes
 };
 
 /// A transfer. `volume` is the number of bytes that determines the efficiency.
@@ -60,12 +60,13 @@ struct Pipelined {
   int64_t chunks;  // N
   double seconds;  // T
 };
-/// Returns T for each N from 1 to `most`. best_pipelined() returns the least of them (the smaller N of equal ones).
+/// Returns T for each N from 1 to `most`. best_pipelined() returns the entry of least T. Of equal T, the smaller N
+/// wins.
 std::vector<Pipelined> all_pipelined(Strategy strategy, double volume, const Network& network, int64_t most);
 std::optional<Pipelined> best_pipelined(const std::vector<Pipelined>& tried);
 
-/// Choice of Algorithm 3. It excludes strategies without a legal chunk count. Of equal strategies it takes the simpler
-/// one.
+/// Choice of Algorithm 3. It excludes strategies without a legal chunk count. Of strategies with equal times, it takes
+/// the simpler one.
 struct Choice {
   Strategy strategy;
   double seconds;
@@ -120,8 +121,8 @@ struct Activations {
 struct ActivationBytes {
   double none;  // no parallelism (equation 2)
   double pp_tp_ep;
-  double with_sp;          // pp_tp_ep and sequence parallelism
-  double selective, full;  // with_sp and recomputation
+  double with_sp;          // pp_tp_ep with sequence parallelism
+  double selective, full;  // with_sp with selective or full recomputation
 };
 /// Returns the formulas as printed.
 ActivationBytes activation_bytes(const Activations& model);

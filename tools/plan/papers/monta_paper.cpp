@@ -103,10 +103,10 @@ void check(const Input& in, Problems& problems) {
   if (!in.volume && !sizes && problems.good({"I", "b", "s", "h"}))
     problems.add("I", "must be given, or b, s and h, because I is then the product of b, s, h, k and BPE");
   if (in.volume && in.memory && !sizes && problems.good({"b", "s", "h"})) problems.add("memory", "needs b, s and h");
-  if (in.volume) refuse_written(problems, {"BPE"}, "has no use if I is given");
+  if (in.volume) refuse_written(problems, {"BPE"}, "has no effect if I is given");
   if (in.volume && !in.memory)
-    refuse_written(problems, {"b", "s", "h", "k"}, "has no use if I is given and memory is not");
-  if (in.chunks && in.smallest) problems.add("I_minimal", "has no use if N, the number of chunks, is given");
+    refuse_written(problems, {"b", "s", "h", "k"}, "has no effect if I is given and memory is not");
+  if (in.chunks && in.smallest) problems.add("I_minimal", "has no effect if N, the number of chunks, is given");
   if (!in.chunks && !in.smallest && problems.good({"I_minimal", "N"}))
     problems.add("I_minimal", "must be given, or N, the number of chunks");
   check_sizes(problems, "r1", in.r1);
@@ -130,8 +130,7 @@ Json json(const Chunk& c) {
   return {{"AA_j", json(c.all_to_all)}, {"AG_j", json(c.all_gather)}, {"D2D_j", json(c.copy)}};
 }
 
-/// Adds the results that all strategies have: their time, also relative to the baseline's, and the effective bandwidth
-/// of a card.
+/// Adds the results of any strategy: its time, its time over the baseline's, and the effective bandwidth of a card.
 void add_seconds(Json& out, const Input& in, double seconds, double base) {
   const auto t = static_cast<double>(in.t), e = static_cast<double>(in.e);
   out["T_seconds"] = seconds;

@@ -46,7 +46,7 @@ double shared_buffers(const Layer& layer, int64_t n);
 double outputs_by_slot(const Layer& layer);
 
 /// alpha(y, x) of section 2.3: speed of stream y beside stream x (or both other streams), relative to its speed alone.
-/// Times are divided by it.
+/// A stream's time is divided by its alpha.
 struct Slowdowns {
   double comm_comp = 1, comm_mem = 1, comm_all = 1;
   double comp_comm = 1, comp_mem = 1, comp_all = 1;
@@ -98,7 +98,7 @@ constexpr std::string_view name_of(Reuse r) {
 
 /// Cost of restoring a whole batch.
 struct ReuseCost {
-  double copied = 0;        // elements to the host in forward, and back in backward
+  double copied = 0;        // elements copied to the host in forward, and back in backward
   double communicated = 0;  // elements of T_DI sent again
   double recomputed = 0;    // FLOPs to recompute T_M, the first of the two products
 };

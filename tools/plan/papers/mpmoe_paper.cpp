@@ -70,7 +70,7 @@ void check(const Input& in, Problems& problems) {
     refuse_written(problems,
                    {"alpha.comm_mem", "alpha.comm_all", "alpha.comp_mem", "alpha.comp_all", "alpha.mem_comm",
                     "alpha.mem_comp", "alpha.mem_all"},
-                   "has no use without the speeds, W_*");
+                   "has no effect without the speeds, W_*");
   if (problems.good({"k", "E"}) && in.k > in.e) problems.add("k", base::cat("must be at most E (", in.e, ")"));
   if (problems.good({"n", "B"}))
     for (size_t i = 0; i < in.n.size(); ++i)

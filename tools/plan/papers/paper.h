@@ -11,7 +11,7 @@ namespace hexad::plan {
 
 struct Paper {
   std::string_view name;   // name for --paper
-  std::string_view title;  // one line
+  std::string_view title;  // description in one line
   /// Returns the results of the formulas for an input as JSON text. Units are SI, named at the end of each key. Throws
   /// Error(usage) with every problem of the input and its file:line.
   std::string (*evaluate)(const config::Document& input);

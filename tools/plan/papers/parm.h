@@ -41,7 +41,7 @@ struct Costs {
 /// Times of equation 1, Fig. 3(a): ESP-AllGather, EP-AlltoAll, ESP-AllReduce, EP-AlltoAll. ESP-Split sends nothing in
 /// forward.
 struct Baseline {
-  double AG_ESP, AR_ESP, A2A_EP;  // seconds of one of each; A2A_EP happens twice
+  double AG_ESP, AR_ESP, A2A_EP;  // seconds of one collective of each kind; A2A_EP happens twice
   double seconds() const { return AG_ESP + AR_ESP + 2 * A2A_EP; }
 };
 Baseline baseline(const Layer& layer, const BaselineCosts& costs);
@@ -49,8 +49,8 @@ Baseline baseline(const Layer& layer, const BaselineCosts& costs);
 /// Returns the seconds of S1: 2 A2A(ETM N_ESP/N_MP) + AG_MP(BLM) (equation 11 (13)). With N_MP = 1 it is equation 2,
 /// without an AllGather.
 double s1_seconds(const Layer& layer, const Costs& costs);
-/// Returns the seconds of S2, in which the second AlltoAll overlaps the AllGather (equation 7). Their joint cost is the
-/// measured one if given, otherwise saa_seconds() of the two.
+/// Returns the seconds of S2, in which the second AlltoAll overlaps the AllGather (equation 7). Their joint cost is
+/// Costs::overlap if given, otherwise saa_seconds().
 double s2_seconds(const Layer& layer, const Costs& costs);
 /// Returns the seconds of S2 with the AllGather after the AlltoAll (the paper's AAS; the right side of equation 7).
 double s2_sequential_seconds(const Layer& layer, const Costs& costs);
@@ -63,7 +63,7 @@ constexpr std::string_view name_of(Schedule s) { return s == Schedule::s1 ? "S1"
 /// Returns S1 if it takes no longer than S2 (Algorithm 1).
 Schedule choose(const Layer& layer, const Costs& costs);
 
-/// A claim that section IV-B proves, evaluated. If it does not hold, the measured costs contradict the paper's
+/// A claim of section IV-B, evaluated for given costs. If the claim does not hold, the costs contradict the paper's
 /// assumptions.
 struct Claim {
   std::string_view text;

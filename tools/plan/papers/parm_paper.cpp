@@ -105,12 +105,12 @@ void check(Input in, Problems& problems) {
     need(key_a2a_ep, in.a2a_ep, ", because another collective of the baseline is given");
   }
   if (problems.good({"N_MP"}) && in.mp == 1) {
-    constexpr std::string_view why = "has no use with N_MP = 1, because there is no MP-AllGather";
+    constexpr std::string_view why = "has no effect with N_MP = 1, because there is no MP-AllGather";
     for (const CollectiveKeys* keys : {&key_ag_mp, &key_o})
       refuse_written(problems, {keys->alpha, keys->beta, keys->measured}, why);
   }
   if (!in.ranks_per_node && problems.good({"ranks_per_node"}))
-    refuse_written(problems, {"inner"}, "has no use without ranks_per_node");
+    refuse_written(problems, {"inner"}, "has no effect without ranks_per_node");
   if (problems.good({"k", "E"}) && in.k > in.e) problems.add("k", base::cat("must be at most E (", in.e, ")"));
 }
 

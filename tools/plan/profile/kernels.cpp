@@ -12,7 +12,7 @@ using kernels::GroupOffsets;
 using kernels::Write;
 using tensor::Tensor;
 
-// Least seconds of a timed batch: several time slices, so that ranks that share a core are timed fairly.
+// Least seconds of a timed batch. It covers several time slices, because ranks may share a core.
 constexpr double turns = 0.012;
 
 // Weights of one shape, packed once as in training, and operands for any number of rows.
@@ -47,7 +47,7 @@ class GroupedProduct {
   }
 
  private:
-  // Zeros, which stay zeros if a product is added to itself many times. The speed does not depend on the values.
+  // Returns zeros, to which products can be added many times without overflow. The speed does not depend on the values.
   Tensor filled(base::Shape shape, Dtype dtype) const { return Tensor::zeros(shape, dtype, device_); }
 
   ProductShape shape_;
@@ -74,7 +74,7 @@ std::function<void()> make_copy(CopyKind kind, int64_t bytes, device::Device dev
         k.permute.gather(*stream, other, here, index, {}), stream->synchronize();
       };
     }
-    case CopyKind::offload:  // like saved tensors: mapped, written and dropped
+    case CopyKind::offload:  // as for saved tensors: map, write, drop
       return [=, &k] {
         const Tensor away = Tensor::offloaded(here.shape(), Dtype::f32, device);
         k.pointwise.copy(*stream, away, here), stream->synchronize();

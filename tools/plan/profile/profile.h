@@ -19,7 +19,7 @@ inline const std::vector<ProductShape> usual_products{{8, 512, 1024}, {8, 256, 5
 
 struct ProfileOptions {
   double seconds = 120;                // approximate total time
-  int octaves = 1;                     // distance between two measured sizes of a message
+  int octaves = 1;                     // distance between measured message sizes, in octaves
   int64_t largest_bytes = 16ll << 20;  // largest size of a message or copy
   int64_t largest_rows = 4096;         // largest number of rows of a product
   int rounds = 3;                      // measurements of each slowdown; their median counts
@@ -33,8 +33,8 @@ ProfileOptions quick_profile();
 /// Receives occasional progress lines on rank 0.
 using Progress = std::function<void(const std::string&)>;
 
-/// Measures the machine. Collective over `world`; every rank gets the same result. Fills in the machine's sizes in
-/// Origin, but no other field of it.
+/// Measures the machine. Collective over `world`; every rank gets the same result. Of Origin, fills in only the
+/// machine's sizes.
 Cluster measure(const comm::ProcessGroup& world, const ProfileOptions& options, const Progress& progress);
 
 /// Returns a readable table.

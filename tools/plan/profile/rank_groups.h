@@ -15,7 +15,7 @@ struct NodesAndRanks {
 };
 NodesAndRanks nodes_of(const comm::ProcessGroup& world);
 
-/// One group of a kind: the group that this rank is in.
+/// This rank's group of one kind and size.
 struct MeasuredGroup {
   GroupKind kind;
   int64_t ranks, nodes;
@@ -23,8 +23,8 @@ struct MeasuredGroup {
 };
 
 /// Makes groups of every kind that this machine has. intra: 2, 4, ... and all ranks of a node. inter: one rank on each
-/// of 2, 4, ... and all nodes. all: all ranks. Only numbers that divide the ranks of a node, or the nodes, are used.
-/// Every rank is in one group of each kind and size. Collective over `world`.
+/// of 2, 4, ... and all nodes. all: all ranks. All numbers divide the ranks of a node, or the number of nodes. Every
+/// rank is in one group of each kind and size. Collective over `world`.
 std::vector<MeasuredGroup> measured_groups(const comm::ProcessGroup& world);
 
 }  // namespace hexad::plan

@@ -8,7 +8,7 @@
 
 namespace hexad::plan {
 
-/// A collective with its tensors, which it keeps. The group outlives it.
+/// A collective that owns its tensors. The group outlives the object.
 struct Exchange {
   int64_t wire_bytes;  // bytes that a rank sends to other ranks
   std::function<device::Event()> start;

@@ -17,7 +17,7 @@ using kernels::GroupOffsets;
 using kernels::Write;
 using tensor::Tensor;
 
-// Times at which the units of a load were done. The threads that execute the units write them.
+// Times at which the units of a load were done. The threads that execute the units write these times.
 struct Stamps {
   explicit Stamps(size_t units) : times(units), open(static_cast<std::ptrdiff_t>(units)) {}
   void set(size_t unit) {
@@ -29,14 +29,14 @@ struct Stamps {
 };
 using StampsPtr = std::shared_ptr<Stamps>;
 
-// Equal units of work on one lane, enough of them for the measured time.
+// Equal units of work on one lane, which together fill the measured time.
 struct Load {
   Lane lane;
   size_t units;
   std::function<device::Event(const StampsPtr&)> start;  // starts all units; returns the event of the last one
 };
 
-// Returns the number of units done at `time`, including the finished part of the current unit.
+// Returns the number of units done at `time`, including the finished fraction of the current unit.
 double done_at(const Stamps& stamps, double begin, double time) {
   double before = begin;
   for (size_t i = 0; i < stamps.times.size(); ++i) {
@@ -64,8 +64,8 @@ std::vector<double> speeds(const std::vector<const Load*>& loads, const Timer& t
   return result;
 }
 
-// Makes the loads. Chooses sizes and numbers of units, so that each unit takes about a sixteenth of `seconds` alone and
-// a load takes `seconds`.
+// Makes the loads. Chooses their sizes and numbers of units: alone, a unit takes about a sixteenth of `seconds`, and a
+// load takes `seconds`.
 class Loads {
  public:
   Loads(const Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds)
@@ -83,7 +83,7 @@ class Loads {
       if (widest) loads.push_back(communication(*widest));
     }
     loads.push_back(copying());
-    loads.push_back(computing());  // last, because it runs on this thread while the other loads run
+    loads.push_back(computing());  // must start last, because it runs on this thread
     return loads;
   }
 

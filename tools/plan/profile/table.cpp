@@ -60,8 +60,8 @@ std::string copies_table(const std::vector<MeasuredCopy>& copies) {
   return text;
 }
 
-// Returns the line start + size / rate fitted to the points of a curve, and the point with the largest error. Each unit
-// of size has `per_size` units. `sizes` is the name of the sizes.
+// Returns a table row with the line start + size / rate fitted to the points of a curve, and its largest error.
+// `per_size` is the work, in `unit` seconds, per unit of size. `sizes` is the unit of the sizes; empty for bytes.
 std::string fitted_row(const std::string& name, const Curve& curve, double per_size, std::string_view unit,
                        std::string_view sizes) {
   if (curve.is_constant()) return {};
@@ -75,8 +75,8 @@ std::string fitted_row(const std::string& name, const Curve& curve, double per_s
                      fit.line.beta > 0 ? human_quantity(per_size / fit.line.beta, unit) : "-", worst);
 }
 
-// Returns a table of lines, which correspond to alpha and beta in the formulas of papers. Predictions of schedules use
-// the measured points themselves.
+// Returns a table of fitted lines. Their start and rate correspond to alpha and beta in the formulas of papers.
+// Predictions of schedules use the measured points themselves.
 std::string fits_table(const Cluster& cluster) {
   std::string rows;
   for (const MeasuredLink& l : cluster.links)
@@ -90,7 +90,7 @@ std::string fits_table(const Cluster& cluster) {
   return fmt::format("\n{:<38}{:>12}{:>16}{:>22}\n", "fit: start + size / rate", "start", "rate", "worst error") + rows;
 }
 
-// Returns alpha(y, x): a row for each y, a column for each x, and a column for all other lanes together.
+// Returns a table of alpha(y, x): a row for each y, a column for each x, and a column for all other lanes together.
 std::string slowdowns_table(const std::vector<MeasuredSlowdown>& slowdowns) {
   std::string text = fmt::format("\n{:<16}", "speed beside");
   constexpr auto works = enum_names(Lane{});

@@ -40,10 +40,10 @@ Curve Timer::curve(std::span<const int64_t> sizes, double seconds, const std::fu
   std::vector<Curve::Point> points;
   double left = seconds;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    // Sizes that take less than their share of the time leave the rest of it to later sizes.
+    // If a size uses less than its share of the time, later sizes get the rest.
     const double begin = now(), share = left / static_cast<double>(sizes.size() - i);
     const Work work = prepare(sizes[i]);
-    if (!points.empty() && work.size <= points.back().x) continue;  // rounded to the previous size, so already measured
+    if (!points.empty() && work.size <= points.back().x) continue;  // already measured: rounded to the previous size
     const double expected = points.empty() ? 0 : points.back().y * work.size / points.back().x;
     if (points.size() >= 2 && (1 + least) * expected > left) break;
     points.push_back({work.size, median(work, share)});

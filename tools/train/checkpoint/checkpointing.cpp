@@ -21,8 +21,8 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-// Name and kind of an optimizer state in a checkpoint. The states of AdamW have separate kinds. States of other rules
-// are model states, named after the parameter.
+// Name and kind of an optimizer state in a checkpoint. The states of AdamW have their own kinds. States of other
+// optimizers are stored as model states, named after the parameter.
 struct StoredAs {
   std::string name;
   io::Kind kind;
@@ -45,8 +45,8 @@ io::Region whole(const Shape& shape) {
   return {begin, shape};
 }
 
-// Calls f(rectangle, part) for each rectangle of the global tensor in `owned`, the elements of `p` that this rank owns.
-// `part` holds the elements of `owned` in that rectangle, in the rectangle's shape.
+// Calls f(rectangle, part) for each rectangle of the global tensor in `owned`. `owned` has the elements of `p` that
+// this rank owns. `part` has the elements of the rectangle, in its shape.
 template <class F>
 void for_each_rectangle(const Parameter& p, const Tensor& owned, F&& f) {
   int64_t begin = 0;
@@ -76,14 +76,14 @@ void copy_into(const Tensor& target, const Tensor& source, Device device) {
   kernels::kernels(device).pointwise.copy(device.context().compute(), target, source);
 }
 
-// Throws Error(usage) unless the stored shape is `shape`, that of the recipe's model.
+// Throws Error(usage) unless the stored shape is `shape`, which is the shape in the recipe's model.
 void require_shape(const io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const Shape& shape) {
   const Shape& stored = checkpoint.record(name, kind).shape;
   if (!(stored == shape))
     fail(ExitCode::usage, checkpoint.folder(), ": ", name, " is ", stored, " but the recipe's model has ", shape);
 }
 
-// Reads a region to the host. Throws Error(numeric) if an element is not finite.
+// Reads a region of a tensor to the host. Throws Error(numeric) if an element is not finite.
 Tensor read_checked(io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const Shape& shape,
                     const io::Region& region, Device host) {
   require_shape(checkpoint, name, kind, shape);
@@ -92,8 +92,8 @@ Tensor read_checked(io::Checkpoint& checkpoint, const std::string& name, io::Kin
   return t;
 }
 
-// Reads (name, kind) into `target`. If `target` has another dtype, converts the elements by rounding to the nearest
-// value, ties to even: the run that wrote them had another precision or another dtype of moments.
+// Reads (name, kind) into `target`. If `target` has another dtype, rounds the elements to the nearest value, ties to
+// even. The dtypes differ if the run that saved the elements had another precision or another dtype of moments.
 void read_into(io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const Shape& shape,
                const io::Region& region, const Tensor& target) {
   const Tensor t = read_checked(checkpoint, name, kind, shape, region, target.device().host());
@@ -106,7 +106,7 @@ Shape without(const Shape& shape, int dim) {
   return Shape(sizes);
 }
 
-// Reads stacked parts from an older checkpoint, in which they are separate tensors.
+// Reads the parts of a stacked parameter from an older checkpoint, which stores the parts as separate tensors.
 void read_stacked(io::Checkpoint& checkpoint, const Parameter& p, io::Kind kind, const io::Region& region,
                   const Tensor& target) {
   const Stack& stack = p.spec().stack;
@@ -156,11 +156,11 @@ void load_states(io::Checkpoint& checkpoint, ModelInstance& instance) {
 }
 
 [[noreturn]] void refuse(const io::Checkpoint& checkpoint, const std::string& changes) {
-  fail(ExitCode::usage, "cannot continue from ", checkpoint.folder(), ", the recipe has changed:", changes,
+  fail(ExitCode::usage, "cannot continue from ", checkpoint.folder(), ", because the recipe has changed:", changes,
        "\nuse another run.dir, or set train.init_from to start a new run from these weights");
 }
 
-// Failure of this rank in work that all ranks do, to be sent to the other ranks.
+// Failure of this rank in work that all ranks do. It is sent to the other ranks.
 struct Failure {
   std::string text{};  // empty: no failure
   ExitCode code = ExitCode::done;
@@ -176,8 +176,8 @@ Failure attempted(F&& work) {
   return {};
 }
 
-// Throws the failure of the first rank that failed, on all ranks. They must agree, because the exit code of the job is
-// that of the rank that ends first. Collective.
+// Throws the failure of the lowest failed rank on all ranks. All ranks must throw the same error, because the job's
+// exit code is that of the rank that ends first. Collective.
 void throw_first(const Failure& mine, const comm::ProcessGroup& world) {
   device::DeviceContext host;
   const std::vector<std::string> texts = gather_texts(mine.text, world, host);
@@ -266,7 +266,7 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
     }
   };
   const std::vector<io::ShardItem> items = items_of(instance, optimizer);
-  // Rejects weights that are not finite: they must not replace the last good checkpoints.
+  // Rejects weights that are not finite, because they must not replace the last good checkpoints.
   attempt(ExitCode::numeric, [&] {
     for (const io::ShardItem& item : items) io::require_finite(item.tensor, io::name_of(item.kind), item.name);
   });
@@ -290,8 +290,8 @@ std::optional<io::Checkpoint> Checkpointer::find() const {
   const auto phase = work.announce("looking for the checkpoint to resume from");
   device::DeviceContext host;
   const auto say = [&](const std::string& text) { return broadcast_text(text, 0, world_, host); };
-  // Rank 0 searches, and broadcasts the name of each folder to verify. All ranks verify their shares of it. An empty
-  // name ends the search.
+  // Rank 0 searches, and broadcasts the name of each folder to verify. All ranks verify their shares of that folder. An
+  // empty name ends the search.
   Failure failure;
   std::string found;
   if (world_.rank() == 0) {

@@ -11,11 +11,11 @@ namespace hexad::train {
 
 /// Progress of a run between two steps.
 struct Progress {
-  int64_t step = 0;                          // steps done, skipped ones included
-  int64_t skipped = 0;                       // steps that changed no weights: not finite, or without targets
-  int64_t tokens = 0;                        // tokens seen
-  int64_t next_sequence = 0;                 // next sequence of the training data
-  std::vector<data::Digest> fingerprints{};  // one for each file of the training data
+  int64_t step = 0;           // steps done, including skipped ones
+  int64_t skipped = 0;        // steps that changed no weights: loss or gradient not finite, or no targets
+  int64_t tokens = 0;         // tokens trained on so far
+  int64_t next_sequence = 0;  // index of the next sequence in the training data
+  std::vector<data::Digest> fingerprints{};  // one for each training data file
   // Name of the MoE layers' schedule if the program chooses it, and the state of that choice (ScheduleChoice::state()).
   std::string schedule{}, schedule_choice{};
 };

@@ -1,4 +1,4 @@
-// Opening of a saved run, for `generate` and `eval`.
+// Opens saved runs, for `generate` and `eval`.
 #pragma once
 
 #include <filesystem>
@@ -16,12 +16,11 @@ struct SavedRun {
 };
 
 /// Opens a checkpoint and its recipe. `path` is the folder of a checkpoint, or a run directory. In a run directory,
-/// opens the checkpoint of `step`, a number or "auto" for the newest good one. The recipe is the run directory's
-/// recipe.yaml. If `path` is a checkpoint's folder, or the run directory has no recipe.yaml (a user's own program
-/// writes none), the recipe is that in the checkpoint. `overrides` change the recipe. If the run has stages, the recipe
-/// is that of the stage that trained the checkpoint's last step. `work` receives the progress of reading.
-/// Throws Error(usage) if `path` is neither kind of folder. Throws Error(data) if there is no good checkpoint or a
-/// dataset is missing.
+/// opens the checkpoint of `step`, a number or "auto" for the newest good one. Uses the run directory's recipe.yaml. If
+/// `path` is a checkpoint's folder, or the run directory has no recipe.yaml (a user's own program writes none), uses
+/// the recipe in the checkpoint. `overrides` change the recipe. If the run has stages, returns the recipe of the stage
+/// that trained the checkpoint's last step. `work` receives the progress of reading. Throws Error(usage) if `path` is
+/// neither kind of folder. Throws Error(data) if there is no good checkpoint or a dataset is missing.
 SavedRun open_run(const std::string& path, const std::vector<std::string>& overrides, const std::string& step,
                   const Extensions& extensions, const base::FileWork& work = {});
 

@@ -12,7 +12,7 @@ using io::JsonNode;
 
 std::string manifest_of(const io::Checkpoint& checkpoint) { return checkpoint.folder() + "/manifest.json"; }
 
-// Member of the manifest with JSON about the run.
+// A member of the manifest that contains JSON about the run.
 class Member {
  public:
   Member(const io::Checkpoint& checkpoint, std::string name, const std::string& text)

@@ -13,7 +13,7 @@
 
 namespace hexad::train {
 
-/// Returns the description to be saved. `world` is the number of ranks.
+/// Returns the description for the manifest. `world` is the number of ranks.
 io::RunState saved_run(const Progress& progress, const Recipe& recipe, int64_t world);
 
 /// Returns the recipe as it was saved, with the current names of keys.
@@ -26,7 +26,7 @@ Progress saved_progress(const io::Checkpoint& checkpoint);
 std::vector<data::Digest> saved_fingerprints(const io::Checkpoint& checkpoint);
 /// Returns data.shuffle of the checkpoint's run. An older program did not save it and shuffled `documents`.
 std::string saved_shuffle(const io::Checkpoint& checkpoint);
-/// Returns the layout of the checkpoint's run in words, as describe() writes it.
+/// Returns the layout of the checkpoint's run as a text of describe().
 std::string saved_layout(const io::Checkpoint& checkpoint);
 
 }  // namespace hexad::train

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Checks the stored shapes against those of the whole model, which is made here on a meta device, without memory.
+// Compares the stored shapes with the shapes of the whole model, which is made on a meta device, without memory.
 void require_shapes(const io::Checkpoint& checkpoint, Recipe recipe, const Extensions& extensions) {
   recipe.parallel = {};
   const comm::ImaginedGroup alone(0, 1);
@@ -80,8 +80,7 @@ std::vector<std::string> cautions_of_resume(const io::Checkpoint& checkpoint, co
   return all;
 }
 
-// Throws Error(data) if the data differ from those of the checkpoint's run, even if only the contents of a folder
-// differ.
+// Throws Error(data) if the data differ from the data of the checkpoint's run, even if all paths are the same.
 void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, const std::vector<data::Digest>& now) {
   const data::DataConfig& config = recipe.data;
   const std::vector<data::Digest> before = saved_fingerprints(checkpoint);

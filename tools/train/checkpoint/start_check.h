@@ -1,4 +1,4 @@
-// Checks at the start of a run, beyond the recipe: data, folders, and checkpoints from which the run would continue.
+// Checks of the files that a run needs at its start: data, folders, and checkpoints from which the run would continue.
 #pragma once
 
 #include <string>
@@ -11,27 +11,27 @@
 
 namespace hexad::train {
 
-/// Findings about a start that is accepted.
+/// Result of check_start() for a legal start.
 struct StartCheck {
   std::vector<std::string> warnings;  // warnings that the run would print
   std::string checkpoint;             // folder of the checkpoint from which the run would continue; empty: a new run
   int64_t trained_steps = 0;          // steps done in that checkpoint
 };
 
-/// Opens everything that a run opens at its start, and throws the same errors. It opens the data, the checkpoint of
-/// run.dir that checkpoint.resume names, train.init_from with the shapes of its weights, and offload.folder. Leaves no
-/// file behind and reads no weights. `recipe` is complete (see complete()).
+/// Opens the files that a run opens at its start, and throws the same errors. These files are the data, the checkpoint
+/// of run.dir that checkpoint.resume names, train.init_from with the shapes of its weights, and offload.folder. Leaves
+/// no file behind and reads no weights. `recipe` is complete (see complete()).
 StartCheck check_start(const Recipe& recipe, const Extensions& extensions);
 
 /// Throws Error(data) unless `now`, the fingerprints of the recipe's data, equal those of the checkpoint's run.
 void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, const std::vector<data::Digest>& now);
 
 /// Returns warnings about a run that continues from the checkpoint: its learning rate jumps, or its data differ from
-/// those that the checkpoint's run would have seen.
+/// the data that the checkpoint's run would have seen.
 std::vector<std::string> cautions_of_resume(const io::Checkpoint& checkpoint, const Recipe& recipe);
 
-/// Throws Error(data) unless train.init_from is a checkpoint. If it is a run directory, the message names its newest
-/// checkpoint.
+/// Throws Error(data) unless `folder` (train.init_from) is a checkpoint. If `folder` is a run directory, the message
+/// names its newest checkpoint.
 void require_checkpoint(const std::string& folder);
 
 /// Throws Error(usage) if the recipe needs files in offload.folder and they cannot be made.

@@ -16,11 +16,11 @@ namespace {
 // Returns the operations for which an MoE layer uses the group of its tensor-parallel ranks.
 Uses of_duplicates(const Recipe& r, const moe::MoeSchedule& s) {
   if (r.parallel.sp || (s.gates_all() && !s.divides())) return {};
-  // The shares of results and gradients are gathered together, or chunk by chunk with a message to each rank.
+  // Shares of results and gradients are gathered in one collective, or chunk by chunk with a message to each rank.
   return s.gates_all() && s.chunks > 1 ? Uses{Use::gathers, Use::messages} : Uses{Use::gathers};
 }
 
-// Properties of the layers of this rank.
+// Properties of this rank's layers that decide which groups they use.
 struct Layers {
   bool first, last, experts;
 };
@@ -44,7 +44,7 @@ Uses of_tensor_ranks(const Recipe& r, const moe::MoeSchedule& s, const Layers& m
 // Returns the operations for which the group of ranks that share the width of experts is used.
 Uses of_expert_tensor_ranks(const moe::MoeSchedule& s) {
   Uses uses;
-  if (s.duplicates == Duplicates::baseline) uses = Use::gathers;  // tokens, ids, weights
+  if (s.duplicates == Duplicates::baseline) uses = Use::gathers;  // gathers tokens, ids and weights
   if (s.esp_exchange_used() == ep::EspExchange::gather) uses = uses | Use::messages;
   if (s.esp_exchange_used() == ep::EspExchange::replicated) uses = uses | Use::sums;
   return uses;
@@ -69,7 +69,7 @@ void connect_context(cp::ContextKind kind, const comm::ProcessGroup& group, devi
     case cp::ContextKind::all_gather:
       return connect(group, {Use::gathers, Use::shares}, device);
     case cp::ContextKind::ulysses:
-      return connect(group, {Use::exchanges, Use::gathers}, device);  // gathers borders of documents
+      return connect(group, {Use::exchanges, Use::gathers}, device);  // gathers document boundaries
   }
 }
 

@@ -9,8 +9,8 @@
 
 namespace hexad::train {
 
-/// Connects the ranks of each group for the operations that the layers of this rank's `parts` use in training. (The
-/// groups that reduce gradients, gather weights and sum a step's results are connected by their users.) Groups are
+/// Connects the ranks of each group for the operations that the layers of this rank's `parts` use in training. Excludes
+/// the groups that reduce gradients, gather weights and sum a step's results; their users connect them. Groups are
 /// connected in the same order on all ranks. Collective. Throws Error(resource) like ProcessGroup::connect().
 void connect_layers(const Recipe& recipe, const std::vector<layers::ModelPart>& parts, const mesh::Mesh& mesh,
                     device::Device device);

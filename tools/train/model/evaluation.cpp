@@ -13,7 +13,7 @@ using namespace autograd;
 using namespace base;
 namespace {
 
-// Returns the position in the source of sequence `i` of a sample of `count` sequences.
+// Returns the index in the source of the i-th of `count` sampled sequences.
 int64_t place_of(int64_t i, int64_t count, const data::Source& source) {
   if (source.size() == data::Source::endless) return i;
   return i * (source.size() / count) + i * (source.size() % count) / count;

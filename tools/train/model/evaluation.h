@@ -11,16 +11,16 @@ namespace hexad::train {
 
 struct Evaluation {
   int64_t tokens = 0;        // predicted tokens
-  int64_t processed = 0;     // tokens of the forward passes: all tokens of the sequences
+  int64_t processed = 0;     // tokens in the forward passes, including tokens without a target
   double loss = 0;           // nats per predicted token; NaN if there is none
   double bits_per_byte = 0;  // bits per byte of the text of the predicted tokens; 0 without a tokenizer
   double seconds = 0;
-  int64_t sequences = 0, of_sequences = 0;  // number of sequences evaluated, and in the source
+  int64_t sequences = 0, of_sequences = 0;  // number of evaluated sequences; number in the source
 };
 
-/// Runs forward passes over `sequences` sequences of `source` (0: all). Every call uses the same sequences: they are
-/// spread evenly over the source, or are the first ones of an endless source. Every sequence is computed by one rank.
-/// `bytes_per_id` is empty if the tokens do not represent text. Collective.
+/// Runs forward passes over `sequences` sequences of `source` (0: all). Every call uses the same sequences. These are
+/// spread evenly over the source, or are the first sequences of an endless source. Every sequence is computed by one
+/// rank. `bytes_per_id` is empty if the tokens do not represent text. Collective.
 Evaluation evaluate(ModelInstance& instance, const Recipe& recipe, const data::Source& source, int64_t sequences,
                     std::span<const int32_t> bytes_per_id);
 

@@ -39,7 +39,7 @@ int32_t sample(std::span<const float> logits, const SamplingOptions& options, do
     const float l = logits[id];
     return std::isnan(l) ? -std::numeric_limits<float>::infinity() : l;  // a NaN would make the order undefined
   };
-  // Ties select the lower id, so that the choice is the same on every machine.
+  // Ties select the lower id, because the choice must be the same on every machine.
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return logit(a) > logit(b); });
   if (options.temperature <= 0) return order.front();
   if (options.top_k > 0 && options.top_k < static_cast<int64_t>(order.size())) order.resize(options.top_k);
@@ -107,8 +107,8 @@ std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> 
       const auto values = read.wait<T>();
       std::transform(values.begin(), values.end(), row.begin(), [](T x) { return static_cast<float>(x); });
     });
-    // The first rank chooses the id for all ranks. Other ranks may round the same product differently. Ranks with
-    // different choices would then wait for each other in the experts' exchange.
+    // The first rank chooses the id for all ranks. Other ranks may round the same matrix product differently. Ranks
+    // with different choices would wait for each other forever in the experts' exchange.
     if (options.vocabulary > 0) row.resize(std::min<int64_t>(row.size(), options.vocabulary));
     const int64_t choice[] = {sample(row, options, random.uniform_double(out.size()))};
     const auto id = static_cast<int32_t>(instance.mesh.world().all_gather_values(choice, instance.context).front());

@@ -1,4 +1,4 @@
-// Sampling text from a decoder.
+// Samples text from a decoder.
 #pragma once
 
 #include <functional>
@@ -16,15 +16,15 @@ struct SamplingOptions {
   int64_t top_k = 0;         // 0: no limit
   double top_p = 1;          // keeps the smallest set of most probable tokens whose probabilities reach this sum
   uint64_t seed = 1;
-  int32_t stop_id = -1;    // ends the text and is not part of it
+  int32_t stop_id = -1;    // this id ends the text and is not part of it
   int64_t vocabulary = 0;  // larger ids have no text and are never chosen (a padded vocabulary); 0: all ids have text
 };
 
 /// Returns the ids of a prompt for generate(): the end-of-document id, which precedes every text, and the tokens of
 /// `text`.
 std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_view text);
-/// Returns the largest number of prompt ids that generate() uses with this context: all positions but one, so that two
-/// ids can be generated.
+/// Returns the largest number of prompt ids that generate() uses with this context. It is one less than the context,
+/// which leaves room for two generated ids.
 int64_t longest_prompt(int64_t context);
 /// Returns a warning if a prompt from prompt_of() is longer than longest_prompt(), with the length of the text that is
 /// cut off; otherwise an empty text.

@@ -1,4 +1,4 @@
-// A model on this rank, with everything that it needs to run.
+// A model on this rank, with its device, mesh and communication.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ using layers::Transformer;
 
 class PassRecorder;
 
-/// Runs the passes of MoE layers as fibers. If micro-batches take turns, another micro-batch continues when a pass
+/// Runs the passes of MoE layers as fibers. If micro-batches are interleaved, another micro-batch continues when a pass
 /// would wait.
 class PassesAsFibers final : public schedule::GraphRunner {
  public:
@@ -43,7 +43,7 @@ struct ModelInstance {
   ModelInstance(const Recipe& recipe, const Extensions& extensions, const comm::ProcessGroup& world,
                 std::function<void(const std::string&)> say = {}, std::shared_ptr<device::MetaRun> meta = {});
   /// Makes `runner` run all later passes of the MoE layers. Null restores the initial state, in which micro-batches may
-  /// take turns.
+  /// be interleaved.
   void run_passes_by(schedule::GraphRunner* runner);
 
   /// Sets the schedule of all MoE layers. Call it between steps, with the same schedule on all ranks.
@@ -62,7 +62,7 @@ struct ModelInstance {
   dp::WeightBuckets weights;
   schedule::Fibers fibers;  // fibers of the rank's thread
   PassesAsFibers passes{fibers};
-  /// Logs of the routing in training and evaluation: see ForwardContext.
+  /// Log of the routing in training and evaluation; null: no log. See ForwardContext.
   RoutingLog* routing_to = nullptr;
   const RoutingLog* routing_from = nullptr;
 
@@ -79,8 +79,8 @@ struct ContextRank {
   int ranks = 1, rank = 0;
 };
 
-/// Copies a rank's rows of a data::Batch into tensors. If `valid_sequences` < batch.count, the rest is padding: it has
-/// no targets and visits no experts.
+/// Copies a rank's rows of a data::Batch into tensors. Sequences from `valid_sequences` on are padding, which has no
+/// targets and visits no experts.
 MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, int64_t valid_sequences, Device device,
                             ContextRank context = {});
 

@@ -27,7 +27,7 @@ pp::Schedule schedule_of(const Recipe& r, size_t micro_batches) {
 Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBatch> batches, const Training* training) {
   const Transformer& model = instance_.model;
   Stream& stream = instance_.context.compute();
-  // The loss is the same on all tp ranks, so only one of them adds it.
+  // The loss is the same on all tp ranks, so only one tp rank adds it.
   const bool counts = instance_.mesh.coordinate(Axis::tp) == 0;
   const Tensor sum = Tensor::zeros({1}, Dtype::f64, instance_.device());
   const auto& add_up = kernels::kernels(instance_.device()).pointwise.sum;

@@ -24,13 +24,13 @@ class ModelPipeline {
   struct Training {
     int64_t step;
     double loss_gradient;  // gradient of the summed cross-entropy
-    // Gradient of each MoE layer's auxiliary losses of a micro-batch.
+    // Gradient of the auxiliary losses of one MoE layer in one micro-batch.
     double aux_losses_gradient;
     std::vector<RouterStatistics>* statistics;               // one entry for each MoE layer of the whole model
-    std::function<void(Parameter&, bool last)> contributed;  // see pp::TapeStages
+    std::function<void(Parameter&, bool last)> contributed;  // called by pp::TapeStages
   };
-  /// Runs forward and backward of all `batches` (those of this rank's dp coordinate) by schedule.pipeline. Returns this
-  /// rank's addend of the summed cross-entropy, [1] f64.
+  /// Runs forward and backward of `batches`, the micro-batches of this rank's dp coordinate, in the order of
+  /// schedule.pipeline. Returns this rank's addend of the summed cross-entropy, [1] f64.
   Tensor train(std::span<const MicroBatch> batches, const Training& training);
   /// Runs only forward and keeps no activation. Returns this rank's addend of the summed cross-entropy.
   double evaluate(std::span<const MicroBatch> batches);

@@ -1,4 +1,4 @@
-// Recorder of the times at which the tasks of an MoE layer's passes ran.
+// Recorder of the times of tasks in the passes of MoE layers.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace hexad::train {
 
-/// Records every pass of this rank's MoE layers during its own lifetime. `instance` outlives it.
+/// Records every pass of this rank's MoE layers while the object exists. `instance` outlives the object.
 class PassRecorder {
  public:
   struct Recording {
-    std::string name;           // "layers.0.moe forward"
-    schedule::TaskGraph graph;  // its tasks are empty
+    std::string name;           // such as "layers.0.moe forward"
+    schedule::TaskGraph graph;  // without the functions of its tasks
     std::vector<schedule::TaskTime> times;
 
     /// Returns the time at which the first task began.

@@ -14,8 +14,8 @@ namespace {
 using autograd::Parameter;
 using base::cat;
 
-// Returns a key for the piece of `p` that this rank holds. Equal pieces have equal keys, so the layout is not needed.
-// Under ZeRO-3, a rank holds only its owned weights between steps.
+// Returns a key for the piece of `p` that this rank holds. The same piece has the same key on all ranks. Under ZeRO-3,
+// a rank holds only its owned weights between steps.
 uint64_t key_of(const Parameter& p) {
   const auto region = p.region();
   const base::FlatRange owned = p.owned();
@@ -85,7 +85,7 @@ void check_replicas(const autograd::ParameterSet& parameters, const comm::Proces
   for (size_t r = 0; r < pieces.size(); ++r)
     for (const Piece& p : pieces[r]) holders[p.key][p.content].push_back(static_cast<int>(r));
   const auto differ = [&](const Piece& p) { return holders.at(p.key).size() > 1; };
-  // Names pieces in the order of the first rank that holds each piece, which is the same on all ranks.
+  // Reports pieces in the order of the first rank that holds each piece. This order is the same on all ranks.
   for (size_t r = 0; r < pieces.size(); ++r) {
     const auto first = std::find_if(pieces[r].begin(), pieces[r].end(), differ);
     if (first == pieces[r].end()) continue;

@@ -6,8 +6,8 @@
 
 namespace hexad::train {
 
-/// Compares a hash of every parameter's local bytes among the ranks that hold the same piece of it. Collective over all
-/// ranks. Throws Error(numeric), the same on all ranks, with the parameter and the ranks that differ.
+/// Compares hashes of each parameter's bytes among the ranks that hold the same piece of the parameter. Collective over
+/// all ranks. Throws Error(numeric), the same on all ranks, with the parameter and the ranks that differ.
 void check_replicas(const autograd::ParameterSet& parameters, const comm::ProcessGroup& world);
 
 }  // namespace hexad::train

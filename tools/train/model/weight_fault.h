@@ -10,8 +10,8 @@ namespace hexad::train {
 void inject_weight_fault(int rank, int64_t step, ModelInstance& instance);
 
 /// Plants the fault `gradient@rank,step,NAME`. From that rank and that step on, the reduced gradients of parameters
-/// whose names contain NAME are multiplied by parallel.ep. Real trainers have had this bug; `hexad verify` shows how it
-/// is found. Called before the gradients are used.
+/// whose names contain NAME are multiplied by parallel.ep. Real trainers have had this bug, and `hexad verify` finds
+/// it. Called before the gradients are used.
 void inject_gradient_fault(int rank, int64_t step, ModelInstance& instance);
 
 }  // namespace hexad::train

@@ -17,7 +17,7 @@ constexpr size_t word_bits = 64, words = CPU_SETSIZE / word_bits;
 CoreMask own_mask() {
   cpu_set_t set;
   CoreMask mask;
-  // The machine may have more cores than fit into the set.
+  // The call fails if the machine has more cores than a cpu_set_t can hold.
   if (sched_getaffinity(0, sizeof set, &set) != 0) return mask.set(0);
   for (size_t core = 0; core < mask.size(); ++core) mask[core] = CPU_ISSET(core, &set);
   return mask;
@@ -93,7 +93,7 @@ std::optional<double> control_group_quota(const std::filesystem::path& membershi
     const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
     if (controllers != ",," && controllers.find(",cpu,") == std::string::npos) continue;
     const auto top = controllers == ",," ? mounted : mounted / "cpu";
-    // Inside a container the path may be the host's: folders that do not exist are ignored.
+    // Inside a container, the path may be valid only on the host. Folders that do not exist are ignored.
     std::filesystem::path path = line.substr(second + 1);
     for (; path.has_relative_path(); path = path.parent_path()) take(top / path.relative_path());
     take(top);

@@ -54,7 +54,7 @@ class Line {
     return *this << std::string_view(digits.data() + first, digits.size() - first);
   }
   void write_to(int file) const {
-    if (::write(file, text_.data(), size_) < 0) return;  // no other way to report is left
+    if (::write(file, text_.data(), size_) < 0) return;  // a failed report cannot be reported
   }
 
  private:
@@ -73,14 +73,14 @@ void report(int signal) {
     line.write_to(file);
     backtrace_symbols_fd(frames.data(), count, file);
   }
-  std::raise(signal);  // the handler is removed now: the signal ends the process
+  std::raise(signal);  // the default action, now restored, ends the process
 }
 
 }  // namespace
 
 void install_crash_handlers() {
   void* frame = nullptr;
-  backtrace(&frame, 1);  // loads its library now, because the handler cannot
+  backtrace(&frame, 1);  // loads the unwinder now, because a handler cannot
   stack_t stack{};
   stack.ss_sp = handler_stack.data();
   stack.ss_size = handler_stack.size();
@@ -106,7 +106,7 @@ void report_end(std::string_view why) {
   if (log_file < 0) return;
   const std::string line =
       base::cat("rank ", crashed_rank.load(), " ends in step ", crashed_step.load(), ": ", why, "\n");
-  if (::write(log_file, line.data(), line.size()) < 0) return;  // no other way to report is left
+  if (::write(log_file, line.data(), line.size()) < 0) return;  // a failed report cannot be reported
 }
 
 void report_crashes_in_step(int64_t step) { crashed_step = step; }

@@ -7,8 +7,8 @@
 
 namespace hexad::train {
 
-/// Reports SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT on standard error before they end the process as usual. Ignores
-/// signals that already have a handler (of a sanitizer).
+/// Reports SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT on standard error before they end the process as usual. Skips
+/// signals that already have a handler, such as that of a sanitizer.
 void install_crash_handlers();
 
 /// Also appends later reports, with the rank, to the file `log`.

@@ -17,7 +17,7 @@
 namespace hexad::train {
 namespace {
 
-// Safety factor on estimates.
+// Safety factor on estimated times.
 constexpr double margin = 1.5;
 
 std::string value_of(const char* name) {
@@ -42,7 +42,7 @@ int64_t allocated_cores() {
 
 std::string srun(int64_t ranks) {
   std::string text = base::cat(comm::srun_line(), " -n ", ranks);
-  const std::string cores_of_rank = value_of("SLURM_CPUS_PER_TASK");  // srun does not inherit it from sbatch
+  const std::string cores_of_rank = value_of("SLURM_CPUS_PER_TASK");  // srun does not inherit this option from sbatch
   if (!cores_of_rank.empty()) text += " --cpus-per-task=" + cores_of_rank;
   const int64_t cores = allocated_cores();
   if (cores > 0 && ranks * std::max<int64_t>(1, std::atoll(cores_of_rank.c_str())) > cores) text += " --overcommit";
@@ -86,7 +86,7 @@ std::optional<double> mpirun_patience() {
 }
 
 int64_t advised_patience(double seconds) {
-  // Advice is a round number, so that it does not change with every measurement.
+  // Advice is a round number, because it should not change with every measurement.
   for (const int64_t advice : {5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800})
     if (margin * seconds + 2 <= static_cast<double>(advice)) return advice;
   return 3600;

@@ -35,8 +35,8 @@ std::optional<int64_t> number_after(std::string_view key, const std::string& fil
 }
 
 struct ControlGroup {
-  std::string path;    // "/job/step"
-  std::string folder;  // folder of its files, with a slash at the end
+  std::string path;    // such as "/job/step"
+  std::string folder;  // folder of the group's files, with a slash at the end
 };
 
 /// Returns the control groups of this process and all groups that enclose them, in both versions of their file system.
@@ -44,14 +44,14 @@ struct ControlGroup {
 std::vector<ControlGroup> control_groups(const std::string& root) {
   std::vector<ControlGroup> groups;
   std::ifstream in(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(in, line);) {  // "NUMBER:CONTROLLERS:PATH"
+  for (std::string line; std::getline(in, line);) {  // a line is "NUMBER:CONTROLLERS:PATH"
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos || line[second + 1] != '/') continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
     if (!controllers.empty() && controllers != "memory") continue;
     const std::string mounted = root + (controllers.empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory");
     std::string path = line.substr(second + 1);
-    while (path.size() > 1) {  // "/a/b", "/a"
+    while (path.size() > 1) {  // for example "/a/b", then "/a"
       groups.push_back({path, mounted + path + "/"});
       path.resize(path.rfind('/'));
     }
@@ -70,8 +70,8 @@ std::string kernel_identity(const std::string& root) {
 
 int64_t id_of(const std::string& identity) { return static_cast<int64_t>(data::digest_of(identity).low); }
 
-/// Returns the device and inode numbers of a folder. Containers each see their own group as "/", but the numbers
-/// differ.
+/// Returns the device and inode numbers of a folder. Every container sees its own control group as "/", but these
+/// numbers differ.
 std::string folder_identity(const std::string& folder) {
   struct stat status {};
   return stat(folder.c_str(), &status) == 0 ? base::cat(status.st_dev, ":", status.st_ino) : folder;

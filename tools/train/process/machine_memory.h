@@ -7,11 +7,11 @@
 
 namespace hexad::train {
 
-/// Memory that several processes share: that of the machine, or that of a control group (container, batch job) with a
-/// limit.
+/// Memory that several processes share: the machine's memory, or the limited memory of a control group (container,
+/// batch job).
 struct MemoryPool {
   int64_t id = 0;         // equal for processes that share the pool; different for pools of other machines
-  std::string name{};     // "the machine's memory", "the limit of control group /job"
+  std::string name{};     // such as "the machine's memory"
   int64_t available = 0;  // bytes that can be allocated before the system evicts or ends a process
 };
 
@@ -19,8 +19,8 @@ struct MemoryPool {
 /// `root` is the root of the system's file tree, for tests.
 std::vector<MemoryPool> memory_pools(const std::string& root = "");
 
-/// Returns the bytes that this process may still allocate: the smallest of its pools, or a very large number if none is
-/// known.
+/// Returns the bytes that this process may still allocate: the least available memory of its pools, or a very large
+/// number if no pool is known.
 int64_t available_memory_bytes(const std::string& root = "");
 
 }  // namespace hexad::train

@@ -1,4 +1,4 @@
-// Check of the time to save that mpirun leaves a run when it ends the job.
+// Check of the time that mpirun leaves a run for its last save when mpirun ends the job.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@ class SavePatience {
  public:
   explicit SavePatience(std::function<void(const std::string&)> warn) : warn_(std::move(warn)) {}
 
-  /// Starts the checks with an estimate in seconds.
+  /// Starts the checks with the estimated seconds of a save.
   void expect_save(double seconds);
   /// Updates the check with the measured seconds of a step.
   void stepped(double seconds);

@@ -45,7 +45,7 @@ void request_or_end(int signal, siginfo_t* info, void*) {
   requested = 1;
   int64_t first = 0;
   if (first_at.compare_exchange_strong(first, now()) || now() - first < second) return;
-  if (info->si_code <= 0 && info->si_pid == mpirun) return;  // mpirun itself sent it
+  if (info->si_code <= 0 && info->si_pid == mpirun) return;  // mpirun itself sent the signal
   set_action(signal, SIG_DFL);
   raise(signal);  // delivered once this handler returns
 }

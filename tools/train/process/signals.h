@@ -8,15 +8,15 @@ namespace hexad::train {
 void ignore_closed_pipes();
 
 /// Installs the handlers for training. The first SIGINT or SIGTERM only asks the run to save and end. A second signal
-/// ends the process immediately if it comes at least one second after the first. Within that second, signals belong to
-/// the same request: Slurm sends SIGTERM twice within milliseconds when a job's time is over, and users press Ctrl-C
-/// twice. SIGTERM from mpirun does not count as a second signal, because mpirun itself ends the remaining ranks.
-/// SIGUSR1 is also a request, but never ends the process: batch systems send it before their SIGTERM. SIGINT stays
-/// ignored if it was ignored when the process started (`nohup`, `&` in a script).
+/// ends the process immediately if it comes at least one second after the first. A second signal within this second
+/// belongs to the same request: Slurm sends SIGTERM twice within milliseconds when a job's time is over, and users
+/// press Ctrl-C twice. SIGTERM from mpirun does not count as a second signal, because mpirun itself ends the remaining
+/// ranks. SIGUSR1 is also a request, but never ends the process: batch systems send SIGUSR1 before their SIGTERM.
+/// SIGINT stays ignored if it was ignored when the process started (`nohup`, `&` in a script).
 void save_and_end_on_signals();
 /// True if a signal has asked the run to save and end.
 bool preemption_requested();
-/// True if that signal was SIGINT or SIGTERM: its sender may soon end the process, saved or not.
+/// True if SIGINT or SIGTERM has asked the run to end. The sender may soon end the process, even during a save.
 bool end_requested();
 
 }  // namespace hexad::train

@@ -5,7 +5,7 @@
 
 namespace hexad::train {
 
-extern const std::string_view version;       // "0.5.0"
-extern const std::string_view architecture;  // "x86-64-v3": processors for which the program was compiled
+extern const std::string_view version;       // such as "0.5.0"
+extern const std::string_view architecture;  // processors for which the program was compiled, such as "x86-64-v3"
 
 }  // namespace hexad::train

@@ -18,7 +18,7 @@ using base::cat;
 using base::Error;
 using base::ExitCode;
 
-// Program and recipe that one rank is about to run.
+// Program and recipe of one rank before the run.
 struct Intention {
   std::string program;
   ExitCode code = ExitCode::done;
@@ -71,7 +71,7 @@ Recipe read_recipe(const std::string& text) {
   const Intention& first = all.front();
   for (size_t r = 1; r < all.size(); ++r)
     if (all[r].program != first.program)
-      base::fail(ExitCode::usage, "rank ", r, " runs another program than rank 0: ", all[r].program,
+      base::fail(ExitCode::usage, "rank ", r, " does not run the program of rank 0: ", all[r].program,
                  "; rank 0: ", first.program);
   for (size_t r = 0; r < all.size(); ++r)
     if (all[r].code != ExitCode::done)
@@ -81,7 +81,7 @@ Recipe read_recipe(const std::string& text) {
     std::string keys;
     for (const std::string& line : config::differences(read_recipe(first.text), read_recipe(all[r].text)))
       keys += "\n  " + line;
-    base::fail(ExitCode::usage, "rank ", r, " has another recipe than rank 0 (rank 0 -> rank ", r, "):", keys);
+    base::fail(ExitCode::usage, "rank ", r, " has a different recipe from rank 0 (rank 0 -> rank ", r, "):", keys);
   }
   base::fail_invariant("[agreement] digests differ but texts do not");
 }

@@ -15,7 +15,7 @@ struct BatchConfig {
   void fields(V& v) {
     v("global", global, "sequences in an optimizer step, over all ranks", config::at_least(1),
       config::at_most(1 << 30));
-    v("micro", micro, "sequences computed at a time; changes results where a scope is the micro-batch",
+    v("micro", micro, "sequences that a rank computes at a time; changes results if a scope is the micro-batch",
       config::at_least(1));
   }
 };

@@ -1,4 +1,4 @@
-// Device of a recipe: its replacement from outside the recipe, and the keys that need another device.
+// Device of a recipe: its override from outside the recipe, and a check of the keys that it does not support.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,11 @@
 namespace hexad::train {
 
 /// Sets the recipe's device to one that was chosen outside the recipe: by HEXAD_DEVICE, by `verify --device`, or for
-/// the oracle. If the kind changes, values that only the recipe's own device supports go back to auto.
+/// the oracle. If the kind changes, resets values that only the recipe's own device supports to auto.
 void replace_device(Recipe& r, device::DeviceKind device);
 
-/// Returns the device that HEXAD_DEVICE names; none if it is unset or empty. Adds a problem if it names no device.
+/// Returns the device that HEXAD_DEVICE names; none if the variable is unset or empty. Adds a problem if its value is
+/// not a device.
 std::optional<device::DeviceKind> device_of_environment(config::Problems& problems);
 
 /// Adds a problem for every setting that the recipe's device does not support and that would fail in the middle of a

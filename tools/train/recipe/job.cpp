@@ -12,7 +12,7 @@
 namespace hexad::train {
 namespace {
 
-// Returns a hint for a user who started one process for a layout of several: the command that starts all ranks.
+// Returns a hint for a user who started one process for a layout of several ranks: the command that starts all ranks.
 std::string launch_hint(const std::string& path, const std::vector<std::string>& overrides,
                         const train::Extensions& extensions, const std::string& include_root) {
   try {
@@ -20,7 +20,7 @@ std::string launch_hint(const std::string& path, const std::vector<std::string>&
     return ranks > 1 ? base::cat("\nthe layout needs ", ranks, " ranks or more: ", launcher_to_train(ranks, 0), " ",
                                  program_name(), " train ", shell_word(path), " ...")
                      : "";
-  } catch (const base::Error&) {  // the recipe has another error
+  } catch (const base::Error&) {  // the recipe has another error, which is reported elsewhere
     return "";
   }
 }

@@ -58,8 +58,8 @@ void check_experts(const Recipe& r, Problems& problems) {
     problems.add("parallel.etp", cat("must be at most model.moe.expert_hidden (", r.model.moe.expert_hidden, ")"));
 }
 
-// Checks that there are enough layers for the stages. The costs of layers decide where stages begin, not whether each
-// stage has a layer, so this check need not build the model, which may still have errors.
+// Checks that there are enough layers for the stages. The costs of layers decide only where stages begin. Therefore,
+// this check works without the model, whose keys may still have errors.
 void check_stages(const Recipe& r, Problems& problems) {
   const pp::PipelineConfig pipeline = pipeline_of(r);
   try {
@@ -75,7 +75,7 @@ void check_batch(const Recipe& r, int64_t world, Problems& problems) {
   if (world <= 0 || !problems.good({"parallel", "batch"})) return;
   const int64_t dp = world / (r.parallel.pp * r.parallel.cp * r.parallel.tp);
   if (dp <= 0 || r.batch.global / r.batch.micro % dp == 0) return;
-  int64_t micro = r.batch.global % dp == 0 ? r.batch.micro : 0;  // the largest divisor of a rank's share
+  int64_t micro = r.batch.global % dp == 0 ? r.batch.micro : 0;  // largest legal value up to batch.micro
   while (micro > 0 && r.batch.global / dp % micro != 0) --micro;
   problems.add("batch.global",
                cat("must be divisible by batch.micro x dp (", r.batch.micro, " x ", dp, " = ", r.batch.micro * dp,

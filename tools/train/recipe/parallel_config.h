@@ -22,7 +22,7 @@ struct ParallelConfig {
   int64_t cp = 1;
   cp::ContextKind cp_kind = cp::ContextKind::ring;
   mesh::Expansion cp_expansion = mesh::Expansion::automatic;
-  std::optional<std::string> order{};  // a mesh::AxisOrder's text
+  std::optional<std::string> order{};  // text of a mesh::AxisOrder
   int64_t ep = 1;
   std::optional<int64_t> etp{};
   int64_t zero = 0;
@@ -40,15 +40,15 @@ struct ParallelConfig {
   /// Returns the smallest number of ranks on which the layout is possible.
   int64_t fewest_ranks() const { return pp * std::lcm(cp * tp, ep * etp.value_or(tp)); }
 
-  /// Returns the layout on fewest_ranks(); none if the sizes are too large to count them. Throws IllegalLayout.
+  /// Returns the layout on fewest_ranks(); none if the number of ranks overflows. Throws IllegalLayout.
   std::optional<mesh::Layout> smallest_layout() const;
-  /// True if parallel.order puts ranks of an etp group into several tp groups. False if the layout is illegal.
+  /// True if parallel.order spreads an etp group over several tp groups. False if the layout is illegal.
   bool etp_across_tp() const;
 
   template <class V>
   void fields(V& v) {
     using config::at_least, config::at_most, config::automatic, config::between;
-    constexpr int64_t most = 1 << 20;  // largest number of ranks; products of two such numbers still fit
+    constexpr int64_t most = 1 << 20;  // largest number of ranks; products of two such numbers do not overflow
     v("pp", pp, "pipeline stages", at_least(1), at_most(most));
     v("tp", tp, "ranks that share the heads, the MLPs' width and the vocabulary", at_least(1), at_most(most));
     v("sp", sp, "sequence parallelism: each tp rank holds a part of the tokens where features are not divided");

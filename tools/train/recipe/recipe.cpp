@@ -86,7 +86,7 @@ void check_router(const layers::ModelConfig& m, const moe::RouterDeclaration& ro
                  cat("must be 0 for the router ", m.moe.router, ", whose selection has no bias"));
 }
 
-// Checks the registered names and their options. Reads only declarations and makes no part.
+// Checks the names of registered parts and their options. Reads only declarations and constructs no part.
 void check_names(const Recipe& r, const Extensions& extensions, Problems& problems) {
   const layers::ModelConfig& m = r.model;
   if (problems.good({"model"})) {
@@ -113,7 +113,7 @@ void check_names(const Recipe& r, const Extensions& extensions, Problems& proble
 
 void check_moments(const Recipe& r, Problems& problems) {
   if (r.train.precision == Precision::f64 && r.optim.moment_dtype == optim::MomentDtype::bf16)
-    problems.add("optim.moment_dtype", "must be f32 for train.precision: f64, which keeps moments in f64");
+    problems.add("optim.moment_dtype", "must be f32 for train.precision: f64, because f32 then means moments in f64");
 }
 
 void check_objective(const Recipe& r, Problems& problems) {
@@ -131,7 +131,8 @@ void check_profile(const Recipe& r, Problems& problems) {
   if (r.profile.steps.empty()) return;
   const auto steps = parse_steps(r.profile.steps);
   if (!steps)
-    problems.add("profile.steps", cat("(", r.profile.steps, ") must be a step, 5, or a range of steps, 3..5"));
+    problems.add("profile.steps",
+                 cat("(", r.profile.steps, ") must be a step such as 5, or a range of steps such as 3..5"));
   else if (steps->last > r.train.steps)
     problems.add("profile.steps", cat("(", r.profile.steps, ") goes beyond the last step; nearest: ",
                                       to_string(StepRange{std::min(steps->first, r.train.steps), r.train.steps})));
@@ -145,8 +146,8 @@ void check_trace(const Recipe& r, Problems& problems) {
     problems.add("schedule.trace", cat("is after the last step (train.steps is ", r.train.steps, ")"));
 }
 
-// Reads the recipe and checks every rule, even if other rules are broken. A check runs if each key that it reads has a
-// legal value. `device`, or else HEXAD_DEVICE, replaces the recipe's device.
+// Reads the recipe and checks every rule, even if other rules are broken. A check runs only if all keys that it reads
+// have legal values. `device`, or else HEXAD_DEVICE, replaces the recipe's device.
 Recipe read_checked(const config::Document& document, const Extensions& extensions, int64_t world, Problems& problems,
                     std::optional<device::DeviceKind> device = {}) {
   Recipe r = config::read<Recipe>(document, problems);
@@ -183,7 +184,7 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   return r;
 }
 
-// Fills in settings that only a registered optimizer can determine.
+// Fills in the settings that depend on the registered optimizer.
 Recipe completed(Recipe r, const Extensions& extensions) {
   r.optim.states = std::ssize(extensions.optimizers.make(r.optim)->states());
   r.optim.seed = r.train.seed;
@@ -195,8 +196,8 @@ void rename(config::Document& document, const std::function<void(const std::stri
     if (warn) warn(line);
 }
 
-// Checks that steps reach the end of the warm-up. A short trial of a long recipe sets its steps on the command line;
-// then the recipe's warm-up is accepted.
+// Checks that train.steps is not below optim.warmup. Accepts fewer steps from the command line, because these are a
+// short trial of a long recipe.
 void check_warmup(const Recipe& r, Problems& problems) {
   const bool trial = problems.on_command_line("train.steps") && !problems.on_command_line("optim.warmup");
   if (trial || !problems.good({"optim.warmup", "train.steps"}) || r.optim.warmup <= r.train.steps) return;
@@ -204,7 +205,8 @@ void check_warmup(const Recipe& r, Problems& problems) {
                                    "): the learning rate would only rise and never reach optim.lr"));
 }
 
-// Rejects a decay that begins before the warm-up ends. It would begin below the peak, so the rate would jump down.
+// Rejects a decay that begins before the warm-up ends. Such a decay would begin below the peak, so the learning rate
+// would jump down.
 void check_decay(const Recipe& r, Problems& problems) {
   const optim::OptimConfig& o = r.optim;
   if (!problems.good({"optim", "train.steps"})) return;

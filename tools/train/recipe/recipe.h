@@ -1,4 +1,4 @@
-// The composed recipe: every section, with its owner's struct.
+// The whole recipe, composed of one struct for each section.
 #pragma once
 
 #include <array>
@@ -153,7 +153,7 @@ struct DistributedConfig {
       "classes of traffic by priority, highest first, when several collectives wait for the link (MoNTA); unlisted "
       "classes follow in order of arrival; []: all in order of arrival, even collectives that a rank waits for");
     v("piece_bytes", piece_bytes,
-      "bytes that a rank sends to all its peers together in one piece of a collective or message (at least 16 KiB a "
+      "bytes that a rank sends to all its peers together in one piece of a collective or message (at least 16 KiB per "
       "peer); another class can go first only between pieces",
       at_least(1));
     v("window_bytes", window_bytes,
@@ -166,7 +166,7 @@ struct DistributedConfig {
       at_least(1));
     v("device_collectives", device_collectives,
       "path of GPU tensors to other ranks: nccl, from GPU to GPU; host, through host memory; auto: nccl if every rank "
-      "has a GPU of its own and NCCL is installed, else MPI, from GPU to GPU if it is CUDA-aware");
+      "has its own GPU and NCCL is installed, else MPI, from GPU to GPU if it is CUDA-aware");
     v("register_buffers", register_buffers,
       "register buckets of gradients and weights of at least 4 MiB with NCCL, so that NCCL can avoid copying them if "
       "links and algorithms allow that; each bucket takes whole pages of 2 MiB of GPU memory");
@@ -214,7 +214,7 @@ struct MemoryConfig {
 
   /// Returns the bytes that a rank may use for tensors; 0: no limit.
   int64_t limit() const { return limit_bytes.value_or(0); }
-  /// True if a run is refused when its estimated memory exceeds that of its machines.
+  /// True if a run is refused because its estimated memory exceeds that of its machines.
   bool checks_machine() const { return limit_bytes.has_value(); }
 
   template <class V>
@@ -277,21 +277,21 @@ struct Recipe {
     v("profile", profile, "timeline profiling");
     v("run", run, "run directory and report");
     v("stages", stages,
-      "stages of training, one after the other, each with a context, batch, layout and schedule of its own; "
+      "stages of training, one after the other, each with its own context, batch, layout and schedule; "
       "train.steps is the sum of their steps; []: the whole run is one stage");
   }
 };
 
 /// Reads and checks a recipe. If `world` > 0, also checks it against that number of ranks. `warn` receives a line for
-/// each key that has a new name. `device` replaces the recipe's device (replace_device()); HEXAD_DEVICE is then
-/// ignored. If the recipe has stages, it has the keys of the first one (see with_stage()).
-/// Throws Error(usage) with every problem, each with file and line.
+/// each key with an old name. `device` replaces the recipe's device (replace_device()); HEXAD_DEVICE is then ignored.
+/// If the recipe has stages, the result has the keys of the first stage (see with_stage()). Throws Error(usage) with
+/// every problem, each with file and line.
 Recipe load_recipe(config::Document document, const Extensions& extensions, int64_t world,
                    const std::function<void(const std::string&)>& warn = {},
                    std::optional<device::DeviceKind> device = {});
 
 /// Like load_recipe(), for training. Also rejects optim.warmup > train.steps, except in a trial, whose steps are set on
-/// the command line. Its errors name the nearest legal values.
+/// the command line. Errors name the nearest legal values.
 Recipe load_to_train(config::Document document, const Extensions& extensions, int64_t world,
                      const std::function<void(const std::string&)>& warn = {});
 

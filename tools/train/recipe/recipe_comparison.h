@@ -1,4 +1,4 @@
-// Comparison of recipes: of two starts of a run, and of several runs.
+// Comparison of the recipes of two starts of a run, or of several runs.
 #pragma once
 
 #include <filesystem>
@@ -20,7 +20,7 @@ std::vector<std::string> changes_of_data(const Recipe& before, const Recipe& now
 /// train.threads, because it depends on the number of ranks.
 std::vector<std::string> changes_of_recipe(const Recipe& before, const Recipe& now);
 
-/// Compares the learning rates of the next step, if a run continues after `step`, under its recipe `now` and under
+/// Compares the learning rates of the first step after `step` under `now`, the recipe of a continued run, and under
 /// `before`, the recipe of its checkpoint. Returns a line with both values if they differ by more than a twentieth;
 /// otherwise an empty text.
 std::string learning_rate_jump(const Recipe& before, const Recipe& now, int64_t step);

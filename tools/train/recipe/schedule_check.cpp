@@ -17,8 +17,8 @@ using moe::MoeSchedule;
 std::string order_problem(const MoeSchedule& s, const layers::Registry& registry) {
   if (!s.is_chunked()) return {};
   const moe::IssueOrder& order = registry.moe_order_of(s);
-  // A memory limit may lead to more chunks. An order that is illegal for many chunks is expected to be illegal for few,
-  // too.
+  // Under a memory limit, a pass may have more chunks. Tests only the next few numbers, because an order that is
+  // illegal for many chunks is probably illegal for few chunks, too.
   const auto fewest = static_cast<size_t>(s.chunks), most = s.memory_limit ? fewest + 16 : fewest;
   for (size_t chunks = fewest; chunks <= most; ++chunks)
     if (const std::string why =
@@ -51,7 +51,7 @@ int64_t least_memory_limit(const Recipe& r, moe::ReuseStrategy strategy) {
   const moe::MoeConfig& m = r.model.moe;
   const int64_t ep = r.parallel.ep, etp = r.parallel.etp.value_or(r.parallel.tp);
   const moe::ExpertShape shape{r.model.hidden, (m.expert_hidden + etp - 1) / etp, m.expert == moe::ExpertKind::swiglu};
-  // Maximum number of slots that a rank computes if every rank sends a chunk of one token, whatever experts are chosen.
+  // Maximum number of slots that a rank computes if every rank sends a chunk of one token, for any choice of experts.
   const int64_t there = ep * etp * std::min(m.top_k, (m.experts + ep - 1) / ep);
   return moe::buffer_bytes(m.top_k * etp, there, shape, strategy, dtype_of(r.train.precision));
 }
@@ -64,7 +64,7 @@ std::vector<MoeSchedule> legal_schedules(const Recipe& r, const layers::Registry
   site.orders = registry.moe_order_names();
   std::vector<MoeSchedule> all = combinations(r.schedule.moe, site);
   std::erase_if(all, [&](const MoeSchedule& s) {
-    // Keeps a schedule whose order the recipe names, so that an illegal order is later rejected with the reason.
+    // Keeps schedules whose order the recipe names, because check_moe_order() rejects an illegal order with the reason.
     return !refusals(site, s).empty() || (!r.schedule.moe.order && !order_problem(s, registry).empty());
   });
   return all;
@@ -105,7 +105,7 @@ void check_micro_batch_overlap(const Recipe& r, int64_t world, Problems& problem
     return refuse("hides the all-to-alls of MoE layers, but the model has none: model.moe.experts is 0");
   if (r.parallel.pp > 1 && !r.schedule.pipeline.has_pairs())
     return refuse(
-        cat("pairs a forward with a backward, and other stages would wait for each pair of schedule.pipeline.kind: ",
+        cat("pairs a forward with a backward, but other stages would wait for each pair under schedule.pipeline.kind: ",
             name_of(r.schedule.pipeline.kind), "; legal kinds with several stages: 1f1b, dualpipe_v"));
   if (r.schedule.moe.memory_reuse && *r.schedule.moe.memory_reuse != moe::ReuseStrategy::none)
     return refuse(

@@ -24,7 +24,7 @@ int64_t least_memory_limit(const Recipe& recipe, moe::ReuseStrategy strategy);
 /// choices has one schedule.
 std::vector<moe::MoeSchedule> legal_schedules(const Recipe& recipe, const layers::Registry& registry);
 
-/// True if the program may choose schedules with more or fewer chunks than `schedule`.
+/// True if the program may choose a schedule that differs from `schedule` only in its number of chunks.
 bool chunks_open(const Recipe& recipe, const moe::MoeSchedule& schedule);
 /// Returns the largest number of chunks, from 2 on, that is legal in `schedule` and that the program would try.
 int64_t most_chunks(const Recipe& recipe, const layers::Registry& registry, moe::MoeSchedule schedule);
@@ -35,7 +35,7 @@ void check_moe_schedule(const Recipe& recipe, const layers::Registry& registry, 
 void check_micro_batch_overlap(const Recipe& recipe, int64_t world, config::Problems& problems);
 
 /// Adds a problem that names the registered orders, nearest first, if schedule.moe.order is not one of them. Adds a
-/// problem if its steps are illegal for a schedule that the recipe allows.
+/// problem if the order's steps are illegal for a schedule that the recipe allows.
 void check_moe_order(const Recipe& recipe, const layers::Registry& registry, config::Problems& problems);
 
 }  // namespace hexad::train

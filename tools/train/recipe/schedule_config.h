@@ -11,7 +11,7 @@
 
 namespace hexad::train {
 
-/// Part of the section that a stage of training may replace, because it belongs to a layout.
+/// Part of the section that depends on the layout. A stage of training may replace it.
 struct StageSchedule {
   pp::PipelineConfig pipeline;
   moe::MoeScheduleConfig moe;

@@ -13,8 +13,8 @@
 
 namespace hexad::train {
 
-/// A stage of training. In a loaded recipe all members are set: keys that a stage does not write have the recipe's
-/// values.
+/// A stage of training. In a loaded recipe, all members are set. Members whose keys a stage does not write have the
+/// recipe's values.
 struct StageConfig {
   int64_t steps = 0;
   int64_t context = layers::ModelConfig{}.context;

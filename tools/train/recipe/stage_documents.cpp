@@ -16,7 +16,7 @@ using config::Document;
 using config::Node;
 using config::Problems;
 
-// The recipe's list `stages` alone.
+// Only the list `stages` of a recipe.
 struct StageList {
   std::vector<StageConfig> stages;
 
@@ -34,7 +34,7 @@ Node in_section(std::string_view name, Node node) {
   return {.kind = Node::Kind::map, .at = node.at, .key = std::string(name), .children = {std::move(node)}};
 }
 
-// Puts a key into a map, section by section. An empty section replaces nothing.
+// Merges the key `over` into a map, section by section. An empty section replaces nothing.
 void put(Node& map, Node over) {
   Node* under = map.find(over.key);
   if (!under) return map.children.push_back(std::move(over));
@@ -54,15 +54,15 @@ Document without_stages(Document document) {
 
 void put_stage(Document& document, const Node& stage) {
   for (const Node& child : stage.children) {
-    if (child.key == "steps") continue;  // train.steps are those of all stages
+    if (child.key == "steps") continue;  // train.steps counts the steps of all stages
     const bool of_model = child.key == "context" || child.key == "rotary_theta" || child.key == "yarn";
     const std::string_view section = of_model ? "model" : child.key == "lr" ? "optim" : "";
     put(document.root, section.empty() ? child : in_section(section, child));
   }
 }
 
-// Returns train.steps. Its position is on the command line if steps of a stage are, because the run may then be a trial
-// of a longer recipe.
+// Returns the key train.steps. Its position is on the command line if any stage's steps are given there, because the
+// run may be a trial of a longer recipe.
 Node steps_of_run(const Node& list, int64_t steps) {
   Node node{.kind = Node::Kind::scalar, .at = list.at, .key = "steps", .text = cat(steps)};
   for (const Node& stage : list.children)
@@ -70,17 +70,17 @@ Node steps_of_run(const Node& list, int64_t steps) {
   return in_section("train", std::move(node));
 }
 
-// Adds a problem if the recipe sets another number of steps than all stages have.
+// Adds a problem if the recipe's train.steps differs from `steps`, the sum over all stages.
 void check_steps(const Document& document, int64_t steps, Problems& problems) {
   const Node* train = document.root.find("train");
   const Node* written = train ? train->find("steps") : nullptr;
   if (written && written->text != cat(steps))
     problems.report(written->at, "train.steps",
                     cat("train.steps (", written->text, ") must be the steps of all stages together (", steps,
-                        "); remove it, or change stages.0.steps and those of the other stages"));
+                        "); remove it, or change stages.0.steps and the steps of the other stages"));
 }
 
-// Checks keys of positions that stages may change only if positions are rotary.
+// Adds a problem if a stage changes keys that may change only with rotary positions.
 void check_positions(const Recipe& recipe, const Recipe& first, Problems& problems) {
   const layers::ModelConfig &now = recipe.model, &before = first.model;
   if (now.position != layers::PositionKind::learned || !problems.good({"model"})) return;
@@ -94,24 +94,24 @@ void check_positions(const Recipe& recipe, const Recipe& first, Problems& proble
     problems.add("model.yarn", "must be that of the first stage for model.position: learned, which does not read it");
 }
 
-// Adds a problem to the stage, which ends after step `end`, if timelines begin in it but end in a later one: each stage
-// writes trace.json.gz anew.
+// Adds a problem if timelines begin in this stage, whose last step is `end`, but end in a later stage. Each stage
+// overwrites trace.json.gz.
 void check_timelines(const Recipe& recipe, int64_t begin, int64_t end, Problems& problems) {
   const std::optional<StepRange> steps = parse_steps(recipe.profile.steps);
   if (!steps) return;
   const int64_t trace = recipe.schedule.trace;
   const int64_t first = trace > 0 ? std::min(steps->first, trace) : steps->first, last = std::max(steps->last, trace);
   if (first <= begin || first > end || last <= end) return;
-  problems.add("profile.steps",
-               cat("and schedule.trace must name steps of one stage, which trace.json.gz shows; this stage ends after "
-                   "step ",
-                   end, trace > 0 ? "" : cat("; nearest: ", to_string({first, end}))));
+  problems.add("profile.steps", cat("and schedule.trace must name steps of one stage, because trace.json.gz shows only "
+                                    "one; this stage ends after "
+                                    "step ",
+                                    end, trace > 0 ? "" : cat("; nearest: ", to_string({first, end}))));
 }
 
 void throw_if_any(const std::vector<Problems>& by_stage) {
   struct Common {
     Problems::Problem problem;
-    std::vector<size_t> stages;  // count from 1
+    std::vector<size_t> stages;  // stage numbers, from 1
   };
   std::vector<Common> all;
   for (size_t s = 0; s < by_stage.size(); ++s)

@@ -1,4 +1,4 @@
-// Stages of training in a recipe as written: each stage is read as a recipe of its own.
+// Stages of training in a recipe document. Each stage is read as a separate recipe.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace hexad::train {
 
-/// Recipe of a stage, as written. The keys of the stage replace those of the recipe, and train.steps is the sum of the
+/// Recipe document of a stage. The keys of the stage replace keys of the recipe, and train.steps is the sum of the
 /// steps of all stages. Keys given on the command line outside `stages` override the keys of stages in a file. Each key
 /// keeps its position, so problems name the line of the stage.
 struct StageDocument {

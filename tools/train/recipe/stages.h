@@ -16,8 +16,8 @@ inline pp::PipelineConfig pipeline_of(const Recipe& r) {
   return one;
 }
 
-/// Returns the layers of every virtual stage, as schedule.pipeline.split sets them. Without it, they are balanced by
-/// FLOPs, including the head, as counted on a meta device. Throws Error(usage) if the model has too few layers or the
+/// Returns the layers of every virtual stage. Uses schedule.pipeline.split if it is set. Otherwise, balances the stages
+/// by FLOPs, including the head, counted on a meta device. Throws Error(usage) if the model has too few layers or the
 /// split does not fit.
 pp::StageSplit stage_split(const Recipe& recipe, const layers::Registry& registry);
 /// Returns a readable table with one line of layers per stage. With two virtual stages: "stage 0   embedding, layers

@@ -1,4 +1,4 @@
-// Stages of training: consecutive steps with a context, batch, layout and schedule of their own. A recipe without
+// Stages of training. A stage is a range of steps with its own context, batch, layout and schedule. A recipe without
 // `stages` has one stage, which is the whole run.
 #pragma once
 
@@ -15,20 +15,21 @@ int64_t stage_count(const Recipe& recipe);
 int64_t last_step(const Recipe& recipe, int64_t stage);
 /// Returns the stage that trains `step`, which counts from 1. Steps after the run belong to its last stage.
 int64_t stage_at(const Recipe& recipe, int64_t step);
-/// Returns the recipe with the keys of this stage. It keeps the list of stages and train.steps, by which the learning
-/// rate continues over all stages.
+/// Returns the recipe with the keys of this stage. Keeps the list of stages and train.steps, because the learning
+/// rate's schedule spans all stages.
 Recipe with_stage(Recipe recipe, int64_t stage);
 /// Returns "stage 2 of 3: steps 5 to 8"; empty without `stages`.
 std::string stage_text(const Recipe& recipe, int64_t stage);
 /// Returns stage_text() for the beginning of a message: "stage 2 of 3: steps 5 to 8: "; empty without `stages`.
 std::string stage_prefix(const Recipe& recipe, int64_t stage);
-/// Throws Error(usage) if the recipe, which was read from `path`, has stages: a program that uses one layout needs one.
+/// Throws Error(usage) if the recipe, which was read from `path`, has stages. Used by programs that run a single
+/// layout.
 void require_no_stages(const Recipe& recipe, const std::string& path);
 /// Returns the smallest number of ranks on which the layouts of all stages are possible.
 int64_t fewest_ranks(const Recipe& recipe);
 
-/// Returns the sequence at which a run continues in the data with sequences of `now` tokens, if its next sequence would
-/// have been `next` of `before` tokens: the first one that begins at that token or later.
+/// Returns the index of a run's next sequence after the sequence length changes from `before` to `now` tokens. `next`
+/// is the index at the old length. The result is the first sequence that begins at the same token or later.
 int64_t continued_sequence(int64_t next, int64_t before, int64_t now);
 
 }  // namespace hexad::train

@@ -18,11 +18,11 @@ std::string router_line(const layers::ModelConfig& model) {
   std::string why;
   if (m.normalize && m.top_k == 1)
     why = fmt::format(
-        "model.moe.normalize: true with model.moe.top_k: 1 makes the weight of a token's only expert {}, whatever the "
-        "router's logits",
+        "model.moe.normalize: true with model.moe.top_k: 1 makes the weight of a token's only expert {} for all "
+        "logits of the router",
         m.scale);
   else if (softmax && m.experts == 1)
-    why = "model.moe.experts: 1 with model.moe.score: softmax makes every weight 1, whatever the router's logits";
+    why = "model.moe.experts: 1 with model.moe.score: softmax makes every weight 1 for all logits of the router";
   else
     return {};
   const bool auxiliary = m.aux_loss.coefficient > 0 || m.z_loss > 0;

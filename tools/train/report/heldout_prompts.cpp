@@ -10,14 +10,14 @@ namespace {
 constexpr size_t most_bytes = 40;
 constexpr std::string_view blanks = " \t\r\n";
 
-// Piece of a document, whose first and last word may be cut.
+// Piece of a document. The first and the last word of a piece may be incomplete.
 struct Piece {
   std::string text;
-  bool begins, ends;  // true if it is at the document's beginning, at its end
+  bool begins, ends;  // true if the piece begins, or ends, its document
 };
 
-// Returns the first whole words of a piece, about forty bytes. If it has no blank, returns whole characters, also about
-// forty bytes.
+// Returns the first whole words of a piece, about forty bytes. If the piece has no blank, returns about forty bytes of
+// whole characters.
 std::string first_words(const Piece& piece) {
   std::string_view text = piece.text;
   bool ends = piece.ends;

@@ -16,8 +16,8 @@ using base::now;
 int64_t nanoseconds(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
 double seconds_of(int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e9; }
 
-// Returns a number for each rank, equal for ranks whose times are compared. Stages of a pipeline have different layers,
-// so ranks are compared within a stage. If every stage has a single rank, all ranks are compared.
+// Returns a number for each rank. Times of ranks with the same number are compared. Pipeline stages have different
+// layers, so ranks are compared within a stage. If every stage has a single rank, all ranks are compared.
 std::vector<int> kinds_of(const mesh::Mesh& mesh) {
   const int size = mesh.world().size();
   const bool by_stage = size > mesh.size(base::Axis::pp);
@@ -26,8 +26,8 @@ std::vector<int> kinds_of(const mesh::Mesh& mesh) {
   return kinds;
 }
 
-// Returns the sum of the gathered bytes of all ranks, and the mean of their seconds. Each mean is at most `seconds`,
-// the time of the reporting rank, because other ranks may have taken longer.
+// Returns the sum of all ranks' bytes, and the mean of their seconds. Limits each mean to `seconds`, the time of the
+// reporting rank, because other ranks may have taken longer.
 telemetry::CommByClass comm_of(const std::vector<std::vector<int64_t>>& ranks, double seconds) {
   telemetry::CommByClass comm;
   double exposed = 0;
@@ -70,9 +70,10 @@ RankClock::Account RankClock::account_since(double began) const {
   Account account{.seconds = now() - began, .traffic = take()};
   double waited = 0;
   for (comm::TrafficStats& t : account.traffic) {
-    // A device may report operations late, and may report several overlapping operations together.
+    // Limits the seconds to those of the step, because a device may report late operations, and the sum of overlapping
+    // ones.
     t.seconds = std::min(t.seconds, account.seconds);
-    t.exposed_seconds = std::min(t.exposed_seconds, t.seconds);  // a lane also waits for a free core
+    t.exposed_seconds = std::min(t.exposed_seconds, t.seconds);  // includes waits of a lane for a free core
     waited += t.exposed_seconds;
   }
   account.waited_seconds = std::min(waited, account.seconds);

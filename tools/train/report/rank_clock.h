@@ -1,5 +1,4 @@
-// Time and traffic of each step, by rank, and detection of slow ranks. Evaluations and saves are measured apart from
-// the steps.
+// Time and traffic of each step, by rank, and detection of slow ranks. Evaluations and saves are measured separately.
 #pragma once
 
 #include <array>
@@ -18,7 +17,7 @@ class RankClock {
  public:
   RankClock(const comm::World& world, const mesh::Mesh& mesh);
 
-  /// Begins a step. Traffic is counted for the step until end(); messages between steps do not count.
+  /// Begins a step. Counts traffic until end(). Messages between steps do not count.
   void begin();
   void end();
   double seconds() const { return step_.seconds; }
@@ -54,7 +53,7 @@ class RankClock {
   telemetry::SlowRanks slow_ranks_;
   double began_ = 0;
   Account step_;
-  /// Bytes of operations that ended on a device only after their step. They are counted in the next step.
+  /// Bytes of operations that ended on a device only after their step. The next step counts these bytes.
   std::array<int64_t, comm::traffic_class_count> late_bytes_{};
   struct Total {
     int64_t slowest = 0;  // number of steps in which the rank was slowest

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 /// True if `a` comes before `b`. Numbers in names are compared by value: "run-2" comes before "run-10".
 bool in_order(const fs::path& a, const fs::path& b) { return ::strverscmp(a.c_str(), b.c_str()) < 0; }
 
-// Adds the runs in `folder`, but no folders inside a run.
+// Adds the runs in `folder`. Does not search inside runs.
 void add_runs_below(const fs::path& folder, std::vector<fs::path>& runs) {
   std::vector<fs::path> folders;
   try {

@@ -1,4 +1,4 @@
-// Comparison of several runs, made by `hexad report` for more than one run or a folder of runs.
+// Comparison of several runs, for `hexad report` with more than one run or a folder of runs.
 #pragma once
 
 #include <filesystem>
@@ -13,9 +13,9 @@ namespace hexad::train {
 /// True if `path` is a folder, but not a run directory.
 bool is_folder_of_runs(const std::filesystem::path& path);
 
-/// Returns the run directories in `arguments`. A folder of runs is replaced by its runs, in the order of their names,
-/// numbers by value. `warn` receives the runs in a folder that cannot be compared; they are omitted. Throws
-/// Error(usage) if a folder has no run, or if a run occurs twice.
+/// Returns the run directories in `arguments`. A folder of runs is replaced by its runs, in the order of their names;
+/// numbers in names are compared by value. Omits runs in a folder that cannot be compared, and reports them to `warn`.
+/// Throws Error(usage) if a folder has no run, or if a run occurs twice.
 std::vector<std::string> find_runs(const std::vector<std::string>& arguments,
                                    const std::function<void(const std::string&)>& warn);
 

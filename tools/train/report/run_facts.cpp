@@ -23,7 +23,7 @@ int64_t bytes_in(const fs::path& folder) {
   int64_t bytes = 0;
   std::error_code error;
   for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    std::error_code unknown;  // a file may be removed meanwhile
+    std::error_code unknown;  // ignored, because a file may be removed at any time
     const auto size = at->is_regular_file(unknown) ? at->file_size(unknown) : 0;
     if (!unknown) bytes += static_cast<int64_t>(size);
   }
@@ -75,7 +75,7 @@ std::string text_of(const std::vector<RunFacts::Saved>& checkpoints) {
   double bytes = 0;
   for (size_t i = 0; i < checkpoints.size(); ++i) {
     bytes += static_cast<double>(checkpoints[i].bytes);
-    if (i + most < checkpoints.size()) continue;  // the newest are listed
+    if (i + most < checkpoints.size()) continue;  // lists only the newest
     steps += (steps.empty() ? "" : ", ") + std::to_string(checkpoints[i].step);
   }
   return fmt::format("{} ({} {}{}), {}{}", checkpoints.size(), base::plural(std::ssize(checkpoints), "step"),

@@ -15,13 +15,13 @@ struct RunFacts {
   std::string folder;
   std::string recipe;  // path of the run's recipe; empty if the directory has none
   RunEnding ending;
-  int64_t ranks = 0;   // ranks of the newest start that trained a step; if no start did, of the newest one; 0: unknown
+  int64_t ranks = 0;   // ranks of the newest start that trained a step, or else of the newest start; 0: unknown
   std::string layout;  // layout of the same start
-  int64_t steps = 0;   // steps done, by the metrics
+  int64_t steps = 0;   // steps done, from metrics.jsonl
   int64_t total_steps = 0;
   int64_t tokens = 0;
 
-  /// The last loss of a kind, and its step.
+  /// The last value of a kind of loss, and its step.
   struct Loss {
     int64_t step;
     double value;
@@ -31,9 +31,9 @@ struct RunFacts {
   struct Saved {
     int64_t step;
     std::string folder;
-    int64_t bytes;  // size of all files
+    int64_t bytes;  // size of all files of the checkpoint
   };
-  std::vector<Saved> checkpoints;  // ascending; a checkpoint may be damaged
+  std::vector<Saved> checkpoints;  // by step, ascending; includes damaged checkpoints
 
   std::vector<std::string> problems;  // files of the directory that cannot be read
 };

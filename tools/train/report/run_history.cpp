@@ -83,11 +83,11 @@ void write(const fs::path& dir, const RunHistory& history) {
   for (const RunStart& s : history.starts) starts.push_back(to_json(s));
   Json json{{"starts", starts}};
   if (history.end) json["end"] = to_json(*history.end);
-  // Samples of a model may end inside a character.
+  // Replaces invalid UTF-8, because a model's sample may end inside a character.
   base::write_file(history_path(dir), json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-// Removes the recipes of steps that will run again.
+// Removes the recipes of starts after `step`, because their steps will run again.
 void remove_recipes_after(const fs::path& dir, int64_t step) {
   constexpr std::string_view before = "recipe-", after = ".yaml";
   for (const auto& entry : fs::directory_iterator(dir)) {
@@ -144,7 +144,7 @@ void record_start(const fs::path& dir, const RunStart& start, const std::string&
 
 void record_end(const fs::path& dir, const RunEnd& end) {
   RunHistory history = read_history(dir);
-  if (history.end && history.end->step == end.step) {  // no step since: record_start() would have removed this end
+  if (history.end && history.end->step == end.step) {  // no step since, or record_start() would have removed this end
     if (!end.samples.empty()) history.end->samples = end.samples;
     if (end.trouble.empty()) history.end->trouble.clear();
   } else {

@@ -16,7 +16,7 @@
 namespace hexad::train {
 
 struct RunStart {
-  telemetry::RunInfo run;  // its first_step is the step after which it started
+  telemetry::RunInfo run;  // run.first_step is the last step before this start
   std::string date, layout;
   std::vector<telemetry::ReportInputs::Fact> facts;  // version, host, command, ...
   std::vector<std::string> changes;                  // changes since the previous start: "optim.lr: 0.01 -> 0.02"
@@ -32,8 +32,8 @@ struct RunEnd {
 };
 
 struct RunHistory {
-  std::vector<RunStart> starts;  // starts[i] describes the steps after it, up to the next start
-  std::optional<RunEnd> end;     // absent: the run continues, or was killed
+  std::vector<RunStart> starts;  // starts[i] describes its steps, up to the next start
+  std::optional<RunEnd> end;     // none: the run continues, or was killed
 };
 
 /// End of a run as its history records it.
@@ -58,7 +58,7 @@ struct RunEnding {
 
 RunEnding ending_of(const RunHistory& history);
 
-/// Beginnings of RunEnd::trouble, by which ending_of() tells the outcomes apart.
+/// Beginnings of RunEnd::trouble, from which ending_of() determines the outcome.
 inline constexpr std::string_view trouble_of_failure = "The run failed",
                                   trouble_of_preemption = "The run was preempted";
 
@@ -67,10 +67,10 @@ inline constexpr std::string_view trouble_of_failure = "The run failed",
 RunHistory read_history(const std::filesystem::path& dir);
 
 /// Adds a start that is about to train its first step, and writes `recipe` to recipe_of_start(). Removes the records of
-/// later steps, which will run again; metrics.jsonl is cut in the same way. Throws Error(resource).
+/// later steps, because these will run again. metrics.jsonl is truncated in the same way. Throws Error(resource).
 void record_start(const std::filesystem::path& dir, const RunStart& start, const std::string& recipe);
 /// Records the end of a run. If no step was trained since the last end, only adds the samples and clears the trouble,
-/// because there is no new record of how steps ran. Throws Error(resource).
+/// because there are no new facts about steps. Throws Error(resource).
 void record_end(const std::filesystem::path& dir, const RunEnd& end);
 
 /// Returns the path of a start's recipe: "recipe-00000040.yaml" if the start is after step 40.

@@ -36,8 +36,8 @@ std::string text_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Adds the peak FLOP/s of all ranks to the fact that names the source of the peak. The fact is written at the start,
-// but the run may measure a higher peak later. Older programs wrote source and peak at the start.
+// Adds the peak FLOP/s of all ranks to the fact with the source of the peak. This fact is written at the start, but the
+// run may measure a higher peak later. Facts of older programs already contain the peak.
 void add_peak(std::vector<telemetry::ReportInputs::Fact>& facts, const std::vector<telemetry::StepMetrics>& steps) {
   const double peak = steps.empty() ? 0 : steps.back().peak_flops_per_second;
   for (auto& fact : facts)

@@ -49,7 +49,7 @@ std::vector<TraceEvent> operations_of(const std::vector<comm::TrafficRecord>& re
   return events;
 }
 
-// Returns the waits of the rank's thread, each inside the part of the step in which it occurs.
+// Returns the waits of the rank's thread. Each wait is inside the part of the step in which it occurs.
 std::vector<TraceEvent> waits_of(const std::vector<comm::TrafficRecord>& records, int rank, double zero) {
   std::vector<TraceEvent> events;
   for (const comm::TrafficRecord& r : records)
@@ -82,7 +82,7 @@ void RunTrace::begin_step(int64_t step) {
   const device::SpanLog& spans = instance_.context.spans();
   if (!wanted(step)) return end();
   if (!spans.recording()) start();
-  // Passes recorded by schedule.trace have their own rows, beside the predicted ones.
+  // Passes recorded by schedule.trace have their own rows, next to the rows of predicted passes.
   if (step != recipe_.schedule.trace) passes_.emplace(instance_);
   step_.emplace(instance_.context.spans(), "step", std::to_string(step));
 }

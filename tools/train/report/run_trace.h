@@ -1,4 +1,4 @@
-// Timeline of some steps of a run: those of the recipe's profile.steps, and the step of schedule.trace.
+// Timeline of some steps of a run: the steps of the recipe's profile.steps, and the step of schedule.trace.
 #pragma once
 
 #include <functional>
@@ -13,19 +13,20 @@
 namespace hexad::train {
 
 /// Writes trace.json.gz, with these rows for each rank:
-/// - "host": parts of the step in the rank's thread, and its waits in them;
+/// - "host": parts of the step in the rank's thread, and the thread's waits inside these parts;
 /// - "device" (if the rank has a device): the same parts in its compute queue;
 /// - the lanes of the MoE layers' passes;
 /// - the operations of every class of communication;
 /// - the memory in use, by category.
 class RunTrace {
  public:
-  /// Makes the trace. On rank 0, `say` receives the path of the trace, `warn` the reason why it could not be written.
-  /// All other arguments outlive the trace.
+  /// Makes the trace. On rank 0, `say` receives the path of the trace, and `warn` the reason if it cannot be written.
+  /// All other arguments outlive the object.
   RunTrace(const Recipe& recipe, ModelInstance& instance, const comm::ProcessGroup& world,
            std::function<void(const std::string&)> say, std::function<void(const std::string&)> warn);
 
-  /// Begins a step, before its work. Collective. Events between steps (evaluation, saving) belong to the previous step.
+  /// Begins a step, before its work. Collective. Events between steps, such as evaluations and saves, belong to the
+  /// previous step.
   void begin_step(int64_t step);
   /// Ends the recording after the last step. Collective.
   void end();
@@ -49,7 +50,7 @@ class RunTrace {
   std::optional<device::Span> step_;
   std::optional<double> zero_;    // start of the trace, on this rank's clock
   telemetry::TraceRecords mine_;  // passes of the steps that are being recorded
-  telemetry::TraceRecords all_;   // rank 0: records of all ranks
+  telemetry::TraceRecords all_;   // on rank 0: records of all ranks
 };
 
 }  // namespace hexad::train

@@ -46,8 +46,8 @@ Samples continue_prompts(const Recipe& recipe, ModelInstance& instance, const da
   return samples;
 }
 
-// Returns the reason why memory does not suffice for the whole model in addition to this run; empty if it does. The
-// model needs its weights and, while they are read, one tensor both as saved and as rounded.
+// Returns the reason if memory does not suffice for the whole model in addition to this run; otherwise an empty text.
+// The model needs memory for its weights and, while they are read, for one tensor both as saved and as rounded.
 std::string exceeds_memory_limit(const Recipe& alone, const ModelInstance& instance) {
   const auto saved = static_cast<double>(size_of(accumulator_dtype(dtype_of(alone.train.precision))));
   const auto parameters = static_cast<double>(model_size(alone.model, instance.extensions).parameters);
@@ -98,7 +98,7 @@ Samples samples_of_run(const Recipe& recipe, ModelInstance& instance, const data
   if (instance.mesh.world().rank() != 0 || !wanted) return {};
   try {
     return samples_of_checkpoint(recipe, instance, data, step, warn);
-  } catch (const Error& e) {  // the run is done and saved: it must not fail now
+  } catch (const Error& e) {  // the run is complete and must not fail now
     warn(cat("no samples in the report: ", e.what()));
     return {};
   }

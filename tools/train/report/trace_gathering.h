@@ -1,4 +1,4 @@
-// Gathering of the ranks' trace records on rank 0, on one clock.
+// Gathers the ranks' trace records on rank 0, on one clock.
 #pragma once
 
 #include "framework/telemetry/trace.h"
@@ -11,7 +11,7 @@ void gather_trace_records(const telemetry::TraceRecords& mine, const comm::Proce
                           telemetry::TraceRecords& all);
 
 /// Returns the seconds by which this rank's clock is ahead of rank 0's. Clocks of one node agree. Clocks of other nodes
-/// are compared at barriers, so the result is as exact as the times at which ranks leave a barrier together.
+/// are compared at barriers, so the error is the difference between the times at which ranks leave a barrier.
 /// Collective.
 double clock_offset(const comm::ProcessGroup& world, device::Device device);
 

@@ -1,4 +1,4 @@
-// The part of a run directory that its reports cover.
+// The steps of a run directory that its reports cover.
 #pragma once
 
 #include <filesystem>

@@ -24,7 +24,7 @@ std::filesystem::path log_path(const Recipe& recipe, int rank) {
   return std::filesystem::path(recipe.run.dir) / "log" / fmt::format("rank-{:04}.log", rank);
 }
 
-// Returns the rank in words: "hexad 0.5.0 (x86-64-v3), rank 1 of 2, host a, pid 31".
+// Returns a description of the rank: "hexad 0.5.0 (x86-64-v3), rank 1 of 2, host a, pid 31".
 std::string describe_rank(const comm::World& world) {
   return fmt::format("hexad {} ({}), rank {} of {}, host {}, pid {}", version, architecture, world.rank(), world.size(),
                      world.node_name(), ::getpid());
@@ -32,7 +32,7 @@ std::string describe_rank(const comm::World& world) {
 
 }  // namespace
 
-// The lock comes first, so that later failures can be logged in the directory.
+// Takes the lock first, because later failures are logged in the directory.
 TrainingDirectory::TrainingDirectory(const Recipe& recipe, const comm::World& world)
     : lock_(lock_on_rank_0(recipe, world)),
       log_(telemetry::make_logger(log_path(recipe, world.rank()), world.rank(), spdlog::level::info)),

@@ -17,7 +17,7 @@ namespace hexad::train {
 class TrainingDirectory {
  public:
   /// Locks the directory on rank 0, then opens this rank's log, which also receives crash reports. Throws Error(usage)
-  /// if another job holds the directory. Throws Error(resource) if it cannot be written.
+  /// if another job holds the directory. Throws Error(resource) if the directory cannot be written.
   TrainingDirectory(const Recipe& recipe, const comm::World& world);
 
   /// Throws Error(usage) if another job had taken over the directory at the last renewal of the lock.
@@ -26,7 +26,7 @@ class TrainingDirectory {
   void require_held_now();
 
   /// Logs in this rank's file, and on rank 0 also on the terminal. Call it on all ranks, with a text that concerns all
-  /// of them.
+  /// ranks.
   void info(const std::string& text) const { log_->info(text); }
   void warn(const std::string& text) const { log_->warn(text); }
   /// Logs only in this rank's file.
