@@ -40,8 +40,8 @@ std::string cat(const Parts&... parts) {
 
 [[noreturn]] void fail_invariant(const std::string& message);
 
-/// Throws std::logic_error unless `ok` is true. Only for conditions that hold unless the program has a bug. The message
-/// is built only if the condition fails.
+/// Throws std::logic_error unless `ok` is true. Use it only for conditions that can fail only because of a bug. The
+/// message is built only if the condition fails.
 template <class... Parts>
 void require(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]

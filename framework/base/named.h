@@ -10,8 +10,7 @@
 
 namespace hexad::base {
 
-/// Objects of one type, by name. A registry is an object and not a global, so that two programs in one process may have
-/// different registries.
+/// Objects of one type, by name. It is not a global, because two programs in one process may have different registries.
 template <class T>
 class Named {
  public:

@@ -1,5 +1,5 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11). A
-// number depends only on (seed, purpose, name, global index), so that no result depends on the parallel layout.
+// number depends only on (seed, purpose, name, step, global index) and not on the parallel layout.
 #pragma once
 
 #include <array>
@@ -9,8 +9,7 @@
 
 namespace hexad::base {
 
-/// Purpose of a stream of random numbers. It is part of the key, so that streams for different purposes are
-/// independent.
+/// Purpose of a stream of random numbers. It is part of the key, so streams for different purposes are independent.
 enum class Purpose : uint32_t {
   init = 1,
   shuffle = 2,

@@ -47,8 +47,8 @@ inline double rounded_step_tolerance(Dtype dtype, int64_t tokens, int64_t layers
 }
 
 /// Returns the smallest gradient for which a relative error is meaningful after a step in `dtype`, as a fraction of the
-/// typical size of all gradients. A smaller gradient is the remainder of larger terms that cancel, and has the rounding
-/// errors of those terms.
+/// typical size of all gradients. A smaller gradient is the remainder of larger terms that cancel, so it has the
+/// rounding errors of those terms.
 inline double rounded_share(Dtype dtype) { return 16 * unit_roundoff(dtype); }
 
 }  // namespace hexad::base

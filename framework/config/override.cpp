@@ -31,7 +31,7 @@ Node& step_into(Node& node, std::string_view step, const Position& at) {
   return node.children.back();
 }
 
-/// True if quotes of YAML enclose the whole of `text`.
+/// True if the whole of `text` is one quoted YAML scalar.
 bool is_quoted(std::string_view text) {
   if (text.size() < 2 || (text.front() != '"' && text.front() != '\'') || text.back() != text.front()) return false;
   const char quote = text.front();

@@ -55,7 +55,7 @@ void check_text(std::string_view text, const Source& source) {
   }
 }
 
-/// Builds the tree from events. Therefore no alias is expanded, and no recursion is needed.
+/// Builds the tree from parser events, so it expands no aliases and needs no recursion.
 class TreeBuilder final : public YAML::EventHandler {
  public:
   TreeBuilder(const Source& source, Budget& budget) : source_(source), budget_(budget) {}

@@ -9,7 +9,7 @@
 
 namespace hexad::config {
 
-/// Source of a document. Positions in a file are printed with a line, those in a value on the command line without.
+/// Source of a document. Positions in a file are printed with a line, and positions on the command line without one.
 enum class SourceKind : uint8_t { file, command_line };
 
 /// Parses one document of any kind (map, list or scalar; null if `text` is empty). Subtracts its cost from `budget`.

@@ -12,8 +12,7 @@
 namespace hexad::config {
 namespace {
 
-/// A key that no struct declares. It is reported at the end, because only then all keys that could be suggested are
-/// known.
+/// A key that no struct declares. It is reported at the end, when all keys that could be suggested are known.
 struct Unknown {
   const Node* node;
   std::string section;
@@ -25,7 +24,8 @@ struct Context {
   std::vector<Unknown> unknown{};
 };
 
-/// A value's node (nullptr if it is not written), its path, and the position to report if it is not written.
+/// A value's node and path. If the value is not written, the node is nullptr, and errors are reported at the position
+/// of its section.
 struct Place {
   const Node* node;
   std::string path;
@@ -88,7 +88,7 @@ void read_section(Context& context, const Place& place, void* value, const Type&
   SectionReader(context, inside).read(value, type);
 }
 
-/// Returns the field for the elements of a list: without limits on the size of the list.
+/// Returns the field for the elements of a list. It lacks the limits on the size of the list.
 Field element_field(const Field& field) {
   Field out = field;
   std::erase_if(out.constraints, [](const Constraint& c) { return c.on_size(); });
@@ -148,7 +148,7 @@ bool is_number(const Type& type) {
   return type.kind == Kind::integer || type.kind == Kind::byte_size || type.kind == Kind::real;
 }
 
-/// Replaces a leading ~. YAML does not replace it, nor does the shell after key=.
+/// Replaces a leading ~ by the home folder. Neither YAML nor the shell replaces it in key=~/path.
 void expand_home(Context& context, const Place& place, std::string& path) {
   try {
     path = base::expand_home(path);
@@ -163,7 +163,7 @@ void read_single(Context& context, const Place& place, const Field& field, void*
   const bool whole = type.kind == Kind::integer || type.kind == Kind::byte_size;
   context.problems.know(place.path, {place.at(), text, place.node != nullptr, whole});
   if (!wrong.empty()) {
-    // If the number does not fit into its type, reports the limits of the key.
+    // If the number does not fit into its type, the message names the limits of the key.
     Type narrow = type;
     for (const Constraint& limit : field.constraints) limit.narrow(narrow.low, narrow.high);
     return report(context, place, read_scalar(*place.node, value, narrow));

@@ -55,7 +55,7 @@ bool is_required(const Field& field, const void* value, const Type& type) {
   });
 }
 
-/// Returns `text` with escaped bars, because a bar would end the cell of a table.
+/// Returns `text` with escaped bars, because a bar would end the table cell.
 std::string cell(std::string_view text) {
   std::string out;
   for (const char c : text) out.append(c == '|' ? "\\|" : std::string(1, c));

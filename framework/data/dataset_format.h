@@ -28,7 +28,7 @@ struct DatasetHeader {
   int64_t vocab_size = 0;
   Digest tokenizer;
   Digest contents;  // digest of all bytes after the header
-  Digest header;    // digest of the members above; identifies the whole file, because `contents` is one of them
+  Digest header;    // digest of the members above, including `contents`; identifies the whole file
 };
 static_assert(sizeof(DatasetHeader) == 96, "no padding: the header is written as it lies in memory");
 

@@ -1,4 +1,4 @@
-// XXH3-128 digests, which identify datasets and tokenizers and detect damage. They do not protect against an adversary.
+// XXH3-128 digests. They identify datasets and tokenizers and detect damage, but do not protect against an adversary.
 #pragma once
 
 #include <cstddef>

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Status = struct stat;
-using Identity = std::pair<uint64_t, uint64_t>;  // device and inode, which identify a file whatever its name
+using Identity = std::pair<uint64_t, uint64_t>;  // device and inode; they identify a file that has several names
 
 Identity identity_of(const Status& status) { return {status.st_dev, status.st_ino}; }
 
@@ -32,7 +32,7 @@ std::string without_slash(std::string path) {
   return path;
 }
 
-/// The patterns of one option. It is recorded which of them have matched.
+/// The patterns of one option. Records which of them have matched.
 class Patterns {
  public:
   Patterns(std::string option, const std::vector<std::string>& patterns) : option_(std::move(option)) {
@@ -93,7 +93,7 @@ class Finder {
 
   InputFiles find() {
     for (size_t i = 0; i < rules_.inputs.size(); ++i) take_input(i);
-    // Follows links last. A file that is also found without a link then keeps the path without the link.
+    // Follows links last, so a file that is also found without a link keeps the path without the link.
     for (size_t i = 0; i < links_.size(); ++i) follow(Entry(links_[i]));
     problems_.throw_if_any();
     std::ranges::sort(taken_, {}, [](const Taken& t) { return std::tie(t.input, t.file.path); });

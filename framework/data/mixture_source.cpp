@@ -10,8 +10,8 @@ namespace hexad::data {
 using namespace base;
 namespace {
 
-// Returns integers that are proportional to the weights and whose sum is `total`. All are rounded down first; then
-// those with the largest remainders are rounded up.
+// Returns integers that are proportional to the weights and whose sum is `total`. The largest-remainder method rounds
+// them: all down first, then those with the largest remainders up.
 std::vector<int64_t> apportion(const std::vector<double>& weights, int64_t total) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   std::vector<int64_t> quotas;

@@ -10,20 +10,20 @@
 namespace hexad::data {
 
 /// Draws sequences from several endless sources in fixed proportions. Each block of block_size sequences is divided
-/// among the sources by weight, as exactly as integers permit. All blocks are divided in the same way, so the source of
-/// global sequence i, and the index in this source, are computed from i alone. At any point, the number of sequences
-/// drawn from a source differs from the exact proportion by less than the number of sources.
+/// among the sources by weight, as exactly as integers permit. All blocks are divided in the same way. The source of
+/// global sequence i and the index in this source are therefore computed from i alone. At any point, the number of
+/// sequences drawn from a source differs from its exact share by less than the number of sources.
 class MixtureSource final : public Source {
  public:
   static constexpr int64_t block_size = 1 << 16;
 
   struct Part {
     std::shared_ptr<const Source> source;
-    double weight;  // positive; only ratios of weights matter, rounded to 1 / block_size of their sum
+    double weight;  // positive; only the ratios matter; rounded to 1 / block_size of the sum
   };
   struct Place {
     size_t part;
-    int64_t index;  // index in that part
+    int64_t index;  // index in the part
   };
 
   /// Throws Error(usage) if a weight is not positive and finite or rounds to zero, and std::logic_error unless all
@@ -40,7 +40,7 @@ class MixtureSource final : public Source {
  private:
   struct Slot {
     uint32_t part;
-    uint32_t rank;  // number of earlier slots in the block that have the same part
+    uint32_t rank;  // number of earlier slots of the block that belong to the same part
   };
 
   std::vector<Part> parts_;

@@ -105,8 +105,8 @@ class Corpus {
 };
 
 // Rule that selects held-out documents: those whose hash is below `threshold`. The threshold is the requested fraction
-// of all hashes. If one part would be empty, because a small corpus has few documents, the threshold is moved just
-// enough.
+// of all hashes. If a small corpus has so few documents that one part would be empty, the threshold is moved just
+// enough to avoid this.
 struct HeldOutRule {
   uint64_t threshold = 0;
 
@@ -155,7 +155,7 @@ Scan scan(Corpus& corpus, const PrepareOptions& options) {
     inputs.add(&digest, sizeof digest);
     file.form = form_of(file.path, contents, options.jsonl_key);
     if (is_unnamed_json(file.form, contents, options.jsonl_key)) result.unnamed_json.push_back(file.path);
-    if (file.form != TextForm::text) {  // the same bytes in another form contain other documents
+    if (file.form != TextForm::text) {  // the documents also depend on the form of the file
       const Digest key = digest_of(options.jsonl_key);
       inputs.add(&key, sizeof key);
     }

@@ -1,5 +1,5 @@
-// Summary of a prepared folder: its inputs and options. It prevents a dataset from being made twice and a different
-// dataset from being overwritten.
+// Summary of a prepared folder: its inputs and options. With it, no dataset is made twice, and no different dataset is
+// overwritten.
 #pragma once
 
 #include <array>

@@ -13,8 +13,8 @@ namespace hexad::data {
 /// Target of a position at which nothing is predicted.
 inline constexpr int32_t ignored = -1;
 
-/// One sequence, with `context` entries in each span. Token t may attend only to tokens [first[t], last[t]), which are
-/// its document (and, in causal models, only to tokens up to t).
+/// One sequence, with `context` entries in each span. Token t may attend only to the tokens of its document, [first[t],
+/// last[t]). In causal models, it may attend only to tokens up to t.
 struct Row {
   std::span<int32_t> ids;      // inputs
   std::span<int32_t> targets;  // token to predict at t; `ignored` if there is none

@@ -58,7 +58,7 @@ void TokenDataset::read_header() {
   if (header_.vocab_size < 1 || header_.vocab_size > INT32_MAX) {
     refuse("vocabulary of ", header_.vocab_size, " ids, expected 1 to ", INT32_MAX);
   }
-  // Limits the counts, so that the sizes computed below cannot overflow.
+  // Rejects counts larger than the file; otherwise the sizes computed below could overflow.
   const auto in_file = [&](int64_t n) { return n >= 0 && n <= file_.size(); };
   if (!in_file(header_.tokens) || !in_file(header_.documents) || header_.text_bytes < 0) {
     refuse("truncated or damaged: ", header_.tokens, " tokens in ", header_.documents, " documents of ",

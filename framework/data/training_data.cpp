@@ -38,7 +38,7 @@ class Opener {
     data_.train = parts.size() == 1 ? parts.front().source : std::make_shared<MixtureSource>(std::move(parts));
     if (!heldout_.empty()) data_.heldout = std::make_shared<ConcatenatedSource>(std::move(heldout_));
     if (config_.mlm_probability > 0) {
-      // The masks of held-out text have a fixed seed. They are the same in all runs, so that losses can be compared.
+      // The masks of held-out text have a fixed seed, which makes losses of different runs comparable.
       data_.train = masked(data_.train, options_.seed);
       if (data_.heldout) data_.heldout = masked(data_.heldout, 0);
     }
@@ -82,7 +82,7 @@ class Opener {
     const auto expected = options_.expected ? std::optional((*options_.expected)[part]) : std::nullopt;
     auto dataset = open_file(in(folder, train_file_name), expected);
     data_.fingerprints.push_back(dataset->fingerprint());
-    const uint64_t seed = options_.seed + part;  // so that equal datasets in a mixture have different orders
+    const uint64_t seed = options_.seed + part;  // equal datasets in a mixture get different orders
     if (config_.order() == Shuffle::documents) {
       return std::make_shared<ShuffledDocuments>(std::move(dataset), options_.context, config_.packing, seed);
     }

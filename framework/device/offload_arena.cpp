@@ -53,7 +53,8 @@ void* OffloadArena::allocate(int64_t bytes, Category category) {
 int64_t OffloadArena::place(int64_t size) {
   if (const auto offset = free_.take(size)) return *offset;
   const int64_t offset = free_.take_tail(end_), more = offset + size - end_;
-  // posix_fallocate, not ftruncate: if the disk is full, this call fails, not the first write (with SIGBUS).
+  // If the disk is full, posix_fallocate fails here. With ftruncate, the first write to the mapping would fail with
+  // SIGBUS.
   if (const int error = posix_fallocate(file_, end_, more)) {
     if (offset < end_) free_.give(offset, end_ - offset);
     base::fail(base::ExitCode::resource, "offload file in '", folder_, "' of ", end_, " bytes cannot grow by ", more,

@@ -1,4 +1,4 @@
-// File-backed memory for offloaded activations on a CPU. (On a GPU, they are offloaded to host memory.)
+// File-backed memory for offloaded activations on a CPU. (On a GPU, activations are offloaded to host memory.)
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace hexad::device {
 
-/// Allocates blocks in one unlinked file in `folder`. The file is mapped as shared, so that the operating system may
+/// Allocates blocks in one unlinked file in `folder`. The file is mapped as shared, which lets the operating system
 /// write its pages to disk and drop them from memory. Freed blocks are merged with free neighbours, because sizes vary
-/// from step to step, like the rows of experts. A block is placed in the smallest free range that is large enough; if
+/// from step to step, like the rows of experts. A block is placed in the smallest free range that is large enough. If
 /// there is none, the file grows.
 class OffloadArena : public Allocator {
  public:

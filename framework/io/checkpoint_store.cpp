@@ -92,7 +92,7 @@ CheckpointStore::Scan CheckpointStore::scan(Check check) const {
       scan.problems.push_back(error.what());
     }
   }
-  // In the order of saving and not by step, because a run may have returned to an earlier step.
+  // Sorts by the order of saving and not by step, because a run may have returned to an earlier step.
   std::ranges::sort(scan.good, std::greater{}, [](const Checkpoint& c) { return c.manifest().sequence; });
   return scan;
 }

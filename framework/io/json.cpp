@@ -22,7 +22,7 @@ std::string excerpt(const Json& value) {
 }  // namespace
 
 Json parse_json(std::string_view text, const std::string& where) {
-  // The library keeps the last of several equal keys. Here, a duplicate key means that the file is damaged.
+  // The library would keep the last of several equal keys. In these files, a duplicate key means damage.
   std::vector<std::set<std::string>> open;
   int depth = 0;
   const auto inspect = [&](int, nlohmann::detail::parse_event_t event, Json& value) {

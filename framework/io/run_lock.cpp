@@ -114,8 +114,8 @@ class RunLock::Holder {
 
   const std::string& path() const { return path_; }
 
-  /// Reads the file. Returns false if another job has taken the lock over. A missing or unreadable file means that no
-  /// job has.
+  /// Reads the file. Returns false if another job has taken the lock over. If the file is missing or unreadable, no job
+  /// has taken it over.
   bool look() {
     const Owner now = read_owner(path_);
     const std::lock_guard guard(mutex_);
@@ -141,14 +141,14 @@ class RunLock::Holder {
       try {
         write_owner(lock_.descriptor(), path_, owner_);
       } catch (const Error&) {
-        // The next beat tries again. If another job takes the lock over until then, look() detects it.
+        // The next beat tries again. look() detects if another job takes the lock over before.
       }
     }
   }
 
   const std::string path_;
   FileLock lock_;
-  Owner owner_;  // only the thread changes the beat
+  Owner owner_;  // only the renewing thread changes its beat
   mutable std::mutex mutex_;
   std::optional<Owner> successor_;
   std::jthread thread_;
@@ -180,7 +180,8 @@ RunLock RunLock::acquire(const std::string& run_directory, const std::function<v
     }
     auto holder = std::make_unique<Holder>(path, std::move(*lock), mine, timing.beat);
     if (elsewhere) {
-      // A third job on another machine may also have watched the file. The job that wrote the file last has the lock.
+      // A third job, on another machine, may also have watched and written the file. The job that wrote the file last
+      // has the lock.
       std::this_thread::sleep_for(timing.beat / 5);
       if (!holder->look()) in_use(read_owner(path));
       note(cat(path, ": taken over from process ", former.pid, " on host ", former.host, ", which did not renew it"));

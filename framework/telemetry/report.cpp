@@ -63,7 +63,7 @@ std::string loss_tile(const std::vector<StepMetrics>& steps) {
               fmt::format("{}from {} at step {}", where, human_loss(first->loss), grouped(first->step)));
 }
 
-/// Returns the summary of the steps since the program was last started, computed as in comparisons of runs.
+/// Returns the summary of the steps since the program was last started, as comparisons of runs compute it.
 RunSummary newest_summary(const MetricsHistory& history, const std::vector<ReportInputs::Part>& parts) {
   const int64_t last = history.steps.back().step;
   const auto newest = std::find_if(parts.rbegin(), parts.rend(), [&](const auto& part) { return part.after < last; });
@@ -178,7 +178,7 @@ std::string prediction_block(const std::optional<ReportInputs::Prediction>& pred
   return out + "</section>\n";
 }
 
-/// Returns the table of parts of the run with equal conditions; empty if there is only one part.
+/// Returns the table of the run's parts; empty if there is only one part.
 std::string parts_block(const std::vector<ReportInputs::Part>& parts, int64_t last_step) {
   if (parts.size() < 2) return "";
   std::string out =

@@ -88,7 +88,7 @@ class TraceFile {
   }
 
  private:
-  // Names come from code and recipes. Invalid UTF-8 is replaced, so that it does not make the trace fail.
+  // Names come from code and recipes. Invalid UTF-8 is replaced, because it would make the trace fail.
   void put(const Json& json) {
     file_.write(separator_ + json.dump(-1, ' ', false, Json::error_handler_t::replace));
     separator_ = ",\n";
@@ -131,7 +131,7 @@ TraceEvent event_of(const Json& from, std::string lane) {
 }  // namespace
 
 void separate_overlaps(std::vector<TraceEvent>& events, std::string_view mark) {
-  // Sorts by rank and lane, then by begin; of events with the same begin, the longest is first.
+  // Sorts by rank and lane, then by begin. Of events with the same begin, the longest is first.
   std::vector<size_t> order(events.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, {}, [&](size_t i) {

@@ -29,7 +29,7 @@ int count_devices() {
   check(cudaRuntimeGetVersion(&runtime), "querying CUDA's version");
   int devices = 0;
   const cudaError_t result = cudaGetDeviceCount(&devices);
-  static_cast<void>(cudaGetLastError());  // clears the error, which is handled here
+  static_cast<void>(cudaGetLastError());  // clears the error, which is handled below
   if (result == cudaErrorInsufficientDriver)
     refuse_card(base::cat("the NVIDIA driver supports CUDA ", version(driver), ", but this program needs CUDA ",
                           version(runtime)));

@@ -64,7 +64,7 @@ class CudaStream final : public Stream {
   const std::shared_ptr<Queue>& queue() const { return queue_; }
   const std::shared_ptr<Blocks>& blocks() const { return blocks_; }
   /// Returns a new queue of the same context. `priority` is CUDA's: queues with lower numbers go first. If the card
-  /// does not support this priority, the nearest supported one is used.
+  /// does not support this priority, the nearest supported priority is used.
   std::unique_ptr<CudaStream> beside(int priority) const;
 
  private:

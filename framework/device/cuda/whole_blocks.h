@@ -1,4 +1,4 @@
-// Blocks of which each is a separate allocation of the driver.
+// Blocks that are separate allocations of the driver.
 #pragma once
 
 #include <cstdint>
