@@ -21,8 +21,7 @@ struct RunSummary {
     double tenth = 0, median = 0, ninetieth = 0;
   };
   Quantiles step_seconds;
-  double tokens_per_second = 0, model_flops_per_second = 0, mfu = 0;  // medians over the timed steps of values for all
-                                                                      // ranks
+  double tokens_per_second = 0, model_flops_per_second = 0, mfu = 0;  // medians over the timed steps, for all ranks
   /// Fraction of the steps' time for which computation waited, by class of traffic. Classes that sent no bytes are
   /// omitted.
   std::map<std::string, double> exposed_share;

@@ -22,7 +22,7 @@ struct Operands {
   A scale;
 };
 
-/// Returns the logit of the target. If the target is out of range, returns NaN, so that the loss is NaN and the step is
+/// Returns the logit of the target. If the target is out of range, returns NaN. The loss is then NaN, and the step is
 /// skipped.
 template <class A, class D>
 __device__ __forceinline__ A logit_of(const Operands<A, D>& o, int64_t row, int32_t target) {
@@ -34,7 +34,7 @@ constexpr int held = 8, most_threads = 1024;
 constexpr int row_elements = 4;  // f32 elements in 16 bytes
 
 /// Computes rows that fit into the registers of a block. Each block iterates over rows. While it computes a row, the
-/// next row is copied to shared memory, where each thread reads only elements that it copied itself.
+/// next row is copied to shared memory. Each thread reads only elements that it copied.
 template <class D>
 __global__ void __launch_bounds__(most_threads) losses_of_rows(Operands<float, D> o) {
   constexpr int N = row_elements;
@@ -120,8 +120,8 @@ struct Running {
 
 constexpr int any_threads = 512;
 
-/// Computes rows of any length and alignment in vectors of N elements. One block per row reads the row twice: for the
-/// sum and for the gradient.
+/// Computes rows of any length and alignment in vectors of N elements. There is one block per row. It reads the row
+/// twice: for the sum and for the gradient.
 template <class A, class D, int N>
 __global__ void __launch_bounds__(any_threads) losses_any(Operands<A, D> o) {
   constexpr int at_once = 4;

@@ -18,8 +18,8 @@ constexpr int most_addends = 4;  // maximum number of addends of a combine
 __device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
 __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x / warp_size; }
 
-/// N elements in flight. 16 bytes are loaded as raw bits, because the compiler would use twice as many registers for
-/// bf16 elements.
+/// N elements of an access in flight. 16 bytes are loaded as raw bits; as bf16 elements, they would use twice as many
+/// registers.
 template <class D, int N>
 using Packed = std::conditional_t<sizeof(D) * N == sizeof(uint4), uint4, Vector<D, N>>;
 
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(threads)
   });
 }
 
-/// The addends of a combine, in order of addition.
+/// The addends of a combine, in the order of addition.
 template <class D>
 struct Addends {
   int count = 0;

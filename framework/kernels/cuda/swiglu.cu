@@ -50,7 +50,8 @@ struct Backward {
   const A* weights;
 };
 
-/// Computes N adjacent elements. Results may overwrite operands, because all elements are read before any is written.
+/// Computes N adjacent elements. Results may overwrite operands, because all N elements are read before any result is
+/// written.
 template <class D, int N>
 struct Item {
   using A = sum_t<D>;

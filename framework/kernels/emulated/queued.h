@@ -1,5 +1,5 @@
-// CPU kernels as kernels of the emulated device: a launch queues the kernel, which runs later on memory that it does
-// not own.
+// CPU kernels as kernels of the emulated device. A launch queues the kernel. The kernel runs later, on memory that it
+// does not own.
 #pragma once
 
 #include <span>

@@ -1,4 +1,5 @@
-// Kernels that determine the number of rows for each destination. The CPU's kernels compute them from the known values.
+// Kernels that determine the number of rows for each destination. The CPU's kernels compute the results from the known
+// values.
 #include <vector>
 
 #include "framework/kernels/meta/meta_kernels.h"
@@ -9,7 +10,7 @@ namespace hexad::kernels::meta {
 using namespace tensor;
 namespace {
 
-// Returns a view of `t` for the CPU's kernels whose first element is at `first_element`; a null view if `t` has no
+// Returns a view of `t` for the CPU's kernels. Its first element is at `first_element`; the view is null if `t` has no
 // elements.
 Tensor at(const Tensor& t, std::byte* first_element) {
   if (!first_element) return t.borrowed_at(nullptr, t.device().host());
@@ -39,7 +40,7 @@ void router_forward(Stream& stream, const Tensor& scores, const Tensor& ids, con
   choose_on_meta_device(ids, rule, logits.dim(1), false);
 }
 
-// Scores are not known and are treated as equal, so that the earliest tokens are kept.
+// Scores are not known and are treated as equal, so the earliest tokens are kept.
 const CapacityKernels capacity{.drop = [](Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows,
                                           const Capacity& limits) {
   log_issue<&KernelTable::capacity, &CapacityKernels::drop>(ids, stream,

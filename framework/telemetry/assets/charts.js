@@ -122,8 +122,7 @@ function chartKit(tables) {
 
   function options({format = plain, stacked = false, legend = false, y = {}}) {
     const text = {color: colour('muted')}, grid = {color: colour('grid'), drawTicks: false};
-    const end = longest((t) => axes[settings.axis].of(t).at(-1)) || undefined;  // the end of the longest run aligns all
-                                                                                // charts
+    const end = longest((t) => axes[settings.axis].of(t).at(-1)) || undefined;  // the longest run's end, to align all charts
     return {
       animation: false, responsive: true, maintainAspectRatio: false, normalized: true,
       interaction: {mode: 'nearest', axis: 'x', intersect: false},

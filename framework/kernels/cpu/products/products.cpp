@@ -78,8 +78,8 @@ Unit bf16_unit() {
   return machine_prefers_dot() ? Unit::dot : Unit::vector;
 }
 
-/// Computes products of operands like a and b: as one list that the threads share or, if they are added to bf16
-/// results, one after the other.
+/// Computes products of operands like a and b. The threads share the list of products. Products that are added to bf16
+/// results are computed one after the other.
 void multiply(const Matrix& a, const Matrix& b, const std::vector<GemmTile>& products) {
   const Unit unit = dtype(a) == Dtype::bf16 && dtype(b) == Dtype::bf16 ? bf16_unit() : Unit::vector;
   if (products.empty()) return;
@@ -88,7 +88,7 @@ void multiply(const Matrix& a, const Matrix& b, const std::vector<GemmTile>& pro
     if (p.m > 0) add_rounded(p, [&](const GemmTile& part) { gemm({&part, 1}, unit); });
 }
 
-/// Form in which a product uses a weight: y = x w^T uses it transposed, dx = dy w as it is.
+/// Form in which a product uses a weight: transposed in y = x w^T, plain in dx = dy w.
 enum class Side : uint8_t { plain, transposed };
 
 /// Computes rows [offsets[e], offsets[e + 1]) of `out` = the same rows of `in` times the weight of expert e, or adds

@@ -15,8 +15,8 @@ struct Offsets {
   int64_t distance[most_tensors];  // distance between tokens, in elements
 };
 
-// Runs as one block, which reads each bound once or twice. Each thread has adjacent tokens. A scan gives it the number
-// of documents that begin before its tokens.
+// Runs as one block, which reads each bound once or twice. Each thread processes adjacent tokens. A scan gives each
+// thread the number of documents that begin before its tokens.
 __global__ void find(int* lengths, Offsets offsets, const int* first, const int* last, int64_t tokens,
                      int64_t positions, int64_t documents) {
   const int64_t each = (tokens + threads - 1) / threads;

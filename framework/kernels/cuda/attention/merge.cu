@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(threads) merge_kernel(Merge<A, D> m) {
   A* const to_row = m.sum + r * m.size;
   const D* const from = m.block + r * m.size;
   for (int64_t i = lane; i < m.size; i += warp_size) to_row[i] = keep * to_row[i] + take * to<A>(from[i]);
-  __syncwarp();  // waits until all lanes have read the old value
+  __syncwarp();  // waits until all lanes have read the previous value
   if (lane == 0) m.log_sum_exp[r] = both;
 }
 

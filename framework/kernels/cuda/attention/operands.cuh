@@ -41,7 +41,7 @@ template <class D>
 struct HeadTile {
   HeadRows<D> rows;
   int64_t token;
-  int count;  // number of rows from `token` on that exist
+  int count;  // number of existing rows from `token` on
   int64_t head;
 };
 /// Returns at most `most` rows of a sequence of `length` positions, beginning at position `begin`.

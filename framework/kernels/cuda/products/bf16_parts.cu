@@ -45,7 +45,7 @@ struct Bf16Parts {
 
 __device__ Bf16Parts bf16_parts_of(float w) {
   __nv_bfloat16 hi = __float2bfloat16_rn(w);
-  if (isinf(to<float>(hi))) hi = __float2bfloat16_rz(w);  // rounds toward zero, so that a finite number stays finite
+  if (isinf(to<float>(hi))) hi = __float2bfloat16_rz(w);  // keeps finite numbers finite
   const float rest = isfinite(w) ? w - to<float>(hi) : 0.0f;
   const __nv_bfloat16 mid = __float2bfloat16_rn(rest);
   return {hi, mid, __float2bfloat16_rn(rest - to<float>(mid))};
@@ -137,7 +137,7 @@ void sum_of_parts(Stream& stream, const Matrix& out, const Matrix& in, Along alo
 }
 
 /// True if splitting f32 operands of `n` rows or columns is worthwhile for a product with the bf16 matrix `m`, which is
-/// not split. The parts then take no more memory than `m` would in f32.
+/// not split. The condition is that the parts take no more memory than `m` would take in f32.
 bool pays(const Matrix& m, int64_t n) {
   return m.rows * m.columns >= large && parts * n <= m.columns && m.stride % aligned == 0 &&
          reinterpret_cast<uintptr_t>(device_raw(m.tensor)) % 16 == 0;

@@ -1,5 +1,5 @@
 // Grouped products on Hopper's tensor cores, with one persistent CUTLASS kernel. The sizes of the problems are only in
-// device memory. Each instantiation takes half a minute to compile and therefore has its own file. Without -DNDEBUG,
+// device memory. Each instantiation has a separate file, because it takes half a minute to compile. Without -DNDEBUG,
 // CUTLASS's asserts make the products run one after the other.
 #pragma once
 
@@ -59,7 +59,7 @@ struct GroupedGemm {
   using StrideD = typename Kernel::InternalStrideD;
   static_assert(std::is_same_v<StrideD, typename Kernel::InternalStrideC>);
 
-  /// Data of each group that the kernel reads from device memory. If results are added, d is updated in place.
+  /// Data of each group, which the kernel reads from device memory. If results are added, d is updated in place.
   struct Groups {
     typename Problems::UnderlyingProblemShape* shapes = nullptr;
     const Element **a = nullptr, **b = nullptr;
@@ -69,7 +69,7 @@ struct GroupedGemm {
     StrideD* stride_d = nullptr;
   };
 
-  /// Number of clusters that the card can run at the same time. Queried once per card.
+  /// Number of clusters that the card can run at the same time. It is queried once per card.
   struct Occupancy {
     int clusters = cutlass::KernelHardwareInfo::query_device_max_active_clusters<Kernel>();
   };
