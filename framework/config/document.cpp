@@ -68,8 +68,8 @@ class Loader {
   /// Loads one file. Error messages begin with `mentioned`, the location that refers to this file.
   Node load(const fs::path& path, const std::string& mentioned) {
     if (budget_.files == 0)
-      fail(ExitCode::usage, mentioned, ": too many files; a recipe may have at most ", Budget{}.files,
-           ", with all that it includes");
+      fail(ExitCode::usage, mentioned, ": too many files; a recipe and its includes may be at most ", Budget{}.files,
+           " files");
     --budget_.files;
     const auto name = std::make_shared<const std::string>(path.string());
     Node own = parse_yaml(text_of(path, mentioned), name, SourceKind::file, budget_);
@@ -101,7 +101,7 @@ class Loader {
   Node load_included(const Node& entry) {
     const std::string at = entry.at.text();
     if (entry.kind != Node::Kind::scalar || entry.text.empty())
-      fail(ExitCode::usage, at, ": include expects a file name or a list of them");
+      fail(ExitCode::usage, at, ": include expects a file name or a list of file names");
     const std::string mentioned = fmt::format("{}: include {}", at, shown(entry.text));
     const fs::path named = home_expanded(entry.text, mentioned);
     const fs::path path = (fs::path(*entry.at.source).parent_path() / named).lexically_normal();

@@ -180,7 +180,7 @@ Node parse_yaml(std::string_view text, const std::shared_ptr<const std::string>&
                 Budget& budget) {
   const Source source(name, kind);
   if (text.size() > budget.bytes)
-    fail(ExitCode::usage, *name, ": too large for a recipe (more than 256 KiB with what it includes)");
+    fail(ExitCode::usage, *name, ": too large; a recipe and its includes may have at most 256 KiB");
   budget.bytes -= text.size();
   check_text(text, source);
   TreeBuilder builder(source, budget);

@@ -79,8 +79,7 @@ void check(Context& context, const Place& place, const Constraint& limit, long d
 void read_section(Context& context, const Place& place, void* value, const Type& type) {
   Place inside = place;
   if (place.node && place.node->kind != Node::Kind::map) {
-    if (place.node->kind != Node::Kind::null)
-      report(context, place, "must be a section, with its keys on lines of their own");
+    if (place.node->kind != Node::Kind::null) report(context, place, "must be a section, with one key per line");
     inside.section = place.node->at;
     inside.node = nullptr;
   }
@@ -191,14 +190,14 @@ void read_point(Context& context, const Place& place, const Field& field, Curve:
 void read_points(Context& context, const Place& place, const Field& field, Curve& curve) {
   const std::vector<Node>& nodes = place.node->children;
   if (nodes.size() < 2)
-    return report(context, place, "must be a number, the same everywhere, or at least two points, [[x, y], [x, y]]");
+    return report(context, place, "must be a number (a constant) or at least two points, [[x, y], [x, y]]");
   curve.points.assign(nodes.size(), {});
   std::string before;
   for (size_t i = 0; i < nodes.size(); ++i) {
     const Place inner{&nodes[i], child_path(place.path, std::to_string(i)), place.at()};
     read_point(context, inner, field, curve.points[i]);
     if (i > 0 && context.problems.good({before, inner.path}) && !(curve.points[i].x > curve.points[i - 1].x))
-      report(context, inner, "must have a larger x than the point before it");
+      report(context, inner, "must have a larger x than the previous point");
     before = inner.path;
   }
 }

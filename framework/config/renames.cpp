@@ -44,7 +44,7 @@ std::vector<std::string> rename_keys(Document& document, std::span<const Rename>
     if (!section) continue;
     const auto say = [&](const Node& at, const std::string& what, const std::string& now) {
       lines.push_back(
-          fmt::format("{}: {} is called {} now; the next version will refuse the old name", at.at.text(), what, now));
+          fmt::format("{}: {} is now called {}; the next version will refuse the old name", at.at.text(), what, now));
     };
     const std::string now = child_path(r.section, r.now), before = child_path(r.section, r.before);
     Node* const given = section->find(r.now);

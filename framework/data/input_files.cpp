@@ -206,8 +206,9 @@ class Finder {
       const BinaryKind kind = rules_.binary ? BinaryKind{} : binary_kind(head);
       if (!kind) return taken_.push_back({file.input, {file.path, opened.size()}});
       if (!file.named) return skip(file, SkipReason::binary, std::string(kind.name), kind.remedy);
-      problems_.add(ExitCode::data, cat(file.path, ": is not text but ", kind.with_article()),
-                    {kind.remedy.empty() ? "" : cat("to take its text: ", kind.remedy), std::string(leave_out_remedy)});
+      problems_.add(
+          ExitCode::data, cat(file.path, ": is not text but ", kind.with_article()),
+          {kind.remedy.empty() ? "" : cat("to extract its text: ", kind.remedy), std::string(leave_out_remedy)});
     } catch (const Error& error) {
       problems_.add(error.code(), error.what(), {"--exclude PATTERN leaves files and folders out"});
     }
@@ -238,10 +239,11 @@ class Finder {
     const bool output =
         std::ranges::all_of(found_.skipped, [](const SkippedFile& s) { return s.why == SkipReason::output; });
     if (output && !found_.skipped.empty())
-      fail(ExitCode::usage, rules_.output, ": is the --output, which is not read, and --input has no other file");
+      fail(ExitCode::usage, rules_.output,
+           ": is the --output folder, which is not read, and --input has no other files");
     std::string skipped;
     for (const std::string& line : lines_of_skipped(found_)) skipped += "\n  " + line;
-    fail(ExitCode::data, first, ": holds no file to prepare", skipped.empty() ? "" : "; not taken:", skipped);
+    fail(ExitCode::data, first, ": contains no file to prepare", skipped.empty() ? "" : "; not taken:", skipped);
   }
 
   const InputRules& rules_;

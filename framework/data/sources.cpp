@@ -87,7 +87,7 @@ NamedData Sources::open(const std::string& name, const SourceContext& run,
     if (source->context() != run.context)
       fail(ExitCode::data, "data.source ", name, ": has sequences of ", source->context(), " tokens, expected ",
            run.context, " (model.context)");
-    if (source->size() < 1) fail(ExitCode::data, "data.source ", name, ": has no sequence");
+    if (source->size() < 1) fail(ExitCode::data, "data.source ", name, ": has no sequences");
     auto out = std::make_shared<CheckedSource>(name, run.vocab, repeats, std::move(source));
     require_addressable(name, *out);
     return out;

@@ -74,7 +74,7 @@ void OffloadArena::deallocate(void* block, int64_t bytes, Category category) {
   count(-bytes, category);
   std::lock_guard lock(mutex_);
   const auto it = live_.find(block);
-  base::require(it != live_.end(), "[offload] freed a block that is not of this arena");
+  base::require(it != live_.end(), "[offload] freed a block that is not in this arena");
   munmap(block, it->second.size);
   free_.give(it->second.offset, it->second.size);
   live_.erase(it);

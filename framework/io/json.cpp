@@ -28,7 +28,7 @@ Json parse_json(std::string_view text, const std::string& where) {
   const auto inspect = [&](int, nlohmann::detail::parse_event_t event, Json& value) {
     using Event = nlohmann::detail::parse_event_t;
     if (event == Event::object_start || event == Event::array_start) {
-      if (++depth > max_depth) fail(ExitCode::data, where, ": JSON is nested deeper than ", max_depth);
+      if (++depth > max_depth) fail(ExitCode::data, where, ": JSON is nested deeper than ", max_depth, " levels");
       if (event == Event::object_start) open.emplace_back();
     } else if (event == Event::object_end || event == Event::array_end) {
       --depth;

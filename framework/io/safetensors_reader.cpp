@@ -81,7 +81,7 @@ SafetensorsFile SafetensorsFile::open(const std::string& path, FileWork work) {
 
 const TensorInfo& SafetensorsFile::info(std::string_view name) const {
   const auto found = index_.find(name);
-  if (found == index_.end()) fail(ExitCode::data, path_, ": holds no tensor '", name, "'");
+  if (found == index_.end()) fail(ExitCode::data, path_, ": contains no tensor '", name, "'");
   return tensors_[found->second];
 }
 

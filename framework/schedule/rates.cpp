@@ -42,7 +42,7 @@ double local_seconds(const TaskSpec& task, const TimeCurve& curve, double size, 
 const TimeCurve& wire_curve(const Rates& rates, const TaskSpec& task) {
   const Cost& c = task.cost;
   if (!is_communication(task.kind))
-    base::fail(base::ExitCode::usage, "rates: task '", task.name, "' has bytes on the wire but its kind is ",
+    base::fail(base::ExitCode::usage, "rates: task '", task.name, "' transfers bytes, but its kind is ",
                name_of(task.kind));
   if (const auto* link = rates.find(task.kind, c.group, c.group_size, c.crosses_nodes)) return link->curve;
   if (rates.other_links) return c.crosses_nodes ? rates.other_links->between_nodes : rates.other_links->within_node;

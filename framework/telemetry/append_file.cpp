@@ -104,7 +104,7 @@ void AppendFile::append(std::string_view record) {
   if (error == 0) return;
   const bool torn = written > 0 && !(regular && ::ftruncate(fd_, before.st_size) == 0);
   base::fail(base::ExitCode::resource, "cannot write to ", path_.string(), ": ", reason(error),
-             torn ? " (a torn record was left)" : "");
+             torn ? " (an incomplete record remains)" : "");
 }
 
 }  // namespace hexad::telemetry

@@ -116,7 +116,7 @@ void ProgressSink::on_end() {
   const auto trained = static_cast<double>(last_.step - run_.first_step);
   // The loss is omitted if the line of the last step is directly above this line.
   const std::string loss = printed_ == last_.step ? "" : loss_field(last_) + " after ";
-  lasting_line(fmt::format("step {}: {}{} tokens; {} step{} in {}, {} a step on average", grouped(last_.step), loss,
+  lasting_line(fmt::format("step {}: {}{} tokens; {} step{} in {}, {} per step on average", grouped(last_.step), loss,
                            human_count(static_cast<double>(last_.tokens)), grouped(last_.step - run_.first_step),
                            trained == 1 ? "" : "s", human_duration(trained_seconds_),
                            human_duration(trained_seconds_ / trained)));

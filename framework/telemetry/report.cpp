@@ -124,7 +124,7 @@ std::string fact_rows(const ReportInputs& inputs) {
   };
   if (inputs.run.parameters > 0)
     row("Parameters",
-        fmt::format("{} ({} active a token)", grouped(inputs.run.parameters), grouped(inputs.run.active_parameters)));
+        fmt::format("{} ({} active per token)", grouped(inputs.run.parameters), grouped(inputs.run.active_parameters)));
   if (inputs.run.ranks > 0) row("Ranks", grouped(inputs.run.ranks));
   for (const auto& fact : inputs.environment) row(fact.name, fact.value);
   return out;

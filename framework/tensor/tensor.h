@@ -107,7 +107,7 @@ class Tensor {
   }
   void* raw() const {
     if (!storage_->on_host()) [[unlikely]]
-      fail_invariant(cat("[tensor] the host touches memory of the device: ", shape_, " ", dtype_));
+      fail_invariant(cat("[tensor] the host cannot access device memory: ", shape_, " ", dtype_));
     return device_raw();
   }
   /// Returns the address of the first element as a number. Use it only to compare addresses.

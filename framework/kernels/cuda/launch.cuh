@@ -151,7 +151,7 @@ void launch_shared(std::string_view op, void (*kernel)(Parameters...), Blocks bl
   if (blocks.none()) return;
   require(blocks.possible(), "[", op, "] needs ", blocks.x, " x ", blocks.y, " blocks of threads; at most ",
           most_blocks_x, " x ", most_blocks_y, " are possible");
-  require(threads <= most_threads_of_block, "[", op, "] needs ", threads, " threads a block; at most ",
+  require(threads <= most_threads_of_block, "[", op, "] needs ", threads, " threads per block; at most ",
           most_threads_of_block, " are possible");
   require(shared <= most_shared, "[", op, "] needs ", shared, " bytes of shared memory; expected at most ",
           most_shared);
