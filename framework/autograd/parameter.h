@@ -98,7 +98,7 @@ class Parameter {
   bool has_gradient() const { return written_; }
   /// Makes the gradient use `memory`, which another object owns (a reduction bucket).
   void bind_gradient(const Tensor& memory);
-  /// Makes the next contribution replace the gradient, so that its memory need not be zeroed.
+  /// Makes the next contribution replace the gradient, whose memory then need not be zeroed.
   void clear_gradient() { written_ = false; }
   /// Returns the mode in which the caller must write the next contribution: replace the gradient or add to it.
   /// Allocates memory for the gradient if it has none.
@@ -133,7 +133,7 @@ class Parameter {
   struct Sharding {
     FlatRange share;
     bool owns_share_only = false;
-    bool counts = true;  // see counts(); true in one of the groups of ranks with the same weights
+    bool counts = true;  // true in exactly one of the groups of ranks with the same weights
   };
   void shard(const Sharding& sharding);
   /// Makes the local weights use `memory`.
@@ -142,8 +142,8 @@ class Parameter {
   void bind_owned_gradient(const Tensor& flat) { owned_gradient_ = flat; }
   /// Makes `storage` gather the weights at each use from now on. Does not own `storage`.
   void gather_weights_by(ParameterStorage& storage) { weight_storage_ = &storage; }
-  /// Makes `storage` provide the gradient's memory from now on. Does not own `storage`. If it is null, the parameter
-  /// uses bound memory or allocates its own.
+  /// Makes `storage` provide the gradient's memory from now on. Does not own `storage`. If `storage` is null, the
+  /// parameter uses bound memory or allocates memory.
   void store_gradient_in(ParameterStorage* storage) { gradient_storage_ = storage; }
   /// Release the memory of the weights or of the gradient, which the memory's owner may then reuse.
   void release_weights() { local_ = {}; }

@@ -40,7 +40,7 @@ class ParameterStorage {
   /// order of `stream`. Called by every Parameter::hold(). Collective if the storage gathers weights from other ranks.
   virtual GatheredWeights gather_weights(Parameter& p, Stream& stream);
   /// Binds memory for the main gradient of `p` (Parameter::bind_gradient). Called if no memory is bound. If the storage
-  /// does not bind any, the parameter allocates its own.
+  /// does not bind memory, the parameter allocates it.
   virtual void allocate_gradient(Parameter& p);
   /// Returns the memory for the only contribution of a micro-batch to the gradient of `p`. The caller must write it.
   virtual GradientTarget only_contribution(Parameter& p);

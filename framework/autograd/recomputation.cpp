@@ -22,7 +22,7 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
   const bool recompute_norms = tape.recompute_norms();
   auto pullback = [name, segment, wants, policy, recompute_norms, count = outs.size()](Backward& b, const Tensor&,
                                                                                        const Saved& s) {
-    // Delayed weight tasks share ownership of `second`, so that its tensors exist until the tasks have run.
+    // Delayed weight tasks share ownership of `second`, because they need its tensors.
     auto second = std::make_shared<Tape>(b.stream, *policy, Tape::Mode::recompute, recompute_norms);
     const auto tensors = s.all();
     std::vector<Value> leaves;

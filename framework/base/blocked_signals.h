@@ -1,4 +1,4 @@
-// Blocking of signals in worker threads, so that only the rank's main thread receives them.
+// Blocking of signals in worker threads. Only the rank's main thread receives signals.
 #pragma once
 
 #include <pthread.h>

@@ -12,7 +12,7 @@
 namespace hexad::base {
 
 /// Handle of the file operations of a rank. Copies refer to the same operations. Thread-safe: one thread does the work,
-/// and others may read its state.
+/// and other threads may read its state.
 class FileWork {
  public:
   FileWork();

@@ -29,7 +29,7 @@ class Shape {
   /// Returns the row-major strides in elements.
   Shape row_major_strides() const;
   bool operator==(const Shape& other) const;
-  std::string to_string() const;  // for example "[2, 3]"
+  std::string to_string() const;  // returns a text like "[2, 3]"
 
   const int64_t* begin() const { return sizes_.data(); }
   const int64_t* end() const { return sizes_.data() + rank_; }

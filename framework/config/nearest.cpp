@@ -115,7 +115,7 @@ class Search {
     return keys;
   }
 
-  // Returns values to try for `key`: values near its current one, and multiples and divisors of the numbers in the
+  // Returns values to try for `key`: values near its current value, and multiples and divisors of the numbers in the
   // rule's text.
   std::vector<int64_t> candidates(const std::string& key, const std::string& text) const {
     const int64_t now = *integer(problems_.known().find(key)->second.value);

@@ -1,4 +1,4 @@
-// Problems of a recipe, collected so that a user sees all of them together.
+// Problems of a recipe. They are collected, because a user should see all of them together.
 #pragma once
 
 #include <cstddef>
@@ -62,7 +62,7 @@ class Problems {
   void report(const Position& at, std::string path, std::string line);
 
  private:
-  std::vector<Problem> sorted() const;  // by position
+  std::vector<Problem> sorted() const;  // returns the problems sorted by position
 
   std::vector<Problem> list_;
   std::map<std::string, Known, std::less<>> known_;

@@ -12,7 +12,7 @@ namespace hexad::config {
 struct RecipeProblem {
   std::string source;   // path of a file, or a text like "command line: a.b=1"
   int line = 0;         // line number from 1; 0: the problem concerns the whole source
-  std::string key;      // for example "model.moe.experts"; empty if the problem concerns no key
+  std::string key;      // key, such as "model.moe.experts"; empty if the problem concerns no key
   std::string message;  // text without the position
 };
 

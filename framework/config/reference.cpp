@@ -47,7 +47,7 @@ std::string legal_values(const Field& field, const Type& type) {
   return out;
 }
 
-/// True if the initial value violates the limits, so that every recipe must set the key.
+/// True if every recipe must set the key, because its initial value violates the limits.
 bool is_required(const Field& field, const void* value, const Type& type) {
   return std::ranges::any_of(field.constraints, [&](const Constraint& limit) {
     if (type.kind == Kind::list) return limit.on_size() && !limit.holds(static_cast<long double>(type.size(value)));

@@ -49,7 +49,7 @@ struct Setting {
 
 /// The words that a key accepts, for shell completion.
 struct KeyWords {
-  std::string path;                // for example "model.moe.score"
+  std::string path;                // key, such as "model.moe.score"
   std::vector<std::string> words;  // names of an enumeration, true and false, and the word for an optional that is not
                                    // set
 };

@@ -11,7 +11,7 @@ namespace hexad::data {
 inline constexpr size_t binary_head_bytes = 512;
 
 struct BinaryKind {
-  std::string_view name;    // for example "gzip-compressed file"; empty: no known kind of binary file
+  std::string_view name;    // kind, such as "gzip-compressed file"; empty: no known kind of binary file
   std::string_view remedy;  // command or format that produces text, such as "gunzip"; empty: the file has no text
 
   explicit operator bool() const { return !name.empty(); }

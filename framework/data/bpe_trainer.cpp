@@ -87,7 +87,7 @@ class PairIndex {
     size_t first = 0;
     while (first < ids.size() && !holds_pair(first)) ++first;
     if (first == ids.size()) return;
-    // Subtracts all pairs of the word and counts the new ones. Runs such as "aaaa" thus need no special case.
+    // Subtracts all old pairs of the word and adds all new pairs. Runs such as "aaaa" then need no special case.
     for (size_t i = 0; i + 1 < ids.size(); ++i) add({ids[i], ids[i + 1]}, w, -count);
     size_t out = first;
     for (size_t in = first; in < ids.size(); ++out) {

@@ -19,7 +19,7 @@ class MixtureSource final : public Source {
 
   struct Part {
     std::shared_ptr<const Source> source;
-    double weight;  // positive; only the ratios matter; rounded to 1 / block_size of the sum
+    double weight;  // positive; share of the sum of weights, rounded to 1 / block_size
   };
   struct Place {
     size_t part;
@@ -48,7 +48,7 @@ class MixtureSource final : public Source {
   std::vector<Slot> block_;
 };
 
-/// Several finite sources one after the other: the held-out texts of a mixture.
+/// Concatenation of several finite sources, for the held-out texts of a mixture.
 class ConcatenatedSource final : public Source {
  public:
   explicit ConcatenatedSource(std::vector<std::shared_ptr<const Source>> parts);

@@ -14,7 +14,7 @@ namespace hexad::data {
 
 enum class Packing : uint8_t {
   isolated,  // tokens see only their own document; an end-of-document predicts nothing
-  joined,    // a sequence is one text; the end of a document predicts the first token of the next one
+  joined,    // a sequence is one text; the end of a document predicts the start of the next document
 };
 
 enum class Shuffle : uint8_t {

@@ -29,7 +29,7 @@ std::string in(const std::string& folder, std::string_view name) {
 
 // True if `path` exists. A link exists even if its target does not.
 bool is_there(const std::string& path) {
-  std::error_code error;  // if the path cannot be examined, writing to it also fails and reports the reason
+  std::error_code error;  // ignored, because writing to the path then also fails and reports the reason
   return std::filesystem::exists(std::filesystem::symlink_status(path, error));
 }
 

@@ -27,8 +27,8 @@ std::string summary_json(const PrepareOptions& options, Digest request, const Pr
 /// nullopt.
 std::optional<PrepareSummary> earlier_run(const PrepareOptions& options, Digest request);
 
-/// Throws Error(usage) if the folder contains a dataset, or a part of one, from a different request. A damaged dataset
-/// of the same request is accepted and will be made again.
+/// Throws Error(usage) if the folder contains a dataset, or a part of a dataset, from a different request. A damaged
+/// dataset of the same request is accepted and will be made again.
 void refuse_to_replace(const PrepareOptions& options, Digest request);
 
 }  // namespace hexad::data

@@ -20,7 +20,7 @@ struct Merge {
 /// The complete state of a tokenizer, which determines encode() and decode().
 struct TokenizerContents {
   std::string kind;           // "bytes" or "bpe"
-  std::vector<Merge> merges;  // in order of priority; merge i makes id 256 + i
+  std::vector<Merge> merges;  // merges in order of priority; merge i makes id 256 + i
 
   Digest digest() const;
 };

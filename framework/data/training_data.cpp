@@ -91,7 +91,7 @@ class Opener {
 
   void open_heldout(const std::string& folder) {
     const std::string path = in(folder, heldout_file_name);
-    std::error_code error;  // if the file exists but cannot be opened, the error is reported later
+    std::error_code error;  // any other error is reported when the file is opened
     if (!std::filesystem::exists(path, error) && !error) return data_.missing_heldout.push_back(path);
     heldout_.push_back(
         std::make_shared<SequentialSource>(open_file(path, std::nullopt), options_.context, config_.packing));

@@ -1,5 +1,5 @@
-// Device resources of one rank: memory, streams, lanes. Each rank has its own, because ranks may be threads of one
-// process.
+// Device resources of one rank: memory, streams, lanes. Each rank has a separate context, because ranks may be threads
+// of one process.
 #pragma once
 
 #include <array>

@@ -18,7 +18,7 @@ class DeviceContext;
 /// almost nothing.
 class SpanLog {
  public:
-  /// A span; times are in seconds of base::now(). Spans are sorted by begin, and a span may enclose others.
+  /// A span; times are in seconds of base::now(). Spans are sorted by begin, and a span may enclose other spans.
   struct Recorded {
     std::string name;
     double begin = 0, end = 0;

@@ -71,7 +71,7 @@ Checkpoint Checkpoint::open(const std::string& folder, Check check, FileWork wor
   }
   for (size_t i = 0; i < checkpoint.manifest_.shards.size(); ++i) {
     checkpoint.check_presence(i);
-    checkpoint.work_.moved(path);  // each check is a request to a file system, which may be remote
+    checkpoint.work_.moved(path);  // reports progress after each check, because the file system may be remote
   }
   if (check == Check::full) checkpoint.verify();
   return checkpoint;
@@ -173,7 +173,7 @@ void Checkpoint::verify_shard(size_t shard) {
     for (const Piece& piece : tensor.pieces) {
       if (piece.shard != shard) continue;
       if (damaged) {
-        open_piece(tensor, piece);  // if the damage is inside the tensor, throws an error that names it
+        open_piece(tensor, piece);  // throws an error that names the tensor if the damage is inside it
       } else {
         checked_.emplace(piece.shard, piece.stored);
       }

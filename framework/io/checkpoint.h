@@ -1,4 +1,4 @@
-// Reader of checkpoints. It reads any region of any tensor, whatever layout wrote the checkpoint.
+// Reader of checkpoints. It reads any region of any tensor from a checkpoint of any parallel layout.
 #pragma once
 
 #include <map>

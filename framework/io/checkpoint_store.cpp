@@ -88,7 +88,7 @@ CheckpointStore::Scan CheckpointStore::scan(Check check) const {
     } catch (const Error& error) {
       std::error_code gone;
       if (!fs::exists(path(step), gone) && !gone) continue;
-      if (error.code() != ExitCode::data) throw;  // for example out of memory; the checkpoint may be good
+      if (error.code() != ExitCode::data) throw;  // not damage, for example out of memory
       scan.problems.push_back(error.what());
     }
   }
@@ -191,7 +191,7 @@ int64_t CheckpointStore::next_sequence() const {
 
 void CheckpointStore::clean() const {
   for (const std::string& name : names_in(folder_)) {
-    if (!name.starts_with(prefix) && !name.starts_with("latest")) continue;  // not a file of this store
+    if (!name.starts_with(prefix) && !name.starts_with("latest")) continue;  // ignores files that are not of this store
     const std::string path = folder_ + "/" + name;
     std::error_code error;
     if (name.ends_with(unfinished_suffix)) {

@@ -16,7 +16,7 @@ namespace hexad::io {
 struct Resume {
   enum class Mode : uint8_t { automatic, none, step };
   Mode mode = Mode::automatic;
-  int64_t step = 0;  // only for Mode::step
+  int64_t step = 0;  // used only for Mode::step
 
   /// Parses "auto", "none" or a step. Throws Error(usage) for any other text.
   static Resume parse(std::string_view text);
@@ -63,7 +63,7 @@ class CheckpointStore {
 
   const std::string& folder() const { return folder_; }
   const StoreOptions& options() const { return options_; }
-  std::string path(int64_t step) const;  // for example "<folder>/step-00000100"
+  std::string path(int64_t step) const;  // returns a path like "<folder>/step-00000100"
 
   struct Scan {
     std::vector<Checkpoint> good;       // newest first; `auto` continues from the first

@@ -53,7 +53,7 @@ void CheckpointWriter::create() {
   remove_folder(unfinished_, store_.options().work, error);
   if (!error) fs::create_directories(unfinished_, error);
   if (error) fail(ExitCode::resource, unfinished_, ": cannot be created: ", error.message());
-  // Before the first save, the folder of the store is new too.
+  // At the first save, the folder of the store is also new.
   sync_folder(fs::absolute(store_.folder()).parent_path().string());
   reach(store_.options().fault, "folder: created");
 }

@@ -64,7 +64,7 @@ class SafetensorsFile {
 
 struct NamedTensor {
   std::string name;
-  Tensor tensor;  // may be strided
+  Tensor tensor;  // tensor to write; may be strided
 };
 
 struct SafetensorsResult {

@@ -70,7 +70,7 @@ double median_rate(Device device, Dtype dtype, const Product& p, double seconds,
 // this product may have run while no other process used the core.
 double mean_rate(Device device, Dtype dtype, const Product& p, double seconds, const Multiply& multiply) {
   const auto [x, w, out] = matrices_of(p, device, dtype);
-  multiply(out, x, w);  // not measured, because it also allocates memory
+  multiply(out, x, w);  // the first product is not measured, because it also allocates memory
   const double start = now();
   double took = 0, products = 0;
   while (took < seconds) {

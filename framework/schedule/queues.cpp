@@ -50,7 +50,7 @@ class Run {
     bool working = false;
     double left = 0, speed = 0, since = 0;  // `left`: work left at time `since`, in seconds at full speed; `speed`:
                                             // current speed
-    size_t version = 0;                     // older events of the job are ignored
+    size_t version = 0;                     // version of the job's current event; older events are ignored
   };
   struct Queue {
     std::vector<size_t> jobs;
@@ -150,7 +150,7 @@ class Run {
   const QueueSets& sets_;
   std::vector<State> states_;
   std::vector<Queue> queues_;                     // the queues of the sets, then one for each job without a queue
-  std::vector<size_t> queue_of_;                  // by job
+  std::vector<size_t> queue_of_;                  // queue of each job
   std::vector<std::vector<size_t>> collectives_;  // jobs of each collective
   std::vector<size_t> unmoved_;                   // number of jobs in each collective that have not done their work
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;

@@ -30,8 +30,8 @@ struct QueueSets {
 };
 
 struct JobTimes {
-  std::vector<Interval> jobs;  // in seconds; not set for jobs that never end
-  std::vector<int> stuck;      // for each queue that never ends, its first job that never ends; empty if all jobs end
+  std::vector<Interval> jobs;  // interval of each job, in seconds; not set for jobs that never end
+  std::vector<int> stuck;      // first job that never ends, for each queue with such a job; empty if all jobs end
 };
 
 /// Simulates the jobs of each queue in the order of `jobs`, one at a time. A job that waits for other jobs of its

@@ -19,7 +19,7 @@ struct TimeCurve {
   struct Point {
     double size, seconds;
   };
-  std::vector<Point> points{};  // by ascending size
+  std::vector<Point> points{};  // points in ascending order of size
 
   /// Returns a curve with `latency` seconds plus one second for each `per_second` bytes or FLOPs.
   static TimeCurve linear(double latency, double per_second);
@@ -39,7 +39,7 @@ class LaneSet {
   bool empty() const { return bits_ == 0; }
   /// Returns a number from 0 to 15 that identifies the set.
   size_t index() const { return bits_; }
-  std::string to_string() const;  // for example "inter, copy"
+  std::string to_string() const;  // returns a text like "inter, copy"
   bool operator==(const LaneSet&) const = default;
 
  private:

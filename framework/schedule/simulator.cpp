@@ -34,7 +34,7 @@ Speeds speeds_of(const Rates& rates) {
 void add_jobs(std::vector<Job>& jobs, const TaskGraph& graph, const Rates& rates, int rank, std::span<const int> parts,
               Drive drive) {
   const int first = static_cast<int>(jobs.size());
-  std::vector<int> issued_after;  // Drive::caller: predecessors for which the thread has waited since its own last task
+  std::vector<int> issued_after;  // Drive::caller: predecessors awaited since the thread's last task
   for (size_t i = 0; i < graph.tasks().size(); ++i) {
     const Task& task = graph.tasks()[i];
     const int number = first + static_cast<int>(i),

@@ -36,12 +36,12 @@ struct Timeline {
   /// Time of one collective over all its chunks. The chunks are communication tasks whose names differ only in the
   /// number at the end.
   struct CollectiveTime {
-    std::string name;    // for example "dispatch.a2a" for dispatch.a2a[0], dispatch.a2a[1], ...
+    std::string name;    // name without the number: "dispatch.a2a" for dispatch.a2a[0], dispatch.a2a[1], ...
     double seconds = 0;  // seconds during which at least one of the chunks runs
     double exposed = 0;
     int64_t wire_bytes = 0;
   };
-  std::vector<CollectiveTime> collectives() const;  // in the order of their first tasks
+  std::vector<CollectiveTime> collectives() const;  // returns the collectives in the order of their first tasks
 };
 
 /// Returns the timeline that execute() measured. Its time 0 is `origin` on the clock of `times`; the default is the

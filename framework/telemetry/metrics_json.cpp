@@ -153,7 +153,7 @@ void read(const Json& object, SaveMetrics& s) {
   read(object, "time", s.time);
 }
 
-/// Returns the kind of a line. Lines of older programs have no kind, but each kind of line has a key that others lack.
+/// Returns the kind of a line. Lines of older programs have no kind; a key that other kinds lack identifies them.
 std::string kind_of(const Json& line) {
   if (const auto kind = line.find("kind"); kind != line.end()) return kind->get<std::string>();
   return line.contains("eval_loss") ? "evaluation" : line.contains("checkpoint_bytes") ? "save" : "step";

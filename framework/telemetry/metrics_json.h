@@ -22,7 +22,7 @@ std::string to_json_line(const SaveMetrics& save);
 
 /// Contents of a file metrics.jsonl.
 struct MetricsHistory {
-  std::vector<StepMetrics> steps;  // in the order of the file
+  std::vector<StepMetrics> steps;  // steps in the order of the file
   std::vector<EvalMetrics> evals;
   std::vector<SaveMetrics> saves;
   std::vector<int64_t> unreadable_lines;  // line numbers from 1; includes an incomplete last line

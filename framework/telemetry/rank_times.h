@@ -28,7 +28,7 @@ struct RankTimes {
     double own_seconds = 0, waited_seconds = 0;
     bool operator==(const Rank&) const = default;
   };
-  std::vector<Rank> slowest;  // at most eight ranks, sorted by descending own time
+  std::vector<Rank> slowest;  // at most eight ranks, sorted by descending time of their own work
   bool operator==(const RankTimes&) const = default;
 };
 

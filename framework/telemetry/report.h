@@ -21,7 +21,7 @@ struct ReportInputs {
   std::string recipe;             // the resolved recipe, as YAML
 
   struct Fact {
-    std::string name, value;  // for example "Machine", "Commit", "Layout"; shown in this order
+    std::string name, value;  // name, such as "Machine", and value; shown in this order
   };
   std::vector<Fact> environment;
 
@@ -39,7 +39,7 @@ struct ReportInputs {
   struct Sample {
     std::string prompt, text;
   };
-  std::vector<Sample> samples;  // may be empty
+  std::vector<Sample> samples;  // texts that the model generated; may be empty
   /// SVG elements from timeline_svg(), inserted unchanged next to the numbers of the recorded step; may be empty.
   std::vector<std::string> timelines{};
 

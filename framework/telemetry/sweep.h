@@ -14,8 +14,8 @@ struct SweepRun {
   std::string name;
   std::string folder;                                // the run directory
   int64_t ranks = 0;                                 // 0: unknown
-  std::string layout = {};                           // for example "pp 1 x dp 2 ..."
-  std::string state = {};                            // for example "finished" or "failed"; empty: unknown
+  std::string layout = {};                           // text like "pp 1 x dp 2 ..."
+  std::string state = {};                            // text like "finished" or "failed"; empty: unknown
   std::string trouble = {};                          // reason why the run is not finished; empty if it is finished
   std::map<std::string, std::string> settings = {};  // values by recipe key; keys that the run's recipe lacks are
                                                      // missing

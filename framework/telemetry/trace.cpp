@@ -172,7 +172,7 @@ void write_traces(const std::filesystem::path& path, const std::vector<TraceSour
 TraceRecords load_trace(const std::filesystem::path& path) try {
   const Json trace = Json::parse(unzipped(path));
   TraceRecords records;
-  std::map<std::pair<int, int>, std::string> lanes;  // by process and row
+  std::map<std::pair<int, int>, std::string> lanes;  // names of the lanes, by process and row
   for (const Json& e : trace.at("traceEvents")) {
     const auto phase = e.at("ph").get<std::string>();
     if (phase == "M" && e.at("name") == "thread_name")

@@ -14,7 +14,7 @@ namespace hexad::telemetry {
 /// A time span on one lane of one rank.
 struct TraceEvent {
   std::string name;
-  std::string lane = {};  // for example "compute" or "inter"; each rank and lane has a row
+  std::string lane = {};  // lane, such as "compute" or "inter"; each rank and lane has a row
   int rank = 0;
   double start_us = 0;  // microseconds on a clock that all ranks share
   double duration_us = 0;
@@ -23,7 +23,7 @@ struct TraceEvent {
 
 /// Amounts at one point in time, drawn as stacked areas.
 struct TraceCounter {
-  std::string name;  // for example "memory"; each rank and name has a row
+  std::string name;  // name, such as "memory"; each rank and name has a row
   int rank = 0;
   double time_us = 0;
   std::map<std::string, int64_t> values = {};

@@ -79,7 +79,7 @@ class Tensor {
 
   bool defined() const { return storage_ != nullptr; }
   const Shape& shape() const { return shape_; }
-  const Shape& strides() const { return strides_; }  // in elements
+  const Shape& strides() const { return strides_; }  // distances in elements
   int rank() const { return shape_.rank(); }
   int64_t dim(int d) const { return shape_[d]; }
   int64_t numel() const { return shape_.numel(); }
@@ -136,7 +136,7 @@ class Tensor {
 
   std::shared_ptr<Storage> storage_;
   Shape shape_, strides_;
-  int64_t offset_ = 0;  // in elements
+  int64_t offset_ = 0;  // offset of the first element in the storage, in elements
   Dtype dtype_ = Dtype::f32;
   Device device_;
 };

@@ -25,7 +25,7 @@ class Driver {
   /// Maps new memory of the card at `where`, accessible to kernels and copies. Returns false if the card has no more
   /// memory.
   bool map(CUdeviceptr where, int64_t bytes, Page& page) const;
-  /// Unmaps and frees memory that no queue uses any more.
+  /// Unmaps and frees memory. All queues must have finished using it.
   void unmap(CUdeviceptr where, int64_t bytes, Page page) const;
   /// Like unmap(), but ignores errors, because the process may be ending.
   void drop(CUdeviceptr where, int64_t bytes, Page page) const noexcept;

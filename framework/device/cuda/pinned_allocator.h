@@ -34,7 +34,7 @@ class PinnedAllocator final : public Allocator {
 
   const std::shared_ptr<Blocks> blocks_;
   const std::shared_ptr<PinnedMemory> memory_;
-  std::map<int64_t, std::vector<Free>> cached_;  // by size
+  std::map<int64_t, std::vector<Free>> cached_;  // free blocks by size
   std::unordered_map<void*, int64_t> size_of_;   // sizes of the blocks in use
 };
 

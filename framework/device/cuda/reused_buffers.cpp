@@ -35,8 +35,7 @@ ReusedBuffers::~ReusedBuffers() {
   }
 }
 
-// Returns a cached buffer of `size` to most_waste * size bytes that no copy uses any more; an empty one if there is
-// none.
+// Returns a cached buffer of `size` to most_waste * size bytes whose copies have finished; empty if there is none.
 ReusedBuffers::Taken ReusedBuffers::from_cache(int64_t size) {
   constexpr int64_t most_waste = 8;
   for (auto it = free_.lower_bound(size); it != free_.end() && it->first <= most_waste * size; ++it) {

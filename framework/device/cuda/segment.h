@@ -39,7 +39,7 @@ class Segment {
   /// Frees a block. The next user of its memory waits for the marks `last`.
   void give(void* begin, int64_t bytes, Marks last);
   bool contains(const void* place) const;
-  /// Waits until no queue uses the entirely free pages any more, and returns these pages to the driver.
+  /// Waits for the last users of all pages that are entirely free, and returns these pages to the driver.
   void give_back_pages();
   /// Returns the bytes of mapped pages.
   int64_t held() const { return held_; }

@@ -27,7 +27,7 @@ class PinnedMemory : public std::enable_shared_from_this<PinnedMemory> {
   const int64_t limit_;
   mutable std::mutex mutex_;
   int64_t held_ = 0;
-  std::map<const std::byte*, Buffer> buffers_;  // by the address of their first byte
+  std::map<const std::byte*, Buffer> buffers_;  // buffers by the address of their first byte
 };
 
 }  // namespace hexad::device::emulated

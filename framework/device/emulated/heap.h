@@ -34,7 +34,7 @@ class Heap {
   const MirroredMemory memory_;
   const std::shared_ptr<Queue> cleaner_;  // queue that writes the NaNs
   std::mutex mutex_;
-  std::map<int64_t, Block> live_;  // by offset
+  std::map<int64_t, Block> live_;  // blocks in use, by offset
   /// Freed blocks by size: offset, and the event that is done once the block is filled.
   std::map<int64_t, std::vector<std::pair<int64_t, Event>>> cached_;
   int64_t end_ = 0;

@@ -126,7 +126,7 @@ __device__ void close_groups(Order<A>* orders, Order<A>* group_orders, const Rul
     }
     group_orders[g] = order_of(size > 1 ? first + second : first);
   }
-  for (int n = 0; n < rule.top_groups; ++n) {  // each lane reads only its own groups
+  for (int n = 0; n < rule.top_groups; ++n) {  // each lane reads only groups that it wrote
     Candidate<A> best;
     for (int g = lane; g < rule.groups; g += warp_size) best.offer(group_orders[g], g);
     best = best.of_warp();

@@ -86,8 +86,7 @@ __global__ void __launch_bounds__(most_parts) offsets_kernel(int64_t* offsets, c
 
 __global__ void __launch_bounds__(threads) place_kernel(int64_t* tokens, int64_t* rows, const int64_t* offsets,
                                                         const unsigned* counts, const int32_t* ids, Parts p) {
-  __shared__ unsigned next[counters];  // [warp, expert]: first the number of the warp's slots, then the row of its next
-                                       // slot
+  __shared__ unsigned next[counters];  // [warp, expert]: number of the warp's slots; later, row of its next slot
   const int lane = static_cast<int>(threadIdx.x) % warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
   for (int i = static_cast<int>(threadIdx.x); i < p.warps * p.experts; i += static_cast<int>(blockDim.x)) next[i] = 0;
   __syncthreads();
@@ -136,8 +135,8 @@ __global__ void __launch_bounds__(threads)
   keys[i] = static_cast<int32_t>(key);
 }
 
-/// Writes the rows and tokens of slots that have been sorted by id (as unsigned numbers, so that dropped slots come
-/// last).
+/// Writes the rows and tokens of slots that have been sorted by id. Ids are sorted as unsigned numbers, so dropped
+/// slots come last.
 __global__ void __launch_bounds__(threads) place_sorted_kernel(int64_t* tokens, int64_t* rows, const uint32_t* ids,
                                                                const int32_t* slots, int count, int top_k) {
   const int row = static_cast<int>(blockIdx.x * threads + threadIdx.x);

@@ -109,7 +109,7 @@ struct NothingEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
   static Answer launch(Args... args) { return (cpu_table.*Family.*Entry)(args...); }
 };
 
-/// Wraps an entry so that nothing is computed.
+/// Wraps an entry. The wrapper computes nothing.
 template <auto Family, auto Entry>
 struct Nothing : NothingEntry<Family, Entry, decltype(Entry)> {};
 

@@ -155,7 +155,7 @@ void pack(char* to, const Lines& from, int64_t line, int64_t lines, int64_t term
       transpose_from(tile(at + tile_bytes), buffer + side * side, 64);
     }
   };
-  // Copies in the order of memory, so that the hardware prefetcher is effective.
+  // Copies in the order of memory, which makes the hardware prefetcher effective.
   if constexpr (contiguous) {
     for (int64_t l = 0; l < lines; l += strip)
       for (int64_t k = 0; k < depth; k += terms) step(to + l / strip * strip_bytes + k / terms * step_bytes, l, k);

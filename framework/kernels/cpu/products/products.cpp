@@ -58,7 +58,7 @@ void check_result(std::string_view op, const Matrix& out, Dtype in) {
           "; expected ", accumulator);
 }
 
-/// Throws std::logic_error unless both have the same dtype, or `wide` has the accumulator dtype of `other`.
+/// Throws std::logic_error unless both operands have the same dtype, or `wide` has the accumulator dtype of `other`.
 void check_operands(std::string_view op, const Matrix& wide, const Matrix& other) {
   require(dtype(wide) == dtype(other) || dtype(wide) == accumulator_dtype(dtype(other)), "[", op, "] operands are ",
           dtype(other), " and ", dtype(wide), "; expected one dtype");

@@ -30,7 +30,7 @@ struct AttentionProblem {
   int64_t heads = 0, key_heads = 0, size = 0;
   float scale = 1;
   HeadStrides q, k, v, out;
-  HeadStrides dout = {}, dq = {}, dk = {}, dv = {};  // only for backward
+  HeadStrides dout = {}, dq = {}, dk = {}, dv = {};  // used only in backward
   auto operator<=>(const AttentionProblem&) const = default;
 };
 

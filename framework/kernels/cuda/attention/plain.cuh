@@ -14,7 +14,7 @@ inline constexpr int plain_slice = 64, plain_chunk = 32;
 /// The elements of a tile that one thread computes.
 template <class A>
 using Share = A[plain_share][plain_share];
-/// A tile in shared memory, padded so that adjacent rows are in different banks.
+/// A tile in shared memory. Padding puts adjacent rows in different banks.
 template <class A, int Columns>
 using Staged = A[tile_rows][Columns + 1];
 

@@ -151,7 +151,7 @@ class Library {
   Plan& plan(const Problem& problem) {
     return plans_.get(problem, [&] { return make_plan(problem); });
   }
-  /// Replaces the kernel of the plan by one that is chosen for the plan's own problem.
+  /// Replaces the kernel of `plan` by a kernel that is chosen for exactly this problem.
   void choose_own(Plan& plan, const Problem& problem) const {
     plan.kernel = choose(problem);
     plan.borrowed = false;
