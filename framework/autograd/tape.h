@@ -144,7 +144,8 @@ class Tape {
   /// Returns the name of the part of the model that is being recorded; see Scope.
   std::string_view scope() const { return scope_; }
 
-  /// Returns the parameters of all ops so far, with one entry for each use. It includes ops that need no backward pass.
+  /// Returns the parameters of all ops so far, with one entry for each use. Ops that need no backward pass are
+  /// included.
   const std::vector<Parameter*>& used_parameters() const { return used_; }
   size_t size() const { return nodes_.size(); }
 
@@ -153,7 +154,7 @@ class Tape {
   friend class Backward;
   friend class Scope;
   struct Node {
-    std::string_view name;   // a string literal
+    std::string_view name;   // name of the op, a string literal
     std::string_view scope;  // scope in which the op was recorded
     std::vector<int32_t> inputs;
     int32_t first_output = 0, outputs = 1;
@@ -221,8 +222,8 @@ class Replay {
   void seed(const Value& leaf, Tensor gradient) {
     if (gradient.defined()) accumulate(leaf.id, std::move(gradient));
   }
-  /// Removes and returns the gradient of a leaf. The caller becomes its only owner. Undefined if no result depended on
-  /// the leaf.
+  /// Removes and returns the gradient of a leaf. The caller becomes its only owner. The gradient is undefined if no
+  /// result depended on the leaf.
   Tensor take_gradient(const Value& leaf) {
     require(leaf.wants_gradient(), "[tape] take_gradient() was called for a value that needs no gradient");
     return std::exchange(gradients_[leaf.id], {});

@@ -18,7 +18,7 @@ struct GlobalIndex {
 
   struct Position {
     int64_t index;  // index in the whole tensor
-    int64_t left;   // number of elements from this one to the end of its run
+    int64_t left;   // number of elements from this element to the end of its run
   };
   /// Returns the position of element `i` of the range.
   constexpr Position at(int64_t i) const {

@@ -29,7 +29,7 @@ std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<u
 /// weights depend on it.
 uint64_t stable_hash(std::string_view name);
 
-/// A random function of a global index.
+/// Random numbers as a function of a global index.
 class Philox {
  public:
   Philox(uint64_t seed, Purpose purpose, std::string_view name = {}, uint64_t step = 0);

@@ -39,7 +39,7 @@ struct Node {
 };
 
 struct Document {
-  Node root;  // always a map
+  Node root;  // the root is always a map
 };
 
 /// Beginning of Position::source for overrides.

@@ -36,7 +36,7 @@ std::string nearest_folders(const std::string& text) {
   std::error_code error;
   fs::path existing, rest;  // `rest` begins with the first part of the path that does not exist
   for (const fs::path& part : fs::path(text)) {
-    if (part.empty()) continue;  // the empty part after a slash at the end
+    if (part.empty()) continue;  // a slash at the end gives an empty part
     if (!rest.empty())
       rest /= part;
     else if (fs::exists(existing / part, error))

@@ -75,7 +75,7 @@ class BpeTokenizer final : public Tokenizer {
     return ids;
   }
 
-  static constexpr size_t cache_limit = 1 << 17;  // pieces; more than occur often in 1 GB of text
+  static constexpr size_t cache_limit = 1 << 17;  // maximum number of cached pieces
 
   std::vector<Merge> merges_;
   std::vector<std::string> bytes_;  // bytes of each text id

@@ -16,7 +16,7 @@ struct Digest {
   uint64_t low = 0;
 
   bool operator==(const Digest&) const = default;
-  std::string to_string() const;  // 32 lower-case hexadecimal digits
+  std::string to_string() const;  // returns 32 lower-case hexadecimal digits
 };
 
 std::ostream& operator<<(std::ostream& out, const Digest& digest);

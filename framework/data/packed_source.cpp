@@ -37,7 +37,7 @@ class RowBuilder {
     const size_t context = row.ids.size();
     const size_t text_end = used_;
     if (packing_ == Packing::joined) ends_ = {text_end};
-    if (text_end < ids_.size()) ends_.push_back(ids_.size());  // end of the padding
+    if (text_end < ids_.size()) ends_.push_back(ids_.size());  // the padding is the last document
     size_t begin = 0;
     for (size_t end : ends_) {
       for (size_t t = begin; t < std::min(end, context); ++t) {

@@ -18,8 +18,8 @@ enum class Packing : uint8_t {
 };
 
 enum class Shuffle : uint8_t {
-  sequences,  // ShuffledSequences
-  documents,  // ShuffledDocuments
+  sequences,  // see ShuffledSequences
+  documents,  // see ShuffledDocuments
 };
 
 /// Divides the endless stream of epochs 0, 1, ... into sequences and visits them in pseudo-random order. An epoch

@@ -284,7 +284,7 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
   const Digest request = request_digest(options, scanned.inputs);
   if (auto earlier = earlier_run(options, request)) {
     earlier->inputs = corpus.inputs();
-    earlier->files = earlier->inputs.with_text();  // an older program also counted files without text
+    earlier->files = earlier->inputs.with_text();  // counted again: an older program also counted files without text
     earlier->warnings = warnings_of(*earlier, scanned, options);
     return *earlier;
   }

@@ -106,7 +106,7 @@ class DeviceContext {
 class Device {
  public:
   Device() = default;
-  Device(DeviceContext& context) : context_(&context) {}  // implicit: a context converts to a location
+  Device(DeviceContext& context) : context_(&context) {}  // implicit conversion of a context to a location
   DeviceKind kind() const { return context_->kind(); }
   bool on_host() const { return context_->on_host(); }
   /// True unless the device is a meta device, whose tensors have no memory.

@@ -42,7 +42,7 @@ class Event {
   void wait() const;
   /// Calls the hook installed by on_wait(), without waiting.
   void expect() const;
-  /// Owns `owner` until the host's part is done. Does nothing if the event has no host's part.
+  /// Keeps `owner` alive until the host's part is done. Does nothing if the event has no host's part.
   void keep(std::shared_ptr<const void> owner) const;
   /// Calls `f` once the event is done. If the host's part is done, the calling thread waits for the device's part, if
   /// any, and calls `f`. Otherwise the thread that completes the host's part does this.

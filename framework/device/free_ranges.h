@@ -25,11 +25,11 @@ class FreeRanges {
   int64_t take_tail(int64_t end);
 
  private:
-  using ByBegin = std::map<int64_t, int64_t>;  // begin -> size
+  using ByBegin = std::map<int64_t, int64_t>;  // begin -> size of each free range
   void remove(ByBegin::iterator range);
 
   ByBegin by_begin_;
-  std::set<std::pair<int64_t, int64_t>> by_size_;  // (size, begin)
+  std::set<std::pair<int64_t, int64_t>> by_size_;  // (size, begin) of each free range
 };
 
 }  // namespace hexad::device

@@ -32,7 +32,7 @@ class OffloadArena : public Allocator {
   int64_t place(int64_t size);  // returns an offset in the file
   std::string folder_;
   int file_ = -1;
-  int64_t end_ = 0;  // length of the file
+  int64_t end_ = 0;  // length of the file in bytes
   std::unordered_map<void*, Block> live_;
   FreeRanges free_;
 };

@@ -232,7 +232,7 @@ void CheckpointStore::remove(int64_t step) const {
   std::optional<FileLock> lock;
   if (fs::is_regular_file(folder + "/manifest.json", error)) {
     lock = FileLock::take(folder + "/manifest.json", FileLock::Mode::exclusive);
-    if (!lock) return;  // a reader holds the checkpoint
+    if (!lock) return;  // a reader has the checkpoint open
   }
   // Renames first: if the process is killed during the removal, no folder that looks like a checkpoint remains.
   fs::rename(folder, doomed, error);

@@ -149,7 +149,7 @@ class RunLock::Holder {
 
   const std::string path_;
   FileLock lock_;
-  Owner owner_;  // only the renewing thread changes its beat
+  Owner owner_;  // only the renewing thread changes owner_.beat
   mutable std::mutex mutex_;
   std::optional<Owner> successor_;
   std::jthread thread_;

@@ -627,7 +627,7 @@ struct PointwiseKernels {
 /// + decay w).
 struct AdamwStep {
   double lr, beta1, beta2, eps;
-  int64_t step;  // the first step is 1
+  int64_t step;  // number of the step; the first is 1
 };
 
 /// Part of a parameter that one launch updates. The tensors are flat and have the same length. main is acc; the

@@ -30,7 +30,7 @@ void settle(device::DeviceContext& context, const std::vector<Issued>& issued) n
   const auto wait_quietly = [](const Event& event) {
     try {
       event.wait();
-    } catch (...) {  // another error is already propagating
+    } catch (...) {  // ignored: another error is already propagating
     }
   };
   for (const Issued& task : issued) wait_quietly(task.asynchronous);

@@ -46,7 +46,7 @@ class Run {
  private:
   struct State {
     size_t waits_for = 0;         // number of predecessors that are not done
-    std::vector<size_t> waiting;  // successors
+    std::vector<size_t> waiting;  // jobs that wait for this job
     bool working = false;
     double left = 0, speed = 0, since = 0;  // `left`: work left at time `since`, in seconds at full speed; `speed`:
                                             // current speed

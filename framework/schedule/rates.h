@@ -72,7 +72,7 @@ struct Rates {
   /// other lane is active.
   struct Slowdown {
     Lane lane;       // y
-    LaneSet beside;  // x: one or more lanes
+    LaneSet beside;  // x, one or more lanes
     double alpha;    // greater than 0, at most 1
   };
   std::vector<Slowdown> slowdowns{};

@@ -44,7 +44,7 @@ RankTimes rank_times(std::span<const RankTime> ranks);
 /// ranks, and exceeds it by more than two milliseconds.
 class SlowRanks {
  public:
-  static constexpr int window = 16;  // number of steps
+  static constexpr int window = 16;  // length of a window in steps
   static constexpr double limit = 1.2, least_excess_seconds = 2e-3;
 
   /// `kind_of_rank` has a number for each rank. Ranks with the same number do the same work, for example a pipeline

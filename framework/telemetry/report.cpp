@@ -41,7 +41,7 @@ std::string checkpoint_tile(const std::vector<SaveMetrics>& saves, double traine
 }
 
 std::string heldout_tiles(const EvalMetrics& e) {
-  const std::string part = e.of_sequences == 0 ? ""  // missing in lines of older programs
+  const std::string part = e.of_sequences == 0 ? ""  // lines of older programs lack of_sequences
                            : e.whole_set()
                                ? ", whole set"
                                : fmt::format(", {} of {} sequences", grouped(e.sequences), grouped(e.of_sequences));

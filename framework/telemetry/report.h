@@ -31,7 +31,7 @@ struct ReportInputs {
     int64_t after = 0;
     std::string date, layout;
     std::vector<std::string> changes;  // differences from the previous part
-    int64_t ranks = 0;                 // 0: unknown
+    int64_t ranks = 0;                 // number of ranks; 0: unknown
   };
   std::vector<Part> parts{};  // shown if there is more than one part
   std::string trouble{};      // reason why the run ended early; empty if it did not end early
@@ -45,7 +45,7 @@ struct ReportInputs {
 
   /// A predicted step, shown beside the measured steps of the run.
   struct Prediction {
-    std::string about;  // one sentence
+    std::string about;  // one sentence about the prediction
     struct Row {
       std::string name, predicted, measured, ratio;
     };

@@ -13,7 +13,7 @@ namespace hexad::telemetry {
 struct SweepRun {
   std::string name;
   std::string folder;                                // the run directory
-  int64_t ranks = 0;                                 // 0: unknown
+  int64_t ranks = 0;                                 // number of ranks; 0: unknown
   std::string layout = {};                           // text like "pp 1 x dp 2 ..."
   std::string state = {};                            // text like "finished" or "failed"; empty: unknown
   std::string trouble = {};                          // reason why the run is not finished; empty if it is finished

@@ -18,7 +18,8 @@ struct TraceEvent {
   int rank = 0;
   double start_us = 0;  // microseconds on a clock that all ranks share
   double duration_us = 0;
-  std::map<std::string, std::variant<int64_t, double, std::string>> args = {};  // shown when the event is selected
+  std::map<std::string, std::variant<int64_t, double, std::string>> args = {};  // properties, shown when the event is
+                                                                                // selected
 };
 
 /// Amounts at one point in time, drawn as stacked areas.

@@ -1,5 +1,5 @@
-// Current card of a thread. If a thread has chosen no card, CUDA opens the machine's first card for it and allocates
-// half a gigabyte of that card's memory.
+// Current card of a thread. For a thread without a current card, CUDA opens the machine's first card and allocates half
+// a gigabyte of its memory.
 #pragma once
 
 namespace hexad::device::cuda {

@@ -68,7 +68,7 @@ using Work = std::variant<ProductWork, AttentionWork, MemoryWork, CopyWork, Comm
 /// Operation that a rank issued. The operations of one lane run in the order of the log, except communication, which
 /// runs concurrently with all lanes.
 struct Issue {
-  std::string_view family, name;  // "swiglu", "backward"; "comm", "all_to_all"; "copy", "offload"
+  std::string_view family, name;  // such as "swiglu", "backward" or "comm", "all_to_all"
   Lane lane;                      // lane of the stream to which the operation was issued
   Work work;
   int32_t span;  // index of the rank's innermost open span at the time of issue; -1: none
@@ -82,7 +82,7 @@ struct Issue {
 /// Group of ranks that communicate with each other.
 struct IssuedGroup {
   std::string name;        // name of the group, such as "ep"
-  int traffic;             // comm::TrafficClass
+  int traffic;             // number of its comm::TrafficClass
   std::vector<int> ranks;  // world ranks of the members, in the group's order
   int rank;                // index of this rank in `ranks`
 };

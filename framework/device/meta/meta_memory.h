@@ -34,7 +34,7 @@ class MetaMemory {
   using Ranges = std::map<int64_t, int64_t>;  // begin -> end; no two ranges touch
   struct Block {
     int64_t bytes;
-    Bytes values;  // valid only in the known ranges
+    Bytes values;  // values of the bytes; valid only in the known ranges
     Ranges known;
     Place place = Place::device;
   };

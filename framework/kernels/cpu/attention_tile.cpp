@@ -250,7 +250,7 @@ struct Attention {
     T *dk, *dv;             // [count, padded], plus memory for one more strip
     T *queries, *douts;     // one head's queries, times the scale, and douts: [C / nr][queries of a block][nr]
     T *p, *ds;              // [queries of a block][span]
-    T *left, *dout_left;    // strips
+    T *left, *dout_left;    // left operands of products, as strips
     T* dq;                  // [queries of a block][padded]
   };
 

@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
       for (int u = 0; u < at_once; ++u)
 #pragma unroll
-        for (int i = 0; i < N; ++i) sums[i] += to<A>(elements(loaded[u]).at[i]);  // rows beyond the end are zeros
+        for (int i = 0; i < N; ++i) sums[i] += to<A>(elements(loaded[u]).at[i]);  // loads beyond the end are zeros
     }
   }
 #pragma unroll

@@ -26,7 +26,7 @@ __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x 
 struct Wire {
   uint8_t* bytes;
   int64_t stride;        // distance between rows, in bytes
-  uint8_t* row_weights;  // null: not needed
+  uint8_t* row_weights;  // null: row weights are not needed
   int64_t weight_bytes;
   WireLayout layout;
   int64_t rows;

@@ -85,7 +85,7 @@ namespace hexad::kernels {
 void choose_on_meta_device(const Tensor& ids, const RouterRule& rule, int64_t experts, bool given, int64_t layer) {
   const device::MetaRun* run = ids.device().context().meta();
   if (!run || !run->choose || ids.numel() == 0) return;
-  // A router may ignore the routing that the recipe fixes.
+  // The ids are unknown if a router ignored the routing that the recipe fixes.
   const bool was_known = run->memory()->known(tensor::device_raw(ids), ids.bytes());
   const Tensor values = meta::result(ids);
   run->choose({values.data<int32_t>(), static_cast<size_t>(ids.numel())},

@@ -10,7 +10,7 @@ function chartKit(tables) {
   const place = (order, name) => (order.indexOf(name) < 0 ? order.length : order.indexOf(name));
   const ordered = (names, order) => names.sort((a, b) => place(order, a) - place(order, b) || a.localeCompare(b));
   const trafficColour = (name) => series(place(trafficClasses, name));
-  const faint = (hex) => `${hex}4d`;  // a third of the opacity
+  const faint = (hex) => `${hex}4d`;  // the colour with a third of its opacity
   const hide = (card) => { element(`card-${card}`).hidden = true; };
   const finite = (values) => values.filter((v) => v !== null);
 

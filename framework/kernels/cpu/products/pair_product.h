@@ -65,9 +65,9 @@ struct Near {
 class Meanwhile {
  public:
   Rounding rounding;
-  Ahead a, b;  // the operands that are needed next
+  Ahead a, b;  // prefetches of the operands that are needed next
 
-  /// Prepares `steps` steps. `near` may be null.
+  /// Prepares the work of `steps` steps. `near` may be null.
   void begin(int64_t steps, const Near& near) {
     near_ = near;
     rounded_per_step_ = (rounding.rows + steps - 1) / steps;
@@ -106,7 +106,7 @@ struct Product {
   static constexpr PairBlocks blocks = Unit::blocks;
   const GemmTile& t;
   const GemmTile* next;
-  char *left, *right;  // packed operands
+  char *left, *right;  // packed operands a and b
   float* corner;       // 32 x 32 sums
   float* partial;      // sums of a bf16 result with more than one block of terms
   bool narrowed = t.c.dtype == base::Dtype::bf16;

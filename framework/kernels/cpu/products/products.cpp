@@ -15,7 +15,7 @@ namespace {
 
 /// A tensor as a matrix. Leading dimensions are flattened; rows are `stride` elements apart.
 struct Matrix {
-  Tensor tensor;  // owns the memory
+  Tensor tensor;  // shares the ownership of the memory
   int64_t rows, columns, stride;
 
   Operand operand(int64_t first_row = 0) const { return {at(first_row), tensor.dtype(), stride, 1}; }

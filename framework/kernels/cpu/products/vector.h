@@ -17,7 +17,7 @@ constexpr int lanes = vector_bytes / static_cast<int>(sizeof(T));
 template <class T, int n>
 struct Vector {
   typedef T type __attribute__((vector_size(n * sizeof(T))));
-  typedef T loose __attribute__((vector_size(n * sizeof(T)), aligned(alignof(T)), may_alias));  // at any address
+  typedef T loose __attribute__((vector_size(n * sizeof(T)), aligned(alignof(T)), may_alias));  // vector at any address
 };
 template <class T, int n = lanes<T>>
 using V = typename Vector<T, n>::type;

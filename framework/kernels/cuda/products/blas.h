@@ -11,7 +11,7 @@ using base::Dtype;
 
 /// A tensor as a matrix. Leading dimensions are flattened; rows of contiguous elements are `stride` elements apart.
 struct Matrix {
-  Tensor tensor;  // owns the memory
+  Tensor tensor;  // shares the ownership of the memory
   int64_t rows, columns, stride;
 };
 /// Returns the tensor as a matrix. Throws std::logic_error that names `op` and `name` if it is not a matrix.

@@ -38,7 +38,7 @@ struct GroupedGemm {
   using LayoutB = std::conditional_t<pass == GroupedPass::forward, Column, Row>;
   using Tile = cute::Shape<cute::_128, cute::_256, cute::_64>;
   using Cluster = cute::Shape<cute::_2, cute::_1, cute::_1>;
-  static constexpr int aligned = 8, aligned_out = 16 / sizeof(Out);  // in elements; TMA requires multiples of 16 bytes
+  static constexpr int aligned = 8, aligned_out = 16 / sizeof(Out);  // elements; TMA requires multiples of 16 bytes
 
   using Epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
       cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
