@@ -18,7 +18,7 @@ class FileWork {
   FileWork();
 
   /// Announces, during its lifetime, that other ranks may have to wait for file work. `what` follows "it is " in
-  /// messages, for example "reading a checkpoint". Phases may be nested; now() returns the innermost one. The handle
+  /// messages, for example "reading a checkpoint". Phases may be nested; now() returns the innermost phase. The handle
   /// must outlive its phases.
   class Phase {
    public:

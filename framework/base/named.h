@@ -10,7 +10,8 @@
 
 namespace hexad::base {
 
-/// Objects of one type, by name. It is not a global, because two programs in one process may have different registries.
+/// Registry of objects of one type. It is not a global variable, because two programs in one process may have different
+/// registries.
 template <class T>
 class Named {
  public:

@@ -26,7 +26,7 @@ class MixtureSource final : public Source {
     int64_t index;  // index in the part
   };
 
-  /// Throws Error(usage) if a weight is not positive and finite or rounds to zero, and std::logic_error unless all
+  /// Throws Error(usage) if a weight is not positive and finite or rounds to zero. Throws std::logic_error unless all
   /// parts are endless and have the same context.
   explicit MixtureSource(std::vector<Part> parts);
 

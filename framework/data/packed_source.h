@@ -24,13 +24,13 @@ enum class Shuffle : uint8_t {
 
 /// Divides the endless stream of epochs 0, 1, ... into sequences and visits them in pseudo-random order. An epoch
 /// contains every document once, in file order. It begins with a document drawn from (seed, epoch) and wraps around at
-/// the end of the file. With c the context, piece i consists of the tokens [i c, i c + c] of the stream; the last one
+/// the end of the file. With c the context, piece i consists of the tokens [i c, i c + c] of the stream; the last token
 /// is only a target.
 ///
 /// Every token of an epoch is predicted once, except the first tokens of isolated documents. The end of an epoch shares
-/// a piece with the beginning of the next one. A document that is longer than the context continues in the next piece,
-/// with positions from 0. Pieces have different boundaries in each epoch. If a dataset is shorter than the context, a
-/// piece contains several epochs.
+/// a piece with the beginning of the next epoch. A document that is longer than the context continues in the next
+/// piece, with positions from 0. Pieces have different boundaries in each epoch. If a dataset is shorter than the
+/// context, a piece contains several epochs.
 ///
 /// The pieces whose first token is in epoch e are shuffled among themselves. A Permutation of their indices, drawn from
 /// (seed, e), maps the index of a global sequence to a piece. The order is not stored. Making a sequence takes O(log

@@ -1,4 +1,4 @@
-// The tokenizer file: JSON with format, version, kind, merges, and a digest of these.
+// The tokenizer file: JSON with format, version, kind, merges, and a digest of these values.
 #pragma once
 
 #include <cstdint>

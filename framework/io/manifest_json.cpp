@@ -114,7 +114,7 @@ std::string manifest_to_json(const Manifest& manifest) {
                {"tensors", Json::array()}};
   for (const ShardRecord& shard : manifest.shards) content["shards"].push_back(to_json(shard));
   for (const TensorRecord& tensor : manifest.tensors) content["tensors"].push_back(to_json(tensor));
-  // The digest is that of the compact text of the content. A reader can compute it again from the parsed content.
+  // The digest covers the compact text of the content. A reader can compute the digest again from the parsed content.
   const std::string digest = data::digest_of(content.dump()).to_string();
   const Json document{
       {"format", format_name}, {"version", manifest_version}, {"digest", digest}, {"content", std::move(content)}};

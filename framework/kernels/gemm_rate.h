@@ -20,7 +20,8 @@ GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds);
 
 /// Function that computes out = x w^T. The result must be complete when the call returns.
 using Multiply = std::function<void(const Tensor& out, const Tensor& x, const Tensor& w)>;
-/// Like the function above, but measures another implementation. Throws std::logic_error if its results are wrong.
+/// Like measure_gemm_rate(device, dtype, seconds), but measures another implementation. Throws std::logic_error if its
+/// results are wrong.
 GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds, const Multiply& multiply);
 
 /// Measures a rate for MFU in a fraction of a second, even on a busy machine. Measures square products. Their size

@@ -119,8 +119,8 @@ struct RmsNormKernels {
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> sum, Out<Tensor> inverse_rms, const Tensor& x, const Tensor& addend,
               const Tensor& gain, double eps)>
       forward;
-  /// Computes dx = dresidual + the gradient through the norm of x. dresidual may be dx; if it is undefined, it is zero.
-  /// dgain_partials[P, D] (acc), with P = partials(rows), receives partial sums of the gain's gradient. dx and
+  /// Computes dx = dresidual + the gradient through the norm of x. dresidual may be dx. An undefined dresidual counts
+  /// as zero. dgain_partials[P, D] (acc), with P = partials(rows), receives partial sums of the gain's gradient. dx and
   /// dgain_partials are not computed if they are undefined.
   Kernel<void(Stream&, Out<Tensor> dx, Out<Tensor> dgain_partials, const Tensor& dy, const Tensor& x,
               const Tensor& gain, const Tensor& inverse_rms, const Tensor& dresidual)>
@@ -516,9 +516,9 @@ struct WireKernels {
   Kernel<void(Stream&, Out<Tensor> bytes, const Tensor& x, const Tensor& index, const Tensor& row_weights,
               WireFormat format)>
       pack;
-  /// Computes out[index[r], :] = scale * value for distinct index[R]. If `index` is undefined, computes out[r, :], and
-  /// out has R rows. Other rows of out do not change. row_weights_out[R, X] receives the row_weights of each row r. If
-  /// row_weights_out is undefined, the row_weights are not read, and X may be any number.
+  /// Computes out[index[r], :] = scale * value from row r of bytes, for distinct index[R]. If `index` is undefined,
+  /// computes out[r, :], and out has R rows. Other rows of out do not change. row_weights_out[R, X] receives the
+  /// row_weights of each row r. If row_weights_out is undefined, the row_weights are not read, and X may be any number.
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> row_weights_out, const Tensor& bytes, const Tensor& index,
               WireFormat format)>
       unpack;

@@ -69,9 +69,9 @@ struct Stopwatch {
   std::vector<std::array<Event, 2>> marks;  // begin and end of each task on a device's lanes
 };
 
-// The asynchronous part of a task that its lane will issue. If the lane fails, it skips its remaining tasks. The
-// asynchronous part of a skipped task fails when the last copy of the task's work is destroyed; otherwise threads would
-// wait for it forever.
+// The asynchronous part of a task that its lane will issue. A lane that fails skips its remaining tasks. The
+// asynchronous part of a skipped task fails when the last copy of the task's work is destroyed. Without this, threads
+// would wait for the part forever.
 class LatePart {
  public:
   LatePart() = default;

@@ -10,8 +10,8 @@
 
 namespace hexad::telemetry {
 
-/// Returns `text` escaped for text or an attribute of HTML or SVG, with U+FFFD in place of invalid UTF-8 and of control
-/// characters, which XML cannot represent.
+/// Returns `text` escaped for text or an attribute of HTML or SVG. Invalid UTF-8 and control characters, which XML
+/// cannot represent, become U+FFFD.
 std::string escaped(std::string_view text);
 
 /// Replaces each {{name}} in `page` by the part of that name, in one pass: inserted text is not searched.

@@ -216,7 +216,7 @@ std::set<std::string> classes_of(const MetricsHistory& history) {
 std::string subtitle(const MetricsHistory& history, const RunInfo& run, const std::vector<ReportInputs::Part>& parts) {
   const int64_t steps = history.steps.back().step;
   std::string out = fmt::format("{} step{}", grouped(steps), steps == 1 ? "" : "s");
-  // Earlier parts of the run may have used other numbers of ranks.
+  // Counts the steps of the last part, because earlier parts may have used other numbers of ranks.
   const int64_t last_part = parts.empty() ? steps : steps - parts.back().after;
   if (last_part < steps) out += fmt::format(", the last {}", grouped(last_part));
   if (run.ranks > 0) out += fmt::format(" on {} rank{}", grouped(run.ranks), run.ranks == 1 ? "" : "s");

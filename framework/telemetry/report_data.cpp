@@ -38,7 +38,7 @@ Json rounded(const std::optional<double>& value) { return value ? rounded(*value
 
 double finite_or_infinity(double loss) { return std::isfinite(loss) ? loss : std::numeric_limits<double>::infinity(); }
 
-/// The chosen steps, and the training time up to each of them.
+/// The chosen steps, and the training time up to each step.
 struct Table {
   const std::vector<StepMetrics>& steps;
   std::vector<size_t> rows;

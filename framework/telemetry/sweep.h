@@ -44,7 +44,8 @@ std::vector<std::string> traffic_classes(const Sweep& sweep);
 /// except that lines end in '\n'.
 std::string csv_of(const Sweep& sweep);
 
-/// Returns a JSON object with the same values. `page` is the path of the page that shows them. Unknown values are null.
+/// Returns a JSON object with the values of csv_of(). `page` is the path of the page that shows the comparison. Unknown
+/// values are null.
 std::string json_of(const Sweep& sweep, const std::string& page);
 
 }  // namespace hexad::telemetry

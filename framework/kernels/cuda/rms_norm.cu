@@ -10,8 +10,8 @@ namespace {
 // Number of threads of a block for narrow rows, and maximum number of threads. Rows that are too wide for the maximum
 // are not held in registers.
 constexpr int narrow_threads = 128, most_threads = 256;
-// Number of threads of a block in backward, and its maximum for each number of vectors per thread. It is large, because
-// partial sums need many groups of threads per block.
+// Number of threads of a block in backward, and its maximum for each number of vectors per thread. Both are large,
+// because partial sums need many groups of threads per block.
 constexpr int backward_threads = 256;
 constexpr int most_backward_threads(int held) { return held == 1 ? 256 : held == 2 ? 512 : 384; }
 

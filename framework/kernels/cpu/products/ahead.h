@@ -1,4 +1,4 @@
-// Prefetching of operands of products. Only files that hexad_simd_sources compiles include this file, so everything has
+// Prefetching of operands of products. Only files that hexad_isa_objects compiles include this file, so everything has
 // internal linkage.
 #pragma once
 

@@ -21,7 +21,8 @@ void configure_tiles() {
 }
 
 /// Executes eight no-operation instructions between tile instructions. Without them, tile instructions run at two
-/// thirds of their speed if the core's other hyperthread is busy. If it is idle, the gap has no effect.
+/// thirds of their speed if the core's other hyperthread is busy. The instructions have no effect on the speed if this
+/// hyperthread is idle.
 inline void gap() { asm volatile("nop\n nop\n nop\n nop\n nop\n nop\n nop\n nop"); }
 
 struct MatrixUnit {

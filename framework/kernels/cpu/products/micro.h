@@ -1,5 +1,5 @@
 // The innermost loops of products. They copy operands into panels and multiply panels in registers. Only files that
-// hexad_simd_sources compiles include this file, so everything has internal linkage.
+// hexad_isa_objects compiles include this file, so everything has internal linkage.
 #pragma once
 
 #include "framework/kernels/cpu/products/vector.h"

@@ -1,4 +1,5 @@
-// Vectors of one instruction set, for files that hexad_simd_sources compiles. Everything has internal linkage.
+// Vectors of one instruction set. Only files that hexad_isa_objects compiles include this file, so everything has
+// internal linkage.
 #pragma once
 
 #include <cstdint>

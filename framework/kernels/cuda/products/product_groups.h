@@ -13,8 +13,8 @@ namespace hexad::kernels::cuda {
 void check_offsets(std::string_view op, const GroupOffsets& offsets, int64_t groups, int64_t rows);
 
 /// Returns the offsets, [groups + 1] i64, on `device`. If only the host has them, copies them in the order of `stream`.
-/// Each call makes a new copy from pageable memory, which takes the host a few microseconds. Callers that use the same
-/// offsets more than once should therefore provide them on the device.
+/// Each call makes a new copy from pageable memory through the driver's staging buffer, which takes the host a few
+/// microseconds. Callers that use the same offsets more than once should therefore provide them on the device.
 Tensor offsets_on_device(Stream& stream, const GroupOffsets& offsets, Device device);
 
 /// Zeroes the slices of dw[E, ...] whose groups have no rows. The device finds these groups. The call is not needed if
