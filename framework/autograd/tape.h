@@ -180,7 +180,7 @@ class Tape {
 };
 
 /// Names the part of the model whose ops are recorded during its lifetime. The trace (device::SpanLog) gets one span of
-/// this name in forward and another one in backward.
+/// this name in forward and one in backward.
 class Scope {
  public:
   /// Begins the scope `name`, for example "layers.3.attention". The characters of `name` must outlive the tape.

@@ -37,7 +37,7 @@ struct BlockSizes {
 /// Returns the block sizes of this process.
 const BlockSizes& block_sizes();
 
-/// During its lifetime, replaces the block sizes of the process. Create and destroy it only while no other thread
+/// Replaces the block sizes of the process during its lifetime. Create and destroy it only while no other thread
 /// computes.
 class WithBlockSizes {
  public:

@@ -1,4 +1,4 @@
-// Registry of objects that recipes choose by name: built-in objects, and those that a program adds.
+// Registry of objects that recipes choose by name: built-in objects, and objects that a program adds.
 #pragma once
 
 #include <map>

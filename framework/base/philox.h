@@ -41,8 +41,8 @@ class Philox {
   double uniform_double(uint64_t index) const;
   /// Returns a standard normal number (Box-Muller in float, as in normal.cpp).
   float normal(uint64_t index) const;
-  /// Fills `out` with normal(first), normal(first + 1), ... This takes a few nanoseconds per number, because many are
-  /// computed together.
+  /// Fills `out` with normal(first), normal(first + 1), ... This takes a few nanoseconds per number, because many
+  /// numbers are computed together.
   void normals(std::span<float> out, uint64_t first) const;
   /// Returns a uniform integer in [0, bound), by a 64-bit multiplication whose bias is too small to measure.
   uint64_t below(uint64_t index, uint64_t bound) const;

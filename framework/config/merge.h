@@ -1,4 +1,4 @@
-// Merging of two sources of keys, of which the later one has priority.
+// Merging of two sources of keys. The later source has priority.
 #pragma once
 
 #include "framework/config/document.h"

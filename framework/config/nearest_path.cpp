@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns the names of the folders in `folder` that are not hidden, sorted; empty if it cannot be listed.
+// Returns the names of the folders in `folder` that are not hidden, sorted; empty if `folder` cannot be listed.
 std::vector<std::string> folders_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;

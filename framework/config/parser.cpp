@@ -38,8 +38,8 @@ class Source {
   SourceKind kind_;
 };
 
-/// Rejects text that yaml-cpp would misread: it accepts invalid UTF-8, guesses UTF-16 from zero bytes, and ends a file
-/// at the byte 0x04.
+/// Rejects text that yaml-cpp would misread. yaml-cpp accepts invalid UTF-8, guesses UTF-16 from zero bytes, and ends a
+/// file at the byte 0x04.
 void check_text(std::string_view text, const Source& source) {
   int line = 1;
   for (size_t i = 0; i < text.size();) {

@@ -17,7 +17,7 @@ enum class SourceKind : uint8_t { file, command_line };
 Node parse_yaml(std::string_view text, const std::shared_ptr<const std::string>& source, SourceKind kind,
                 Budget& budget);
 
-/// If `text` contains invalid UTF-8 or control characters, throws Error(usage) that names `source`.
+/// Throws Error(usage) that names `source` if `text` contains invalid UTF-8 or control characters.
 void require_plain_text(std::string_view text, const std::string& source);
 
 }  // namespace hexad::config

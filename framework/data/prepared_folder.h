@@ -12,7 +12,7 @@
 
 namespace hexad::data {
 
-/// Names of all files of a prepared folder. Readers open the first of them first.
+/// Names of all files of a prepared folder. Readers open the first file first.
 inline constexpr std::array<std::string_view, 4> prepared_file_names{train_file_name, tokenizer_file_name,
                                                                      heldout_file_name, summary_file_name};
 

@@ -64,8 +64,8 @@ class Opener {
       fail(ExitCode::data, path, ": was made with tokenizer ", dataset->tokenizer(), ", but ", tokenizer_file_name,
            " beside it is ", tokenizer_->fingerprint());
     }
-    // Reading checks each id against the vocabulary of the file. The check here ensures that all ids are in the
-    // vocabulary of the model, because embedding and loss do not check ids on a device.
+    // Reading checks each id against the vocabulary of the file. This check ensures that all ids are in the vocabulary
+    // of the model, because embedding and loss do not check ids on a device.
     if (dataset->vocab_size() > tokenizer_->vocab_size()) {
       fail(ExitCode::data, path, ": has a vocabulary of ", dataset->vocab_size(), " ids, but ", tokenizer_file_name,
            " beside it has ", tokenizer_->vocab_size());

@@ -51,7 +51,8 @@ class CheckpointStore {
   /// Removes the remains of saves that were interrupted. Call it before the first save.
   void clean() const;
   /// Removes all good checkpoints except the newest `keep`, and the bad checkpoints that are older than the newest good
-  /// one. Does nothing if `keep` is 0. Checkpoints that a process has open are kept. Failures are reported as warnings.
+  /// checkpoint. Does nothing if `keep` is 0. Checkpoints that a process has open are kept. Failures are reported as
+  /// warnings.
   void retain() const;
   /// Renames the checkpoint of each step N after `step` to step-N.abandoned, because a run that returned to `step` (0:
   /// started over) will train these steps again. Readers ignore the renamed folders. A later call that abandons step N

@@ -43,7 +43,7 @@ class CheckpointWriter {
   /// only reported as warnings: the rename cannot be confirmed on disk, `latest` cannot be written, or an old folder
   /// cannot be deleted. If the rename is not confirmed, no older checkpoint is deleted.
   void commit(const RunState& state, std::span<const std::string> parts) const;
-  /// Removes the files written so far. Never throws; if the folder cannot be removed, warns.
+  /// Removes the files written so far. Warns if the folder cannot be removed. Never throws.
   void discard() const noexcept;
 
  private:

@@ -35,7 +35,7 @@ std::optional<Found> search(const Tensor& tensor) {
   return found;
 }
 
-// Fast check on the device: true if the sum of squares is finite, which implies that all elements are.
+// Fast check on the device: true if the sum of squares is finite, which implies that all elements are finite.
 bool clearly_finite(const Tensor& tensor) {
   Stream& stream = tensor.device().context().compute();
   const Tensor sum = Tensor::empty({1}, Dtype::f64, tensor.device());

@@ -13,8 +13,8 @@ using namespace base;
 
 namespace {
 constexpr size_t buffer_bytes = 1 << 20;
-// Maximum number of bytes that have not been synced. Without it, the sync at the end could take minutes without visible
-// progress.
+// Maximum number of bytes that have not been synced. Without this limit, the sync at the end could take minutes without
+// visible progress.
 constexpr int64_t unsynced_bytes = 64 << 20;
 }  // namespace
 

@@ -74,7 +74,7 @@ void write_owner(int fd, const std::string& path, const Owner& owner) {
   if (!written) fail(ExitCode::resource, path, ": cannot be written: ", std::strerror(errno));
 }
 
-/// True if the locked file is still the file at `path`. If not, its former owner has just removed it.
+/// True if the locked file is still the file at `path`. Otherwise its former owner has just removed it.
 bool is_current(int fd, const std::string& path) {
   struct stat mine {
   }, named{};

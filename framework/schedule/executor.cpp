@@ -110,7 +110,7 @@ Event issue(const Task& task, Stream& lane) {
   return asynchronous;
 }
 
-// Waits on the calling thread. The trace of the rank shows the wait.
+// Makes `stream` wait for the task `before`. If this blocks the calling thread, the trace of the rank shows the wait.
 void wait_for(const Issued& before, const std::string& name, Stream& stream, device::SpanLog& spans) {
   std::optional<device::Span> span;
   if (spans.recording() && stream.runs_at_once() && !before.done()) span.emplace(spans, "wait:", name);
@@ -167,8 +167,8 @@ std::vector<TaskTime> times_of(std::span<const Task> tasks, const Stopwatch& wat
   return times;
 }
 
-// True if the issuing thread must wait for the whole event. The thread of a lane waits by itself. The queue of a device
-// waits for the device's part of an event, but only the issuing thread can wait for the host's part.
+// True if the issuing thread must wait for an event. If a lane has a thread, that thread waits instead. The queue of a
+// device waits for the device's part of an event, but only the issuing thread can wait for the host's part.
 bool issuer_waits(const Stream& lane) { return lane.runs_at_once() || lane.on_device(); }
 
 // Yields to the other micro-batch before the calling thread waits. A task that has been waited for once is treated as

@@ -30,7 +30,7 @@ inline Drive drive_of(const device::DeviceContext& context) {
 Timeline simulate(const TaskGraph& graph, const Rates& rates, Drive drive = Drive::threads);
 
 /// Group number of each rank, for each kind of group (Cost::group). Ranks with the same number are in the same group.
-/// For example, with "ep" -> {0, 0, 1, 1}, ranks 0 and 1 are one group, and ranks 2 and 3 another.
+/// For example, with "ep" -> {0, 0, 1, 1}, ranks 0 and 1 are one group, and ranks 2 and 3 are another group.
 using RankGroups = std::map<std::string, std::vector<int>>;
 
 /// Simulates several ranks. Their graphs may differ in costs (skewed routing) and in tasks, but not in communication

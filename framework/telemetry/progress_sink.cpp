@@ -114,7 +114,7 @@ void ProgressSink::on_end() {
                                  : "no step was run");
   }
   const auto trained = static_cast<double>(last_.step - run_.first_step);
-  // The loss is omitted if the line of the last step is directly above this line.
+  // The loss is omitted if a plain line of the last step has already shown it.
   const std::string loss = printed_ == last_.step ? "" : loss_field(last_) + " after ";
   lasting_line(fmt::format("step {}: {}{} tokens; {} step{} in {}, {} per step on average", grouped(last_.step), loss,
                            human_count(static_cast<double>(last_.tokens)), grouped(last_.step - run_.first_step),

@@ -35,7 +35,7 @@ class Blocks {
   /// after that work was issued. Does nothing if no block contains `place`.
   void end_use(const void* place, const std::shared_ptr<Queue>& queue);
 
-  /// Makes all later large long-lived blocks whole, because a library registers them.
+  /// Makes all later large long-lived blocks whole, for libraries that register blocks.
   void make_whole() { make_whole_ = true; }
   bool makes_whole() const { return make_whole_; }
   struct Extent {

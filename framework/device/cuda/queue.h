@@ -16,8 +16,8 @@ namespace hexad::device::cuda {
 /// calling thread has no current card, the queue's card becomes current.
 class Queue : public std::enable_shared_from_this<Queue> {
  public:
-  /// `priority` is CUDA's: queues with lower numbers go first. If the card does not support this priority, the nearest
-  /// supported priority is used. Makes the card current in the calling thread.
+  /// `priority` is a CUDA priority: queues with lower numbers go first. If the card does not support this priority, the
+  /// nearest supported priority is used. Makes the card current in the calling thread.
   Queue(int ordinal, int priority);
   ~Queue();
   Queue(const Queue&) = delete;

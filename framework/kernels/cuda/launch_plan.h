@@ -31,7 +31,7 @@ struct Blocks {
 /// Returns the number of blocks for n items if each block processes `per_block` items.
 constexpr int64_t blocks_of(int64_t n, int64_t per_block) { return (n + per_block - 1) / per_block; }
 
-/// Like blocks_of(), but at most `most`. For kernels that loop over items with a stride of the whole grid.
+/// Like blocks_of(), but returns at most `most`. Kernels that use it loop over items with a stride of the whole grid.
 constexpr int64_t blocks_of_loop(int64_t n, int64_t per_block, int64_t most) {
   return std::clamp<int64_t>(blocks_of(n, per_block), 0, most);
 }

@@ -10,8 +10,8 @@
 
 namespace hexad::kernels::cuda {
 
-/// Announces the blocks of memory that a launch reads and writes to the allocator. The next user of such a block then
-/// waits for the launch. Blocks that are allocated during the launch are also announced.
+/// Tells the allocator which blocks of memory a launch reads and writes. The next user of such a block then waits for
+/// the launch. Blocks that are allocated during the launch are also announced.
 class Touches {
  public:
   explicit Touches(Stream& stream)

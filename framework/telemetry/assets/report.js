@@ -126,7 +126,7 @@
     heatmap.draw();
   }
 
-  /// Places half-width cards in pairs. A single card before a wide one gets the whole row.
+  /// Places half-width cards in pairs. A single card before a wide card gets the whole row.
   function pairCards() {
     let row = [];
     const close = () => { if (row.length % 2) row.at(-1).classList.add('wide'); row = []; };
