@@ -71,7 +71,8 @@ class Source {
 Parameter::Spec checked(Parameter::Spec spec) {
   for (const Shard& s : spec.placement.shards)
     require(s.parts > 0 && 0 <= s.index && s.index < s.parts && s.dim < spec.global_shape.rank(), "[parameter] ",
-            spec.name, " ", spec.global_shape, ": piece ", s.index, " of ", s.parts, " of dimension ", s.dim);
+            spec.name, " ", spec.global_shape, ": piece ", s.index, " of ", s.parts, " of dimension ", s.dim,
+            "; expected a piece in 0 .. ", s.parts - 1, " and a dimension in 0 .. ", spec.global_shape.rank() - 1);
   if (const Stack& s = spec.stack; !s.names.empty())
     require(0 <= s.dim && s.dim < spec.global_shape.rank() &&
                 spec.global_shape[s.dim] == static_cast<int64_t>(s.names.size()),

@@ -119,7 +119,8 @@ void Backward::replay_from(size_t first) {
 
 // Throws if the op that computed the result has already run backward, because the gradient would be lost.
 void Backward::check_not_replayed(size_t index) const {
-  require(inputs_[index] < replayed_from_, "[tape] an op replays earlier ops before it gives one of them a gradient");
+  require(inputs_[index] < replayed_from_,
+          "[tape] an op gives a gradient to an earlier op that it has already replayed");
 }
 
 Replay::Replay(Tape& tape, std::span<const Root> roots, Weights weights, std::function<void(Parameter&)> gradient_ready)

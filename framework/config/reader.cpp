@@ -125,7 +125,7 @@ bool names(const Type& type, std::string_view word) {
 
 void read_optional(Context& context, const Place& place, const Field& field, void* value, const Type& type) {
   base::require(type.element->kind == Kind::text || !names(*type.element, field.unset_word), "[config] ", place.path,
-                ": an enum's own name hides the word ", field.unset_word, " for an unset optional");
+                ": an enumerator is named ", field.unset_word, ", the word for an unset optional");
   const Node* node = place.node;
   const bool bare = node && node->kind == Node::Kind::scalar && !node->quoted;
   const bool unset =
@@ -167,11 +167,11 @@ void read_single(Context& context, const Place& place, const Field& field, void*
     for (const Constraint& limit : field.constraints) limit.narrow(narrow.low, narrow.high);
     return report(context, place, read_scalar(*place.node, value, narrow));
   }
-  base::require(!field.is_path || type.kind == Kind::text, "[config] ", place.path, ": only a text is a path");
+  base::require(!field.is_path || type.kind == Kind::text, "[config] ", place.path, ": only a text can be a path");
   if (field.is_path && place.node) expand_home(context, place, *static_cast<std::string*>(value));
   for (const Constraint& limit : field.constraints) {
     base::require(type.kind == Kind::text ? limit.on_size() : is_number(type), "[config] ", place.path,
-                  ": the limit \"", limit.must(), "\" does not suit the key's type");
+                  ": the limit \"", limit.must(), "\" does not fit the key's type");
     check(context, place, limit, magnitude(value, type), text);
   }
 }

@@ -288,7 +288,7 @@ std::string scalar_text(const void* value, const Type& type) {
       return byte_size_text(static_cast<int64_t>(type.get(value)));
     case Kind::real: {
       const double real = *static_cast<const double*>(value);
-      base::require(std::isfinite(real), "[config] a recipe's member holds ", real, "; no key can hold that");
+      base::require(std::isfinite(real), "[config] a recipe's member holds ", real, "; expected a finite number");
       return fmt::format("{}", real);
     }
     case Kind::enumeration: {

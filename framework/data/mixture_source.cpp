@@ -60,7 +60,7 @@ MixtureSource::MixtureSource(std::vector<Part> parts) : parts_(std::move(parts))
     credit[p] -= block_size;
     block_.push_back({static_cast<uint32_t>(p), static_cast<uint32_t>(drawn[p]++)});
   }
-  require(drawn == quotas_, "[mixture] a block was not drawn by quota");
+  require(drawn == quotas_, "[mixture] the slots of a block do not match the quotas");
 }
 
 MixtureSource::Place MixtureSource::place(int64_t index) const {

@@ -63,8 +63,8 @@ std::string CheckpointWriter::write_shard(int index, int count, std::span<const 
   std::vector<NamedTensor> tensors;
   for (const ShardItem& item : items) {
     require(inside(item.region, item.shape) && item.tensor.shape() == item.region.size, "[checkpoint] ",
-            name_of(item.kind), " '", item.name, "' ", item.shape, ": region ", to_string(item.region), " held as ",
-            item.tensor.shape());
+            name_of(item.kind), " '", item.name, "' ", item.shape, ": region ", to_string(item.region),
+            " is in a tensor of shape ", item.tensor.shape());
     tensors.push_back({stored_name(item), item.tensor});
   }
   ShardPart part{index, count, {fmt::format("shard-{:05}-of-{:05}.safetensors", index, count), 0, ""}, {}};

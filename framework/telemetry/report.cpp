@@ -96,7 +96,7 @@ std::string tiles(const MetricsHistory& history, const ReportInputs& inputs) {
   if (!history.saves.empty()) out += checkpoint_tile(history.saves, seconds);
   if (run.parameters > 0)
     out += tile("Parameters", human_count(static_cast<double>(run.parameters)),
-                human_count(static_cast<double>(run.active_parameters)) + " active a token");
+                human_count(static_cast<double>(run.active_parameters)) + " active per token");
   return out;
 }
 

@@ -203,8 +203,8 @@ int64_t bytes_of_row_weights(std::string_view op, std::string_view name, const T
   require(row_weights.rank() == 2 && row_weights.dim(0) == rows && row_weights.contiguous(), "[", op, "] ", name,
           " has shape ", row_weights.shape(), " and strides ", row_weights.strides(), "; expected ", rows,
           " contiguous rows");
-  require(row_weights.dtype() == accumulator_dtype(dtype), "[", op, "] ", name, " is ", row_weights.dtype(), " beside ",
-          dtype);
+  require(row_weights.dtype() == accumulator_dtype(dtype), "[", op, "] ", name, " is ", row_weights.dtype(),
+          "; expected ", accumulator_dtype(dtype), " for rows of ", dtype);
   return row_weights.dim(1) * size_of(row_weights.dtype());
 }
 
