@@ -45,8 +45,8 @@ class Patterns {
 
   bool empty() const { return given_.empty(); }
 
-  /// Returns true if any pattern matches, and records all patterns that do. `path` is the path of a file or folder, and
-  /// `below` the part of it below the input.
+  /// Returns true if any pattern matches, and records all patterns that match. `path` is the path of a file or folder.
+  /// `below` is the part of the path below the input.
   bool match(const std::string& path, const std::string& below, bool folder) {
     bool any = false;
     for (Given& g : given_) {

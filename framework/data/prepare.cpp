@@ -155,7 +155,7 @@ Scan scan(Corpus& corpus, const PrepareOptions& options) {
     inputs.add(&digest, sizeof digest);
     file.form = form_of(file.path, contents, options.jsonl_key);
     if (is_unnamed_json(file.form, contents, options.jsonl_key)) result.unnamed_json.push_back(file.path);
-    if (file.form != TextForm::text) {  // the documents also depend on the form of the file
+    if (file.form != TextForm::text) {  // the key determines the documents of a JSON file
       const Digest key = digest_of(options.jsonl_key);
       inputs.add(&key, sizeof key);
     }

@@ -58,7 +58,7 @@ struct RunState {
 struct Manifest {
   RunState run;
   int64_t sequence = 1;  // number of this save in the run. The save with the highest number is the newest, even if the
-                         // run returned to an earlier step
+                         // run returned to an earlier step.
   std::vector<ShardRecord> shards;
   std::vector<TensorRecord> tensors;  // sorted by name, then by kind
 };

@@ -33,7 +33,7 @@ struct ReportInputs {
     std::vector<std::string> changes;  // differences from the previous part
     int64_t ranks = 0;                 // number of ranks; 0: unknown
   };
-  std::vector<Part> parts{};  // shown if there is more than one part
+  std::vector<Part> parts{};  // parts of the run; shown if there are several
   std::string trouble{};      // reason why the run ended early; empty if it did not end early
 
   struct Sample {

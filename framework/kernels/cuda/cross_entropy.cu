@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(most_threads) losses_of_rows(Operands<float, D
   fetch(blockIdx.x);
   for (int64_t row = blockIdx.x; row < o.rows; row += gridDim.x) {
     const int32_t target = o.targets[row];
-    // Read before the gradient is written, because dlogits may be logits.
+    // Must be read before the gradient is written, because dlogits may be logits.
     const float at_target = target >= 0 && thread == 0 ? logit_of(o, row, target) : 0.0f;
     __pipeline_wait_prior(0);
     constexpr float lowest = std::numeric_limits<float>::lowest();
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(any_threads) losses_any(Operands<A, D> o) {
       for (int u = 0; u < at_once; ++u)
         if (top + u * any_threads * N < o.vocabulary) mine.take(x[u]);
     }
-    // Read before the gradient is written, because dlogits may be logits.
+    // Must be read before the gradient is written, because dlogits may be logits.
     const A at_target = threadIdx.x == 0 ? logit_of(o, row, target) : A(0);
     largest = block_max(mine.largest, scratch);
     sum = block_sum(mine.sum * exp(mine.largest - largest), scratch);
