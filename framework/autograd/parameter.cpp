@@ -20,7 +20,7 @@ template <class F>
 void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   const int rank = global.rank();
   const Shape strides = global.row_major_strides();
-  // While the region contains a whole dimension, the run also covers the dimension before it.
+  // If the region contains all of a dimension, a run also extends over the dimension before it.
   int dim = rank - 1;
   int64_t run = rank > 0 ? region.size[dim] : 1;
   for (; dim > 0 && region.size[dim] == global[dim]; --dim) run *= region.size[dim - 1];
@@ -28,7 +28,7 @@ void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   for (int64_t r = 0; r < runs; ++r) {
     int64_t rest = r, index = 0;
     for (int d = rank - 1; d >= 0; --d) {
-      const int64_t steps = d >= dim ? 1 : region.size[d];  // a run counts once, whatever its length
+      const int64_t steps = d >= dim ? 1 : region.size[d];  // the dimensions inside a run need one step
       index += (region.begin[d] + rest % steps) * strides[d];
       rest /= steps;
     }
@@ -71,7 +71,8 @@ class Source {
 Parameter::Spec checked(Parameter::Spec spec) {
   for (const Shard& s : spec.placement.shards)
     require(s.parts > 0 && 0 <= s.index && s.index < s.parts && s.dim < spec.global_shape.rank(), "[parameter] ",
-            spec.name, " ", spec.global_shape, ": piece ", s.index, " of ", s.parts, " of dimension ", s.dim);
+            spec.name, " ", spec.global_shape, ": piece ", s.index, " of ", s.parts, " of dimension ", s.dim,
+            "; expected a piece in 0 .. ", s.parts - 1, " and a dimension in 0 .. ", spec.global_shape.rank() - 1);
   if (const Stack& s = spec.stack; !s.names.empty())
     require(0 <= s.dim && s.dim < spec.global_shape.rank() &&
                 spec.global_shape[s.dim] == static_cast<int64_t>(s.names.size()),
@@ -117,7 +118,7 @@ void Parameter::initialize(uint64_t seed) {
       if (!on_host) local().upload(drawn.data());
       return;
     }
-    // Values are drawn in float, so that an f64 run starts from exactly the weights of an f32 run.
+    // Values are drawn as f32 for every dtype. An f64 run therefore starts from exactly the weights of an f32 run.
     const int64_t piece = block_sizes().drawn_elements;
     const auto draw = [&](int64_t local, int64_t global, int64_t count) {
       kernels::cpu::parallel_for((count + piece - 1) / piece, 16, [&](int64_t begin, int64_t end) {

@@ -79,17 +79,16 @@ class Parameter {
   Dtype dtype() const { return spec_.dtype; }
 
   /// Returns the local weights and keeps them in memory while the result exists. Call it if the weights are read more
-  /// than once, or in an order that depends on data. If weights are not in memory, starts to gather them, in the order
-  /// of `stream`. hold() and use() are then collective: all ranks that share the parameters must call them for the same
-  /// parameters in the same order.
+  /// than once, or in an order that depends on data. Starts to gather the weights, in the order of `stream`, if they
+  /// are not in memory. hold() and use() are then collective: all ranks that share the parameters must call them for
+  /// the same parameters in the same order.
   HeldWeight hold(Stream& stream);
   /// Returns the local weights for one read on `stream`. Ops call this in every pass and must not store the result,
   /// because the next use() of another parameter may free these weights.
   Tensor use(Stream& stream) { return hold(stream).on(stream); }
   /// True if the local weights are always in memory.
   bool weights_stay() const { return weight_storage_ == nullptr; }
-  /// Returns the local weights without gathering them, for tests and for callers whose weights are in memory. Throws
-  /// std::logic_error if the weights are gathered at each use.
+  /// Returns the local weights without gathering them. Throws std::logic_error if the weights are gathered at each use.
   const Tensor& local();
   /// Writes the initial values, drawn from `seed`, to the local weights.
   void initialize(uint64_t seed);
@@ -99,10 +98,10 @@ class Parameter {
   bool has_gradient() const { return written_; }
   /// Makes the gradient use `memory`, which another object owns (a reduction bucket).
   void bind_gradient(const Tensor& memory);
-  /// Makes the next contribution replace the gradient, so that its memory need not be zeroed.
+  /// Makes the next contribution replace the gradient, whose memory then need not be zeroed.
   void clear_gradient() { written_ = false; }
-  /// Returns the mode in which the caller must write the next contribution: it replaces the gradient or is added to it.
-  /// If the gradient has no memory, allocates it.
+  /// Returns the mode in which the caller must write the next contribution: replace the gradient or add to it.
+  /// Allocates memory for the gradient if it has none.
   Write next_write() {
     gradient();
     return std::exchange(written_, true) ? Write::add : Write::replace;
@@ -111,16 +110,16 @@ class Parameter {
   /// memory.
   const Tensor& gradient_to_add(Stream& stream);
   /// Returns the memory for one of the `contributions` that a micro-batch makes to the gradient, and the mode in which
-  /// the caller must write it. For a single contribution, a storage may provide memory in the dtype of the weights; the
-  /// contribution is then rounded.
+  /// the caller must write it. If there is only one contribution, the storage may provide memory in the dtype of the
+  /// weights. The contribution is then rounded.
   GradientTarget next_gradient_target(int64_t contributions = 1);
 
   /// Returns this rank's shard of the local weights, as a range of flat indices. The ranks that sum the same gradient
-  /// have one shard each. A rank counts the gradient of its shard in the global norm; with ZeRO it also owns the shard.
+  /// have one shard each. A rank adds the gradient of its shard to the global norm. With ZeRO, it also owns the shard.
   /// Without sharding, the shard is all local weights.
   FlatRange share() const { return sharding_ ? sharding_->share : whole(); }
   bool sharded() const { return sharding_.has_value(); }
-  /// True if this rank counts the gradient of its shard in the global norm.
+  /// True if this rank adds the gradient of its shard to the global norm.
   bool counts() const { return !sharding_ || sharding_->counts; }
   /// Returns the range of flat indices that this rank updates and saves: with ZeRO its shard, otherwise all local
   /// weights.
@@ -134,7 +133,7 @@ class Parameter {
   struct Sharding {
     FlatRange share;
     bool owns_share_only = false;
-    bool counts = true;  // true on exactly one of the groups of ranks that hold the same weights and gradient
+    bool counts = true;  // true in exactly one of the groups of ranks with the same weights
   };
   void shard(const Sharding& sharding);
   /// Makes the local weights use `memory`.
@@ -143,8 +142,8 @@ class Parameter {
   void bind_owned_gradient(const Tensor& flat) { owned_gradient_ = flat; }
   /// Makes `storage` gather the weights at each use from now on. Does not own `storage`.
   void gather_weights_by(ParameterStorage& storage) { weight_storage_ = &storage; }
-  /// Makes `storage` provide the gradient's memory from now on. Does not own `storage`. If it is null, the parameter
-  /// uses bound memory or allocates its own.
+  /// Makes `storage` provide the gradient's memory from now on. Does not own `storage`. If `storage` is null, the
+  /// parameter uses bound memory or allocates memory.
   void store_gradient_in(ParameterStorage* storage) { gradient_storage_ = storage; }
   /// Release the memory of the weights or of the gradient, which the memory's owner may then reuse.
   void release_weights() { local_ = {}; }
@@ -156,9 +155,9 @@ class Parameter {
   Spec spec_;
   Shape shape_;
   Device device_;
-  Tensor local_;  // bound or, like the gradient, allocated at first use
+  Tensor local_;  // bound, or allocated at first use
   Tensor gradient_, owned_weights_, owned_gradient_;
-  ParameterStorage *weight_storage_ = nullptr, *gradient_storage_ = nullptr;  // null: bound or own memory
+  ParameterStorage *weight_storage_ = nullptr, *gradient_storage_ = nullptr;  // null: bound or own memory is used
   std::optional<Sharding> sharding_;
   bool written_ = false;
 };

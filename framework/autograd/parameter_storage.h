@@ -13,8 +13,8 @@ using tensor::Tensor;
 
 class Parameter;
 
-/// Weights that are gathered at each use (ZeRO-3). They may be read once `arrived` is done, and stay in memory at least
-/// while `stay` exists.
+/// Weights that are gathered at each use (ZeRO-3). They may be read once `arrived` is complete. They stay in memory at
+/// least while `stay` exists.
 struct GatheredWeights {
   std::shared_ptr<const void> stay;
   device::Event arrived;
@@ -32,15 +32,15 @@ struct GradientTarget {
 ///
 /// Lifetime: parameters refer to their storage and do not own it. The storage must outlive its last use by a parameter,
 /// or remain until the parameter is given another storage. Threads: parameters call the storage only on the rank's
-/// thread, which issues all work, so a storage needs no lock.
+/// thread, so a storage needs no lock.
 class ParameterStorage {
  public:
   virtual ~ParameterStorage() = default;
-  /// Binds the weights of `p` (Parameter::bind_weights) unless they are bound already, and starts to fill them, in the
+  /// Binds the weights of `p` (Parameter::bind_weights) unless they are already bound. Starts to gather them, in the
   /// order of `stream`. Called by every Parameter::hold(). Collective if the storage gathers weights from other ranks.
   virtual GatheredWeights gather_weights(Parameter& p, Stream& stream);
   /// Binds memory for the main gradient of `p` (Parameter::bind_gradient). Called if no memory is bound. If the storage
-  /// does not bind any, the parameter allocates its own.
+  /// does not bind memory, the parameter allocates it.
   virtual void allocate_gradient(Parameter& p);
   /// Returns the memory for the only contribution of a micro-batch to the gradient of `p`. The caller must write it.
   virtual GradientTarget only_contribution(Parameter& p);

@@ -9,7 +9,7 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
   Tape first(tape.stream, tape.policy(), Tape::Mode::forget);
   std::vector<Value> constants;
   std::vector<Tensor> saved;
-  std::vector<char> wants;  // for the second run: for each input, true if its gradient is needed
+  std::vector<char> wants;  // for each input: true if the second run must compute its gradient
   for (const Value& v : inputs) {
     constants.push_back({v.data, -1});
     saved.push_back(v.data);
@@ -22,7 +22,7 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
   const bool recompute_norms = tape.recompute_norms();
   auto pullback = [name, segment, wants, policy, recompute_norms, count = outs.size()](Backward& b, const Tensor&,
                                                                                        const Saved& s) {
-    // Delayed weight tasks share ownership of `second`, so that its tensors exist until the tasks have run.
+    // Delayed weight tasks share ownership of `second`, because they need its tensors.
     auto second = std::make_shared<Tape>(b.stream, *policy, Tape::Mode::recompute, recompute_norms);
     const auto tensors = s.all();
     std::vector<Value> leaves;
@@ -36,12 +36,12 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
       if (b.output_gradient(o).defined() && results[o].wants_gradient())
         roots.push_back({results[o], b.output_gradient(o)});
     auto replay = std::make_shared<Replay>(*second, roots, Replay::Weights::delayed);
-    // Gradients start from the existing sums, so that addends are summed in the same order, with the same rounding, as
-    // on a single tape.
+    // Gradients start from the existing sums. Addends are then summed in the same order, with the same rounding, as on
+    // a single tape.
     for (size_t i = 0; i < leaves.size(); ++i)
       if (wants[i]) replay->seed(leaves[i], b.take_gradient(i));
-    // Passes weight tasks to the outer tape after each node. A task that is not delayed then frees its tensors during
-    // the replay.
+    // Passes the weight tasks of each node to the outer tape. If weight tasks are not delayed, they free their tensors
+    // during the replay.
     for (size_t pending = 0; replay->step(); pending = replay->pending_weights())
       for (size_t added = replay->pending_weights() - pending; added > 0; --added)
         b.defer([second, replay] { replay->step_weights(); });
@@ -49,8 +49,7 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
       if (wants[i])
         if (Tensor g = replay->take_gradient(leaves[i]); g.defined()) b.accumulate(i, g);
   };
-  // This weight task does no work itself. The deferred tasks run first; then this one reports the parameters as
-  // finished.
+  // This weight task has no work. It runs after the deferred tasks and reports the parameters as finished.
   WeightPullback weights{first.used_parameters(), {}};
   return tape.record_many(name, outs, inputs, saved, std::move(pullback), std::move(weights));
 }

@@ -9,7 +9,7 @@
 
 namespace hexad::autograd {
 
-/// A pure function of its inputs and of parameters. It records its ops on the tape passed to it.
+/// A pure function of its inputs and of parameters. It records its ops on its first argument.
 using Segment = std::function<std::vector<Value>(Tape&, std::span<const Value>)>;
 
 /// Runs `segment` as one op called `name`, which saves only `inputs`. The backward pass of this op runs the segment

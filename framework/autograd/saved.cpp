@@ -19,8 +19,8 @@ class KeptTensor final : public SavedTensor {
   Tensor tensor_;
 };
 
-// True for memory of an intermediate result or of rows that other ranks sent, which is kept only because it is saved. A
-// saved parameter or gradient keeps its own memory category.
+// True if `t` stays in memory only because it is saved: an intermediate result, or rows received from other ranks.
+// Saved parameters and gradients keep their own memory category.
 bool is_intermediate(const Tensor& t) {
   const Category c = t.storage()->category();
   return c == Category::temporary || c == Category::communication;

@@ -21,8 +21,8 @@ class SavedTensor {
   virtual Tensor get(Stream& stream) = 0;
 };
 
-/// Recomputes a tensor from the tensors saved by its op, at most once until release(). For example, the output of a
-/// norm is cheap to recompute, so the matrix products that read it need not save it.
+/// A tensor that is recomputed from the tensors saved by its op, at most once until release(). For example, the output
+/// of a norm is cheap to recompute, so the matrix products that read it do not save it.
 class RecomputedTensor final : public SavedTensor {
  public:
   explicit RecomputedTensor(std::function<Tensor(Stream&)> again) : again_(std::move(again)) {}
@@ -45,11 +45,11 @@ class SavePolicy {
   virtual std::shared_ptr<SavedTensor> save(const Tensor& t, Stream& stream) = 0;
 };
 
-/// Returns a policy that keeps tensors in device memory, counted in the category activation.
+/// Returns a policy that keeps tensors in device memory, in the memory category `activation`.
 std::unique_ptr<SavePolicy> keep_policy();
 /// Returns a policy that moves tensors to the device's offload memory when they are saved, and copies them back when
-/// backward reads them. A tensor that several ops save is moved once. Tensors smaller than `min_bytes` stay in device
-/// memory.
+/// backward reads them. A tensor that several ops save is moved once. Tensors smaller than `min_bytes` bytes stay in
+/// device memory.
 std::unique_ptr<SavePolicy> offload_policy(int64_t min_bytes);
 
 /// The saved tensors of an op, as its pullback sees them.

@@ -82,7 +82,7 @@ void Backward::accumulate(size_t index, const Shape& shape, Dtype dtype,
   Tensor& sum = replay_.sum_of(inputs_[index]);
   require(!sum.defined() || (sum.shape() == shape && sum.dtype() == dtype), "[tape] gradients ", sum.shape(), " ",
           sum.dtype(), " and ", shape, " ", dtype, " of one value; expected one shape and dtype");
-  // A tensor with another reader must not be modified, because an op may pass `dout` on to two inputs.
+  // An op may pass `dout` on to two inputs. A tensor that another object also refers to must not be modified.
   const Tensor out = sum.defined() && sum.sole_owner() ? sum : Tensor::empty(shape, dtype, output_device());
   write(out, sum);
   sum = out;
@@ -117,9 +117,10 @@ void Backward::replay_from(size_t first) {
   while (replay_.next_ > first) replay_.step();
 }
 
-// Refuses the gradient of a result whose op has been replayed, because that gradient would be lost.
+// Throws if the op that computed the result has already run backward, because the gradient would be lost.
 void Backward::check_not_replayed(size_t index) const {
-  require(inputs_[index] < replayed_from_, "[tape] an op replays earlier ops before it gives one of them a gradient");
+  require(inputs_[index] < replayed_from_,
+          "[tape] an op gives a gradient to an earlier op that it has already replayed");
 }
 
 Replay::Replay(Tape& tape, std::span<const Root> roots, Weights weights, std::function<void(Parameter&)> gradient_ready)
@@ -155,7 +156,7 @@ void Replay::accumulate(int32_t id, Tensor gradient) {
   }
   require(sum.shape() == gradient.shape() && sum.dtype() == gradient.dtype(), "[tape] gradients ", sum.shape(), " ",
           sum.dtype(), " and ", gradient.shape(), " ", gradient.dtype(), " of one value; expected one shape and dtype");
-  // A tensor with another reader must not be modified, because an op may pass `dout` on to two inputs.
+  // An op may pass `dout` on to two inputs. A tensor that another object also refers to must not be modified.
   const Tensor target = sum.sole_owner() ? sum : Tensor::like(sum);
   kernels::kernels(sum.device()).pointwise.add(tape_.stream, target, sum, gradient);
   sum = target;
@@ -201,7 +202,7 @@ void Replay::run_node(size_t index) {
     return;
   }
   WeightTask task{node.scope, node.weight_pullback.parameters, {}};
-  if (node.weight_pullback.run)  // a task without work only reports its parameters and must not keep tensors alive
+  if (node.weight_pullback.run)  // a task without work needs no tensors, so they are freed now
     task.work = [this, inputs = node.inputs, douts, saved, handed = std::move(b.handed_),
                  run = std::move(node.weight_pullback.run)]() mutable {
       Backward later(tape_.stream, *this, inputs, douts);

@@ -21,7 +21,7 @@ namespace hexad::autograd {
 
 using tensor::Storage;
 
-/// A tensor and its number on a tape. If id < 0, no gradient is computed for the tensor.
+/// A tensor and its id on a tape. No gradient is computed for the tensor if id < 0.
 struct Value {
   Tensor data;
   int32_t id = -1;
@@ -40,10 +40,10 @@ class Backward {
 
   /// Adds `gradient` to the gradient of the op's input `index`. Does nothing if this input needs no gradient.
   void accumulate(size_t index, Tensor gradient);
-  /// Like accumulate(index, gradient), for a kernel that can add its gradient, of `shape` and `dtype`, to an existing
-  /// one, which is cheaper than a separate addition. `write` must compute out = gradient + so_far. `so_far` is
-  /// undefined if there is no gradient yet; otherwise it is `out` itself or another tensor. `write` is not called if
-  /// the input needs no gradient.
+  /// Like accumulate(index, gradient), for a kernel that can add its gradient to an existing one, which is cheaper than
+  /// a separate addition. The gradient has `shape` and `dtype`. `write` must compute out = gradient + so_far. `so_far`
+  /// may be `out` itself; it is undefined if there is no gradient yet. `write` is not called if the input needs no
+  /// gradient.
   void accumulate(size_t index, const Shape& shape, Dtype dtype,
                   const std::function<void(const Tensor& out, const Tensor& so_far)>& write);
   /// Returns the gradient accumulated so far for input `index`, and resets it; undefined if there is none.
@@ -72,13 +72,13 @@ class Backward {
   }
   /// True if weight-gradient work is delayed until Replay::step_weights() is called.
   bool weights_delayed() const;
-  /// Runs `work`, the weight-gradient work of a composite op, now or, if such work is delayed, after the work already
-  /// queued.
+  /// Runs `work`, the weight-gradient work of a composite op. If weight-gradient work is delayed, appends `work` to the
+  /// queue instead.
   void defer(std::function<void()> work);
   /// Runs the pullbacks of the ops that were recorded from node `first` (the value of Tape::size() before them) up to
   /// this op. They run now instead of after this op's pullback. Before the call, this op must accumulate all gradients
-  /// of the results of those ops. It accumulates its other gradients after the call, so that the order of addends does
-  /// not change.
+  /// of the results of those ops. It must accumulate its other gradients after the call, to preserve the order of
+  /// addends.
   void replay_from(size_t first);
 
  private:
@@ -90,15 +90,15 @@ class Backward {
   Replay& replay_;
   std::span<const int32_t> inputs_;
   std::span<const Tensor> output_gradients_;
-  int32_t replayed_from_ = std::numeric_limits<int32_t>::max();  // results of replayed ops have ids from this one on
+  int32_t replayed_from_ = std::numeric_limits<int32_t>::max();  // lowest id of the results of replayed ops
   std::any handed_;  // value passed from the pullback to the weight pullback
 };
 
 /// Computes the gradients of an op's inputs from `dout`, the gradient of the first output.
 using Pullback = std::function<void(Backward&, const Tensor& dout, const Saved&)>;
 
-/// The part of an op's backward pass that computes only weight gradients. It may run at any time after the pullback and
-/// may receive a value from it (Backward::hand_to_weights). It adds to the gradients of `parameters`.
+/// The part of an op's backward pass that adds to the gradients of `parameters`. It may run at any time after the
+/// pullback. The pullback may pass it a value (Backward::hand_to_weights).
 struct WeightPullback {
   std::vector<Parameter*> parameters;
   Pullback run;
@@ -108,7 +108,7 @@ class Tape {
  public:
   enum class Mode : uint8_t {
     record,     // training
-    recompute,  // repetition of a training forward pass; counters do not change
+    recompute,  // repetition of a training forward pass; statistics are not counted again
     forget,     // evaluation, or a forward pass that will be recomputed
   };
 
@@ -137,14 +137,15 @@ class Tape {
                                  WeightPullback weight_pullback = {});
 
   /// Makes later ops that save the tensor of `out` recompute it with `again` instead of keeping it. `out` must be an
-  /// output of the last op recorded. `again` gets the tensors saved by that op and must return a bitwise identical
-  /// tensor. Call it only if recompute_norms() is true.
+  /// output of the last op recorded. `again` receives the tensors saved by the last op and must return a bitwise
+  /// identical tensor. Call it only if recompute_norms() is true.
   void recompute_from_saved(const Value& out, std::function<Tensor(Stream&, const Saved&)> again);
 
   /// Returns the name of the part of the model that is being recorded; see Scope.
   std::string_view scope() const { return scope_; }
 
-  /// Returns the parameters of all ops so far, recorded or not, with one entry for each use.
+  /// Returns the parameters of all ops so far, with one entry for each use. Ops that need no backward pass are
+  /// included.
   const std::vector<Parameter*>& used_parameters() const { return used_; }
   size_t size() const { return nodes_.size(); }
 
@@ -153,7 +154,7 @@ class Tape {
   friend class Backward;
   friend class Scope;
   struct Node {
-    std::string_view name;   // a string literal
+    std::string_view name;   // name of the op, a string literal
     std::string_view scope;  // scope in which the op was recorded
     std::vector<int32_t> inputs;
     int32_t first_output = 0, outputs = 1;
@@ -164,7 +165,7 @@ class Tape {
   };
   struct Recomputable {
     std::weak_ptr<Storage> storage;          // detects that the address was reused after the tensor was destroyed
-    std::weak_ptr<RecomputedTensor> tensor;  // expires once no op saves it any more
+    std::weak_ptr<RecomputedTensor> tensor;  // expires when the last op that saves it is freed
     Shape shape;                             // a reshaped view of the same storage is a different tensor
   };
 
@@ -179,7 +180,7 @@ class Tape {
 };
 
 /// Names the part of the model whose ops are recorded during its lifetime. The trace (device::SpanLog) gets one span of
-/// this name in forward and another one in backward.
+/// this name in forward and one in backward.
 class Scope {
  public:
   /// Begins the scope `name`, for example "layers.3.attention". The characters of `name` must outlive the tape.
@@ -194,8 +195,8 @@ class Scope {
   const device::Span span_;
 };
 
-/// A backward pass over a tape. It runs node by node, can pause between nodes, and consumes the tape: the saved tensors
-/// of a node are freed after the node has run.
+/// A backward pass over a tape. It runs node by node and can pause between nodes. It consumes the tape: the saved
+/// tensors of a node are freed after the node has run.
 class Replay {
  public:
   struct Root {
@@ -221,8 +222,8 @@ class Replay {
   void seed(const Value& leaf, Tensor gradient) {
     if (gradient.defined()) accumulate(leaf.id, std::move(gradient));
   }
-  /// Removes and returns the gradient of a leaf, which lets the caller become its only owner. Undefined if no result
-  /// depended on the leaf.
+  /// Removes and returns the gradient of a leaf. The caller becomes its only owner. The gradient is undefined if no
+  /// result depended on the leaf.
   Tensor take_gradient(const Value& leaf) {
     require(leaf.wants_gradient(), "[tape] take_gradient() was called for a value that needs no gradient");
     return std::exchange(gradients_[leaf.id], {});
@@ -239,7 +240,7 @@ class Replay {
   Tensor& sum_of(int32_t id) { return gradients_[id]; }
   void finish(std::span<Parameter* const> parameters);
   void run_node(size_t index);
-  /// Opens the span of the nodes that run from now on. The span ends where another part of the model begins.
+  /// Opens a trace span for the nodes of one part of the model. The span ends when another part begins.
   void enter(std::string_view scope, std::string_view what);
 
   Tape& tape_;
@@ -248,7 +249,7 @@ class Replay {
   std::vector<Tensor> gradients_;
   size_t next_;  // nodes [0, next_) have not run yet
   std::deque<WeightTask> weight_tasks_;
-  std::unordered_map<Parameter*, int> remaining_;  // number of uses that have not contributed yet
+  std::unordered_map<Parameter*, int> remaining_;  // uses of each parameter without a gradient so far
   device::SpanLog* log_ = nullptr;                 // null: no node has run
   std::string_view scope_, what_;
   std::optional<device::Span> span_;

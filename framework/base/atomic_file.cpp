@@ -51,8 +51,7 @@ void AtomicFile::commit(const std::function<void(std::string_view)>& reached) {
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_write("cannot be replaced");
   ::close(fd_);
   fd_ = -1;
-  // A rename changes the contents of the folder. If the folder is not synced, the old file may be back after a power
-  // cut.
+  // A rename changes the contents of the folder. Without a sync of the folder, a power cut may undo the rename.
   try {
     reach("file renamed");
     sync_folder(std::filesystem::absolute(path_).parent_path().string());

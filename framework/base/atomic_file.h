@@ -13,18 +13,19 @@ class AtomicFile {
  public:
   /// Throws Error(resource) if the temporary file cannot be created.
   explicit AtomicFile(std::string path);
-  /// Unless commit() succeeded, removes the temporary file; `path` does not change.
+  /// Removes the temporary file unless commit() succeeded. `path` does not change.
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void append(const void* bytes, size_t count);
-  /// Overwrites bytes that were appended earlier, such as a header whose values are known only at the end.
+  /// Overwrites `count` bytes at `offset` that were appended earlier, such as a header whose values are known only at
+  /// the end.
   void write_at(int64_t offset, const void* bytes, size_t count);
-  /// Syncs the file, renames it, and syncs the folder. Throws Error(resource), for example if the disk is full; an
-  /// existing file at `path` then does not change. If only the sync of the folder fails, the new file is in place, and
-  /// the message of the error says so. If `reached` is not empty, calls it with "file written", "file synced" and "file
-  /// renamed"; a test may throw from it.
+  /// Syncs the file, renames it, and syncs the folder. Throws Error(resource), for example if the disk is full. An
+  /// existing file at `path` then does not change, unless only the sync of the folder failed. In that case the new file
+  /// is in place, as the message of the error says. If `reached` is not empty, calls it with "file written", "file
+  /// synced" and "file renamed"; a test may throw from it.
   void commit(const std::function<void(std::string_view point)>& reached = {});
 
  private:

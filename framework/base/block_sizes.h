@@ -5,9 +5,9 @@
 
 namespace hexad::base {
 
-/// Sizes of the blocks into which work is divided. The defaults are those that the program uses. A size affects results
-/// only by the rounding of sums. With the defaults, a toy model fits into a single block of each kind, which would hide
-/// errors that occur only in later blocks. Therefore `hexad verify` and tests use smaller sizes.
+/// Sizes of the blocks into which work is divided. The program uses the defaults. A size affects results only through
+/// the rounding of sums. With the defaults, a toy model fits into a single block of each kind, which would hide errors
+/// that occur only in later blocks. Therefore `hexad verify` and tests use smaller sizes.
 struct BlockSizes {
   // layers/moe: number of rows of an expert whose weighted gradients are in memory at a time
   // (Experts::backward_weighted).
@@ -16,15 +16,14 @@ struct BlockSizes {
   int64_t optimizer_elements = int64_t{1} << 20;
   // parallel/tp: minimum bytes of a piece of a sum over tensor-parallel ranks.
   int64_t sum_bytes = 64 << 10;
-  // parallel/comm: tensors of at most whole_bytes bytes are reduced or broadcast in one round, because latency then
+  // parallel/comm: tensors of at most whole_bytes bytes are reduced or broadcast in one round, because their latency
   // matters more than bandwidth. For larger tensors, message_bytes is the minimum bytes of a message; it is a multiple
   // of 64.
   int64_t whole_bytes = 8192, message_bytes = 16384;
   // framework/kernels/cpu:
-  // total_elements: number of elements that one thread sums for the total of a tensor, such as a norm.
-  // cached_elements: number of elements of a sum of several tensors that stay in the first-level cache; at most
-  // most_cached_elements.
-  // logit_rows: number of rows whose logits are in memory at a time.
+  // total_elements: number of elements that one thread sums for a total over a tensor, such as a norm. cached_elements:
+  // number of elements that are computed at a time in a sum of several tensors; they fit into the first-level cache. At
+  // most most_cached_elements. logit_rows: number of rows whose logits are in memory at a time.
   // rounded_elements: number of elements of an f32 product that are buffered before they are added to a bf16 tensor.
   int64_t total_elements = 65536, cached_elements = most_cached_elements, logit_rows = 256,
           rounded_elements = int64_t{1} << 20;
@@ -38,7 +37,7 @@ struct BlockSizes {
 /// Returns the block sizes of this process.
 const BlockSizes& block_sizes();
 
-/// During its lifetime, replaces the block sizes of the process. Create and destroy it only while no other thread
+/// Replaces the block sizes of the process during its lifetime. Create and destroy it only while no other thread
 /// computes.
 class WithBlockSizes {
  public:

@@ -1,4 +1,4 @@
-// Blocking of signals in worker threads, so that only the rank's main thread receives them.
+// Blocking of signals in worker threads. Only the rank's main thread receives signals.
 #pragma once
 
 #include <pthread.h>
@@ -6,7 +6,7 @@
 
 namespace hexad::base {
 
-/// During its lifetime, blocks all signals in the calling thread except those of faults, such as SIGSEGV. Threads that
+/// Blocks all signals in the calling thread during its lifetime, except those of faults, such as SIGSEGV. Threads that
 /// are started during this time inherit the mask.
 class BlockedSignals {
  public:

@@ -5,8 +5,8 @@
 
 namespace hexad::base {
 
-/// Detects that other threads need the core of this thread: the operating system gave the core to another thread
-/// although this thread did not sleep. Not thread-safe.
+/// Detects that other threads need the core of this thread. The sign is that the operating system gave the core to
+/// another thread although this thread did not sleep. Not thread-safe.
 class CoreWatch {
  public:
   /// Returns true if other threads have needed the core since the previous call. For 50 ms after that, returns true
@@ -24,8 +24,8 @@ class BriefSpin {
  public:
   explicit BriefSpin(std::chrono::microseconds limit) : limit_(limit) {}
 
-  /// Calls ready() until it returns true or the time limit has passed; only once if other threads need the core.
-  /// Returns the last result of ready().
+  /// Calls ready() until it returns true or the time limit has passed. Calls it only once if other threads need the
+  /// core. Returns the last result of ready().
   template <class Ready>
   bool until(const Ready& ready) {
     if (ready()) return true;
@@ -42,7 +42,7 @@ class BriefSpin {
   }
 
  private:
-  static constexpr int looks = 16;  // number of calls of ready() between two readings of the clock, which are slower
+  static constexpr int looks = 16;  // calls of ready() per reading of the clock, which is slower
 
   std::chrono::microseconds limit_;
   CoreWatch core_;

@@ -27,7 +27,7 @@ struct bf16 {
   static uint16_t round(float value) {
     const uint32_t u = std::bit_cast<uint32_t>(value);
     const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-    // Without this, a NaN whose payload is only in the lower half would round to infinity.
+    // Without this case, a NaN whose payload is only in the lower half would round to infinity.
     return static_cast<uint16_t>(value == value ? rounded : ((u >> 16) | 0x40u));
   }
 };

@@ -10,9 +10,9 @@ namespace hexad::base {
 /// Exit codes of the program. Launch scripts depend on their values.
 enum class ExitCode : int {
   done = 0,
-  usage = 2,          // recipe or command line
-  data = 3,           // dataset, tokenizer or checkpoint
-  resource = 4,       // memory, disk
+  usage = 2,          // wrong recipe or command line
+  data = 3,           // wrong or damaged dataset, tokenizer or checkpoint
+  resource = 4,       // too little memory or disk space
   numeric = 5,        // NaN or infinity that persists
   communication = 6,  // hang or failed collective
   peer_lost = 7,      // another rank ended
@@ -40,8 +40,8 @@ std::string cat(const Parts&... parts) {
 
 [[noreturn]] void fail_invariant(const std::string& message);
 
-/// Throws std::logic_error unless `ok` is true. Only for conditions that hold unless the program has a bug. The message
-/// is built only if the condition fails.
+/// Throws std::logic_error unless `ok` is true. Use it only for conditions that can fail only because of a bug. The
+/// message is built only if the condition fails.
 template <class... Parts>
 void require(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]

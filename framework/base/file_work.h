@@ -1,4 +1,4 @@
-// Announcement of a rank's file operations, and their progress, for ranks that wait.
+// Announcement of a rank's file operations and their progress to the ranks that wait for them.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 namespace hexad::base {
 
 /// Handle of the file operations of a rank. Copies refer to the same operations. Thread-safe: one thread does the work,
-/// and others may read its state.
+/// and other threads may read its state.
 class FileWork {
  public:
   FileWork();
 
-  /// During its lifetime, announces that other ranks may have to wait for file work. `what` continues "it is " in
-  /// messages, for example "reading a checkpoint". Phases may be nested; now() returns the innermost one. The handle
+  /// Announces, during its lifetime, that other ranks may have to wait for file work. `what` follows "it is " in
+  /// messages, for example "reading a checkpoint". Phases may be nested; now() returns the innermost phase. The handle
   /// must outlive its phases.
   class Phase {
    public:
@@ -31,7 +31,7 @@ class FileWork {
     const FileWork* work_;
   };
   [[nodiscard]] Phase announce(std::string what) const { return Phase(*this, std::move(what)); }
-  /// Reports that `bytes` more bytes of `file` have been read, written or checked, or, if `bytes` is 0, any other
+  /// Reports that `bytes` more bytes of `file` have been read, written or checked. If `bytes` is 0, reports any other
   /// operation on the file.
   void moved(std::string_view file, int64_t bytes = 0) const;
 
@@ -39,7 +39,7 @@ class FileWork {
     std::string what;
     std::string file;    // the file reported last; empty before the first report
     int64_t bytes = 0;   // bytes of this file reported in this phase
-    uint64_t moves = 0;  // number of reports and phases since the handle was made; if it changes, there is progress
+    uint64_t moves = 0;  // number of reports and phases since the handle was made; a change means progress
   };
   /// Returns the state of the innermost open phase; nullopt if no phase is open.
   std::optional<State> now() const;

@@ -21,8 +21,8 @@ namespace hexad::base {
 ///
 ///     |value(code) - v| <= max(relative_error |v|, absolute_error).
 ///
-/// If x is sent as scale * code, where the code is that of v = x / scale, it arrives with an error of at most max(2^-4
-/// |x|, 2^-10 scale). The quotient and product in float add at most 2^-23 |x| (and 2^-149, the smallest float).
+/// If x is sent as the code of v = x / scale and received as scale * value(code), its error is at most max(2^-4 |x|,
+/// 2^-10 scale). The quotient and product in float add at most 2^-23 |x| (and 2^-149, the smallest float).
 struct e4m3 {
   static constexpr float largest = 448, smallest_normal = 0x1p-6f, smallest = 0x1p-9f;
   static constexpr float relative_error = 0x1p-4f, absolute_error = 0x1p-10f;
@@ -52,8 +52,7 @@ struct e4m3 {
     if (value != value) return sign | nan;
     if (magnitude >= std::bit_cast<uint32_t>(largest)) return sign | (nan - 1);
     if (magnitude < std::bit_cast<uint32_t>(smallest_normal)) {
-      constexpr float magic = 0x1p14f;  // from this number on, floats are 2^-9 apart, so that adding it rounds to a
-                                        // subnormal
+      constexpr float magic = 0x1p14f;  // floats in [2^14, 2^15) are 2^-9 apart, so adding 2^14 rounds to a subnormal
       const float sum = std::bit_cast<float>(magnitude) + magic;
       return static_cast<uint8_t>(sign | (std::bit_cast<uint32_t>(sum) - std::bit_cast<uint32_t>(magic)));
     }

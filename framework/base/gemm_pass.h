@@ -8,7 +8,7 @@
 
 namespace hexad::base {
 
-/// Pass of a matrix product y = x W: y, the gradient of x, or the gradient of W.
+/// Pass of a matrix product y = x W. The passes compute y, the gradient of x, and the gradient of W.
 enum class GemmPass : uint8_t { forward, input_gradient, weight_gradient };
 constexpr auto enum_names(GemmPass) {
   return std::to_array<std::pair<GemmPass, std::string_view>>({{GemmPass::forward, "forward"},

@@ -1,4 +1,4 @@
-// Indices in the whole tensor of the elements that a rank has.
+// Global indices of the elements of a rank's piece of a tensor.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace hexad::base {
 /// that are contiguous in the whole tensor and whose starts are `stride` elements apart. A default-constructed map maps
 /// every element to itself.
 struct GlobalIndex {
-  int64_t begin = 0;  // index in the piece at which the range begins
+  int64_t begin = 0;  // index in the piece of the first element of the range
   int64_t first = 0;  // index in the whole tensor of the first element of the piece
   int64_t run = std::numeric_limits<int64_t>::max(), stride = 0;
 
   struct Position {
     int64_t index;  // index in the whole tensor
-    int64_t left;   // number of elements from this one to the end of its run
+    int64_t left;   // number of elements from this element to the end of its run
   };
   /// Returns the position of element `i` of the range.
   constexpr Position at(int64_t i) const {
@@ -34,9 +34,9 @@ struct GlobalIndex {
   constexpr GlobalIndex from(int64_t count) const { return {begin + count, first, run, stride}; }
 };
 
-/// Returns the map for `region`, a piece of a tensor of shape `global`, from element `begin` of the piece on. Throws
-/// std::logic_error if the runs of the piece are not evenly spaced. This is the case if three dimensions are divided,
-/// or if two are divided and the outer one is not dimension 0.
+/// Returns the map for a range of the piece `region` of a tensor of shape `global`. The range begins at element `begin`
+/// of the piece. Throws std::logic_error if the runs of the piece are not evenly spaced. This is the case if three
+/// dimensions are divided, or if two are divided and the outer one is not dimension 0.
 GlobalIndex global_index(const Shape& global, const Placement::Region& region, int64_t begin);
 
 }  // namespace hexad::base

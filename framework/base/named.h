@@ -1,4 +1,4 @@
-// Registry of objects that recipes choose by name: built-in objects, and those that a program adds.
+// Registry of objects that recipes choose by name: built-in objects, and objects that a program adds.
 #pragma once
 
 #include <map>
@@ -10,8 +10,8 @@
 
 namespace hexad::base {
 
-/// Objects of one type, by name. A registry is an object and not a global, so that two programs in one process may have
-/// different registries.
+/// Registry of objects of one type. It is not a global variable, because two programs in one process may have different
+/// registries.
 template <class T>
 class Named {
  public:

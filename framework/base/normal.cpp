@@ -1,7 +1,7 @@
-// Fast generation of normal numbers. The initial weights need hundreds of millions of them, which must not delay the
-// start of a run. Each Philox block gives four numbers by the Box-Muller transform in float. Loops run over lanes, so
-// that the compiler vectorises them. Contraction is off (see cmake/HexadOptions.cmake), so that results are bitwise
-// identical on every machine.
+// Fast generation of normal numbers. Initial weights need hundreds of millions of them, and they must not delay the
+// start of a run. Each Philox block gives four numbers by the Box-Muller transform in float. Loops run over lanes,
+// which the compiler vectorises. Floating-point contraction is off (see cmake/HexadOptions.cmake), which makes results
+// bitwise identical on every machine.
 #include <bit>
 #include <cmath>
 
@@ -65,7 +65,8 @@ struct Pair {
 // Returns two independent normal numbers computed from two words.
 inline Pair box_muller(uint32_t radius, uint32_t angle) {
   const float r = std::sqrt(-2.0f * log_of_uniform((radius >> 8) + 1));
-  // The upper two bits of the angle choose the quarter turn. The other bits are the position in it, from -1/2 to 1/2.
+  // The upper two bits of the angle choose the quarter turn. The other bits are the position in the quarter turn, from
+  // -1/2 to 1/2.
   const uint32_t quarter = angle >> 30;
   const float x = static_cast<float>(static_cast<int32_t>((angle << 2) >> 8)) * 0x1p-24f - 0.5f;
   const float c = r * quarter_cos(x), s = r * quarter_sin(x);

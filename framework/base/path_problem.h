@@ -1,4 +1,4 @@
-// Reasons why a file or folder that a user has named cannot be read.
+// Reasons why a file or folder named by the user cannot be read or created.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace hexad::base {
 
-/// Returns the reason why `path` cannot be read as a regular file, for messages "PATH: reason"; empty if it can be
-/// read. Examples are "no such file", "is a directory", "is not a regular file but a pipe", or a reason of the system
-/// ("Too many levels of symbolic links").
+/// Returns the reason why `path` cannot be read as a regular file, for messages "PATH: reason". The result is empty if
+/// `path` can be read. Examples are "no such file", "is a directory", "is not a regular file but a pipe", or a reason
+/// of the system ("Too many levels of symbolic links").
 std::string file_problem(const std::string& path);
 
 /// Like file_problem(), for a folder whose entries must be listed.

@@ -3,7 +3,8 @@
 namespace hexad::base {
 namespace {
 
-// The finaliser of SplitMix64. It distributes seed, purpose, name and step over the 128 bits of key and upper counter.
+// The finaliser of SplitMix64. It distributes seed, purpose, name and step over the 128 bits of the key and the upper
+// counter words.
 uint64_t mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15ull;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;

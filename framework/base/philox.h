@@ -1,5 +1,5 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11). A
-// number depends only on (seed, purpose, name, global index), so that no result depends on the parallel layout.
+// number depends only on (seed, purpose, name, step, global index) and not on the parallel layout.
 #pragma once
 
 #include <array>
@@ -9,8 +9,7 @@
 
 namespace hexad::base {
 
-/// Purpose of a stream of random numbers. It is part of the key, so that streams for different purposes are
-/// independent.
+/// Purpose of a stream of random numbers. It is part of the key, so streams for different purposes are independent.
 enum class Purpose : uint32_t {
   init = 1,
   shuffle = 2,
@@ -30,7 +29,7 @@ std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<u
 /// weights depend on it.
 uint64_t stable_hash(std::string_view name);
 
-/// A random function of a global index.
+/// Random numbers as a function of a global index.
 class Philox {
  public:
   Philox(uint64_t seed, Purpose purpose, std::string_view name = {}, uint64_t step = 0);
@@ -42,8 +41,8 @@ class Philox {
   double uniform_double(uint64_t index) const;
   /// Returns a standard normal number (Box-Muller in float, as in normal.cpp).
   float normal(uint64_t index) const;
-  /// Fills `out` with normal(first), normal(first + 1), ... This takes a few nanoseconds per number, because many are
-  /// computed together.
+  /// Fills `out` with normal(first), normal(first + 1), ... This takes a few nanoseconds per number, because many
+  /// numbers are computed together.
   void normals(std::span<float> out, uint64_t first) const;
   /// Returns a uniform integer in [0, bound), by a 64-bit multiplication whose bias is too small to measure.
   uint64_t below(uint64_t index, uint64_t bound) const;

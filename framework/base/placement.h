@@ -13,8 +13,7 @@ namespace hexad::base {
 enum class Axis : uint8_t { pp, dp, cp, tp, edp, ep, etp };
 
 /// Division of dimension `dim` of the global tensor into `parts` pieces along `axis`. This rank has piece `index`.
-/// Piece i of a dimension of n elements is [n i / parts, n (i + 1) / parts), so that the sizes of pieces differ by at
-/// most 1.
+/// Piece i of a dimension of n elements is [n i / parts, n (i + 1) / parts); the sizes of pieces differ by at most 1.
 struct Shard {
   Axis axis;
   int dim;
@@ -25,7 +24,7 @@ struct Shard {
   int64_t end(int64_t n) const { return n * (index + 1) / parts; }
 };
 
-/// View of the mesh that determines which ranks have copies of a parameter and sum its gradient.
+/// View of the mesh. It determines which ranks have copies of a parameter and sum its gradient.
 enum class MeshView : uint8_t { dense, expert };
 
 struct Placement {
@@ -33,7 +32,7 @@ struct Placement {
   std::vector<Shard> shards{};  // empty: every rank of the view has the whole parameter
   /// Axes along which several ranks have the same piece, but each computes only a part of its gradient. The gradient is
   /// summed over these ranks as over data-parallel ranks. Along other axes with copies of a piece, every rank computes
-  /// the whole gradient, and no sum is needed. Examples:
+  /// the whole gradient, so no sum is needed. Examples:
   /// - tp for norms under sequence parallelism, for routers, and for key/value heads that several ranks have;
   /// - etp for biases that are added only once;
   /// - pp for a tied embedding.

@@ -1,9 +1,10 @@
-// Stochastic rounding of floats to bf16: up or down at random, so that the expected value is exact. Rounding to nearest
-// loses every change smaller than half a bf16 step, which is at least 2^-9 of the value. Stochastic rounding keeps all
-// changes on average: the result is a random walk around the exact value (Croci et al. 2022, "Stochastic rounding:
-// implementation, error analysis and applications"). Gupta et al. 2015 were the first to train networks with it.
+// Stochastic rounding of floats to bf16: up or down at random, with the exact value as the expected value. Rounding to
+// nearest loses every change smaller than half the distance between bf16 numbers, which is at least 2^-9 of the value.
+// Stochastic rounding keeps all changes on average: the result is a random walk around the exact value (Croci et al.
+// 2022, "Stochastic rounding: implementation, error analysis and applications"). Gupta et al. 2015 were the first to
+// train networks with it.
 //
-// The functions are always inlined, because their callers are compiled for several instruction sets and for GPUs.
+// The functions are always inlined, because their callers are compiled for several instruction sets and GPUs.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +20,9 @@ namespace hexad::base {
   return x ^ (x >> 16);
 }
 
-/// Rounds `v` to one of the two adjacent bf16 numbers and returns its bits. The lower 16 bits of `random` decide; the
-/// nearer number is more probable. Numbers that bf16 can represent, infinities and NaN do not change. A finite value
-/// beyond the largest bf16 may become infinite.
+/// Rounds `v` to one of the two adjacent bf16 numbers and returns its bits. The lower 16 bits of `random` choose
+/// between them; the nearer number is more probable. Numbers that bf16 can represent, infinities and NaN do not change.
+/// A finite value beyond the largest bf16 may become infinite.
 [[gnu::always_inline]] inline constexpr uint16_t bf16_bits_at_random(float v, uint32_t random) {
   const uint32_t u = __builtin_bit_cast(uint32_t, v), rounded = u + (random & 0xffffu), quiet = u | 0x400000u;
   return static_cast<uint16_t>((v == v ? rounded : quiet) >> 16);

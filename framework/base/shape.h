@@ -24,12 +24,12 @@ class Shape {
   /// such dimension.
   int64_t operator[](int dim) const { return sizes_[index(dim)]; }
   int64_t& operator[](int dim) { return sizes_[index(dim)]; }
-  /// Returns the product of the sizes; 1 for rank 0. Throws std::logic_error if it exceeds int64.
+  /// Returns the product of the sizes; 1 for rank 0. Throws std::logic_error if the product exceeds int64.
   int64_t numel() const;
   /// Returns the row-major strides in elements.
   Shape row_major_strides() const;
   bool operator==(const Shape& other) const;
-  std::string to_string() const;  // for example "[2, 3]"
+  std::string to_string() const;  // returns a text like "[2, 3]"
 
   const int64_t* begin() const { return sizes_.data(); }
   const int64_t* end() const { return sizes_.data() + rank_; }

@@ -22,8 +22,8 @@ inline double unit_roundoff(Dtype dtype) {
 }
 
 /// Returns the permitted relative error of a result that is stored as `dtype` after sums of `reduction_length` terms in
-/// its accumulator type. The square root is used because rounding errors of a sum behave like a random walk. The
-/// factors allow for a few operations before and after the sum.
+/// its accumulator type. The error grows with the square root of the length, because rounding errors of a sum behave
+/// like a random walk. The factors allow for a few operations before and after the sum.
 inline double tolerance(Dtype dtype, int64_t reduction_length) {
   if (!is_floating(dtype)) return 0;
   const double length = static_cast<double>(reduction_length > 1 ? reduction_length : 1);
@@ -47,8 +47,8 @@ inline double rounded_step_tolerance(Dtype dtype, int64_t tokens, int64_t layers
 }
 
 /// Returns the smallest gradient for which a relative error is meaningful after a step in `dtype`, as a fraction of the
-/// typical size of all gradients. A smaller gradient is the remainder of larger terms that cancel, and has the rounding
-/// errors of those terms.
+/// typical size of all gradients. A smaller gradient is the remainder of larger terms that cancel, so it has the
+/// rounding errors of those terms.
 inline double rounded_share(Dtype dtype) { return 16 * unit_roundoff(dtype); }
 
 }  // namespace hexad::base

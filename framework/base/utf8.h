@@ -11,8 +11,8 @@ namespace hexad::base {
 /// truncated, or above U+10FFFF).
 size_t utf8_length(std::string_view s);
 
-/// Returns `s` with U+FFFD in place of each part that is not UTF-8. As the Unicode Standard recommends, the longest
-/// valid beginning of an incomplete character is one part, and so is every other wrong byte.
+/// Returns `s` with U+FFFD in place of each part that is not UTF-8. As the Unicode Standard recommends, a part is the
+/// longest valid beginning of an incomplete character, or any other wrong byte.
 std::string valid_utf8(std::string_view s);
 
 /// Decodes text that arrives in pieces, such as the tokens of a model. A piece may end inside a character.

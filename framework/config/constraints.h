@@ -1,6 +1,6 @@
-// Limits on the values of recipe keys. The fields() of a struct passes them after the doc text:
-//     v("top_k", top_k, "experts a token visits", at_least(1), at_most(64));
-// Limits apply to a number, to each element of a list, and to an optional if it is set.
+// Limits on the values of recipe keys. The fields() of a struct passes them after the doc text: v("top_k", top_k,
+//     "experts a token visits", at_least(1), at_most(64));
+// Limits apply to a number, to each element of a list, and to an optional that is set.
 // NaN and infinities are always rejected, without a constraint.
 #pragma once
 
@@ -44,7 +44,7 @@ struct Constraint {
   /// Returns the text for the column of legal values in the reference, for example ">= 1", "multiple of 8" or "not
   /// empty".
   std::string legal() const;
-  /// Returns the nearest legal numbers, for example "56, 64"; empty if they add nothing to must().
+  /// Returns the nearest legal numbers, for example "56, 64". The result is empty if must() already names them.
   std::string nearest(long double value) const;
 };
 
@@ -68,8 +68,8 @@ constexpr Constraint non_empty() { return {Constraint::Kind::size_at_least, 1}; 
 /// Requires `n` elements of a list, or `n` bytes of a string.
 constexpr Constraint size_exactly(size_t n) { return {Constraint::Kind::size_exactly, static_cast<long double>(n)}; }
 
-/// Marks an optional for which the program chooses a value if it is not set. If unset, it is read and written as
-/// `auto`; an optional without this mark as `none`. In both cases, `null` and `~` are also read as unset.
+/// Marks an optional for which the program chooses a value if it is not set. An unset value is read and written as
+/// `auto` with this mark, and as `none` without it. `null` and `~` are also read as unset in both cases.
 struct Automatic {};
 inline constexpr Automatic automatic;
 

@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 using base::ExitCode;
 using base::fail;
 
-/// Returns an absolute path with links resolved, also if the file does not exist. Without absolute(),
-/// weakly_canonical() would leave a missing relative path relative.
+/// Returns an absolute path with links resolved, even if the file does not exist. weakly_canonical() alone would leave
+/// a missing relative path relative.
 fs::path real_path(const fs::path& path, std::error_code& failed) {
   const fs::path absolute = fs::absolute(path, failed);
   return failed ? fs::path() : fs::weakly_canonical(absolute, failed);
@@ -68,8 +68,8 @@ class Loader {
   /// Loads one file. Error messages begin with `mentioned`, the location that refers to this file.
   Node load(const fs::path& path, const std::string& mentioned) {
     if (budget_.files == 0)
-      fail(ExitCode::usage, mentioned, ": too many files; a recipe may have at most ", Budget{}.files,
-           ", with all that it includes");
+      fail(ExitCode::usage, mentioned, ": too many files; a recipe and its includes may be at most ", Budget{}.files,
+           " files");
     --budget_.files;
     const auto name = std::make_shared<const std::string>(path.string());
     Node own = parse_yaml(text_of(path, mentioned), name, SourceKind::file, budget_);
@@ -101,7 +101,7 @@ class Loader {
   Node load_included(const Node& entry) {
     const std::string at = entry.at.text();
     if (entry.kind != Node::Kind::scalar || entry.text.empty())
-      fail(ExitCode::usage, at, ": include expects a file name or a list of them");
+      fail(ExitCode::usage, at, ": include expects a file name or a list of file names");
     const std::string mentioned = fmt::format("{}: include {}", at, shown(entry.text));
     const fs::path named = home_expanded(entry.text, mentioned);
     const fs::path path = (fs::path(*entry.at.source).parent_path() / named).lexically_normal();
@@ -125,15 +125,15 @@ class Loader {
   }
 
   std::string text_of(const fs::path& path, const std::string& mentioned) const {
-    // A pipe or device has no size that could be checked, and may never end. The data of a pipe cannot be read a second
-    // time.
+    // Pipes and devices are refused: they have no size that could be checked and may never end. A pipe also cannot be
+    // read a second time.
     if (const std::string problem = base::file_problem(path.string()); !problem.empty())
       fail(ExitCode::usage, mentioned, ": ", problem,
            problem == "is a directory" ? "; expected a recipe file (.yaml)" : "");
     std::ifstream file(path, std::ios::binary);
     if (!file) fail(ExitCode::usage, mentioned, ": cannot be read");
     std::string text(budget_.bytes + 1,
-                     '\0');  // one byte more than the limit, so that parse_yaml() detects a text that is too long
+                     '\0');  // one byte more than the limit; parse_yaml() then detects a text that is too long
     file.read(text.data(), static_cast<std::streamsize>(text.size()));
     if (file.bad()) fail(ExitCode::usage, mentioned, ": cannot be read");
     text.resize(file.gcount());

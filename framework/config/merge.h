@@ -1,4 +1,4 @@
-// Merging of two sources of keys, of which the later one has priority.
+// Merging of two sources of keys. The later source has priority.
 #pragma once
 
 #include "framework/config/document.h"
@@ -8,7 +8,7 @@ namespace hexad::config {
 /// Merges `over` into `under`, map by map. Values of `over` have priority. An empty section replaces nothing.
 void merge(Node& under, Node over);
 
-/// Moves a child of a map behind its siblings, because it was written last. Returns the child.
+/// Moves a child of a map behind its siblings, to mark it as written last. Returns the child.
 Node& to_the_end(Node& map, Node& child);
 
 }  // namespace hexad::config

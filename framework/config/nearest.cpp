@@ -75,7 +75,7 @@ class Search {
   enum class Mends : uint8_t {
     all,
     this_one,        // mends this rule and breaks no other; the rules that remain broken do not refer to this key
-    all_but_breaks,  // mends all broken rules, but breaks others, which need another change
+    all_but_breaks,  // mends all broken rules, but breaks other rules, which need another change
   };
   bool mends(Mends what, const Rules& left, const std::string& rule, const std::string& key) const {
     if (what == Mends::all) return left.empty();
@@ -110,12 +110,12 @@ class Search {
       if (known->second.whole && integer(known->second.value)) keys.push_back(key);
     };
     add(p.rule);
-    // A word may be a whole key, or the last part of one: "tp" in the rule of "parallel" is parallel.tp.
+    // A word may be a whole key or the last part of a key: "tp" in the rule of "parallel" is parallel.tp.
     for (const std::string& word : words_of(text)) add(word), add(p.rule + "." + word);
     return keys;
   }
 
-  // Returns values to try for `key`: values near its current one, and multiples and divisors of the numbers in the
+  // Returns values to try for `key`: values near its current value, and multiples and divisors of the numbers in the
   // rule's text.
   std::vector<int64_t> candidates(const std::string& key, const std::string& text) const {
     const int64_t now = *integer(problems_.known().find(key)->second.value);

@@ -1,4 +1,4 @@
-// Suggestion of the nearest legal values if a rule between several keys is broken.
+// Suggestion of the nearest legal values for keys that break a rule together.
 #pragma once
 
 #include <functional>
@@ -8,10 +8,10 @@
 namespace hexad::config {
 
 /// Appends suggestions to the message of every broken rule between keys: the nearest values of one key that satisfy the
-/// rule. Tries candidate values; `check` must read and check a document. The key is one that the problem mentions. Keys
-/// on the command line are tried before keys in files, and these before defaults. If every value breaks another rule,
-/// the suggestion names that rule. If no single key can satisfy a rule, there is no suggestion. May call `check`
-/// hundreds of times, so it is meant for interactive use.
+/// rule. The key is one that the message mentions. Tries candidate values for keys on the command line first, then for
+/// keys in files, then for defaults. `check` must read and check a document; it may be called hundreds of times. If
+/// every value breaks another rule, the suggestion names that rule. There is no suggestion if no single key can satisfy
+/// the rule.
 void suggest_nearest(const Document& document, Problems& problems,
                      const std::function<Problems(const Document&)>& check);
 

@@ -16,12 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns the names of the folders in `folder` that are not hidden, sorted; empty if it cannot be listed.
+// Returns the names of the folders in `folder` that are not hidden, sorted; empty if `folder` cannot be listed.
 std::vector<std::string> folders_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    std::error_code unknown;  // for example a broken link
+    std::error_code unknown;  // ignored; a broken link is one cause
     const std::string name = at->path().filename().string();
     if (!name.starts_with('.') && at->is_directory(unknown)) names.push_back(name);
   }
@@ -36,7 +36,7 @@ std::string nearest_folders(const std::string& text) {
   std::error_code error;
   fs::path existing, rest;  // `rest` begins with the first part of the path that does not exist
   for (const fs::path& part : fs::path(text)) {
-    if (part.empty()) continue;  // the empty part after a slash at the end
+    if (part.empty()) continue;  // a slash at the end gives an empty part
     if (!rest.empty())
       rest /= part;
     else if (fs::exists(existing / part, error))

@@ -55,8 +55,8 @@ class Options {
   Options(OptionsOwner owner, OptionNames declared, const std::vector<NumberOption>& given);
   Options(OptionsOwner owner, OptionNames declared, const std::vector<TextOption>& given);
 
-  /// Return the value in the recipe; `fallback` if there is none. Throw std::logic_error if the owner has not declared
-  /// the name. number() throws Error(usage) if the value is a text that is not a finite number.
+  /// Return the value in the recipe, or `fallback` if there is none. Throw std::logic_error if the owner has not
+  /// declared the name. number() throws Error(usage) if the value is a text that is not a finite number.
   double number(const std::string& name, double fallback) const;
   std::string text(const std::string& name, const std::string& fallback) const;
 

@@ -22,7 +22,8 @@ Node& step_into(Node& node, std::string_view step, const Position& at) {
     size_t index = 0;
     const auto [end, error] = std::from_chars(step.data(), step.data() + step.size(), index);
     if (error != std::errc{} || end != step.data() + step.size() || index >= node.children.size())
-      fail(ExitCode::usage, at.text(), ": `", shown(step), "` must be an index into a list of ", node.children.size());
+      fail(ExitCode::usage, at.text(), ": `", shown(step), "` must be an index into a list of size ",
+           node.children.size());
     return node.children[index];
   }
   if (node.kind != Node::Kind::map) node = Node{.kind = Node::Kind::map, .at = at, .key = node.key};
@@ -31,7 +32,7 @@ Node& step_into(Node& node, std::string_view step, const Position& at) {
   return node.children.back();
 }
 
-/// True if quotes of YAML enclose the whole of `text`.
+/// True if the whole of `text` is one quoted YAML scalar.
 bool is_quoted(std::string_view text) {
   if (text.size() < 2 || (text.front() != '"' && text.front() != '\'') || text.back() != text.front()) return false;
   const char quote = text.front();
@@ -54,7 +55,7 @@ Node value_of(std::string_view text, const std::shared_ptr<const std::string>& s
     Node value = parse_yaml(text, source, SourceKind::command_line, budget);
     if (text.substr(text.find_last_not_of(" \t\r\n")).front() != (text.front() == '[' ? ']' : '}'))
       fail(ExitCode::usage, *source,
-           ": begins with a bracket but does not end with the closing one; close it, or quote the text");
+           ": begins with a bracket but does not end with the closing bracket; close it, or quote the text");
     return value;
   }
   if (is_quoted(text)) return parse_yaml(text, source, SourceKind::command_line, budget);

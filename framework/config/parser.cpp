@@ -38,8 +38,8 @@ class Source {
   SourceKind kind_;
 };
 
-/// Rejects text that yaml-cpp would misread: it accepts invalid UTF-8, guesses UTF-16 from zero bytes, and ends a file
-/// at the byte 0x04.
+/// Rejects text that yaml-cpp would misread. yaml-cpp accepts invalid UTF-8, guesses UTF-16 from zero bytes, and ends a
+/// file at the byte 0x04.
 void check_text(std::string_view text, const Source& source) {
   int line = 1;
   for (size_t i = 0; i < text.size();) {
@@ -55,7 +55,7 @@ void check_text(std::string_view text, const Source& source) {
   }
 }
 
-/// Builds the tree from events. Therefore no alias is expanded, and no recursion is needed.
+/// Builds the tree from parser events, so it expands no aliases and needs no recursion.
 class TreeBuilder final : public YAML::EventHandler {
  public:
   TreeBuilder(const Source& source, Budget& budget) : source_(source), budget_(budget) {}
@@ -180,7 +180,7 @@ Node parse_yaml(std::string_view text, const std::shared_ptr<const std::string>&
                 Budget& budget) {
   const Source source(name, kind);
   if (text.size() > budget.bytes)
-    fail(ExitCode::usage, *name, ": too large for a recipe (more than 256 KiB with what it includes)");
+    fail(ExitCode::usage, *name, ": too large; a recipe and its includes may have at most 256 KiB");
   budget.bytes -= text.size();
   check_text(text, source);
   TreeBuilder builder(source, budget);

@@ -9,7 +9,7 @@
 
 namespace hexad::config {
 
-/// Source of a document. Positions in a file are printed with a line, those in a value on the command line without.
+/// Source of a document. Positions in a file are printed with a line, and positions on the command line without one.
 enum class SourceKind : uint8_t { file, command_line };
 
 /// Parses one document of any kind (map, list or scalar; null if `text` is empty). Subtracts its cost from `budget`.
@@ -17,7 +17,7 @@ enum class SourceKind : uint8_t { file, command_line };
 Node parse_yaml(std::string_view text, const std::shared_ptr<const std::string>& source, SourceKind kind,
                 Budget& budget);
 
-/// If `text` contains invalid UTF-8 or control characters, throws Error(usage) that names `source`.
+/// Throws Error(usage) that names `source` if `text` contains invalid UTF-8 or control characters.
 void require_plain_text(std::string_view text, const std::string& source);
 
 }  // namespace hexad::config

@@ -10,7 +10,8 @@
 namespace hexad::config {
 namespace {
 
-/// Maximum number of problems that are listed. Nobody would read more, and a malicious file could cause any number.
+/// Maximum number of problems that are listed. A longer list is not useful, and a malicious file could cause any
+/// number.
 constexpr size_t most_listed = 50;
 
 }  // namespace
@@ -72,7 +73,7 @@ void Problems::throw_if_any() const {
   if (!any()) return;
   std::vector<RecipeProblem> problems;
   for (const Problem& p : sorted()) {
-    const std::string first_word = p.line.substr(0, p.line.find(' '));  // the key, if no struct declares it
+    const std::string first_word = p.line.substr(0, p.line.find(' '));  // the key if it is undeclared
     problems.push_back({.source = p.at.source ? *p.at.source : "",
                         .line = p.at.line,
                         .key = !p.path.empty()   ? p.path

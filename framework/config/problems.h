@@ -1,4 +1,4 @@
-// Problems of a recipe, collected so that a user sees all of them together.
+// Problems of a recipe. They are collected, because a user should see all of them together.
 #pragma once
 
 #include <cstddef>
@@ -14,23 +14,23 @@ namespace hexad::config {
 
 class Problems {
  public:
-  /// Adds a broken rule between keys. `path` is a key that has been read, for example "model.moe.experts". Its position
-  /// and value are added to `what`: `recipes/a.yaml:14: model.moe.experts (63) must be divisible by parallel.ep (8);
-  /// nearest: 56, 64`. Does nothing if the key itself is wrong (unreadable or outside its limits), because that problem
-  /// is already listed. Throws std::logic_error if no such key has been read.
+  /// Adds a broken rule between keys. `path` is a key that has been read, for example "model.moe.experts". The message
+  /// is the position and value of the key, followed by `what`: `recipes/a.yaml:14: model.moe.experts (63) must be
+  /// divisible by parallel.ep (8); nearest: 56, 64`. Does nothing if the value is unreadable or outside its limits,
+  /// because that problem is already listed. Throws std::logic_error if no such key has been read.
   void add(std::string_view path, std::string_view what);
 
-  /// Like add(), for a key that must be set. Its value means "none", so no nearest value is suggested.
+  /// Like add(), for a key that must be set but is not. No nearest value is suggested.
   void add_missing(std::string_view path, std::string_view what);
 
-  /// True if all these keys or sections have been read and are within their own limits. Otherwise a check between keys
-  /// is useless.
+  /// True if all these keys or sections have been read and are within their own limits. Call it before a check that
+  /// compares keys.
   bool good(std::initializer_list<std::string_view> paths) const;
 
   bool any() const { return !list_.empty(); }
   /// Returns one line for each problem, sorted by position. A long list ends in "... and n more".
   std::string text() const;
-  /// If there are problems, throws a RecipeError with text() and the problems.
+  /// Throws a RecipeError with text() and the problems if there are any.
   void throw_if_any() const;
 
   /// True if the key was given on the command line, as key.path=value.
@@ -40,7 +40,7 @@ class Problems {
 
   struct Problem {
     Position at;
-    std::string path;  // the key, if its value is wrong in itself; otherwise empty
+    std::string path;  // the key whose own value is wrong; otherwise empty
     std::string line;
     std::string rule{};    // the path that was passed to add(); otherwise empty
     bool missing = false;  // true for add_missing()
@@ -62,7 +62,7 @@ class Problems {
   void report(const Position& at, std::string path, std::string line);
 
  private:
-  std::vector<Problem> sorted() const;  // by position
+  std::vector<Problem> sorted() const;  // returns the problems sorted by position
 
   std::vector<Problem> list_;
   std::map<std::string, Known, std::less<>> known_;

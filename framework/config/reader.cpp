@@ -12,8 +12,7 @@
 namespace hexad::config {
 namespace {
 
-/// A key that no struct declares. It is reported at the end, because only then all keys that could be suggested are
-/// known.
+/// A key that no struct declares. It is reported at the end, when all keys that could be suggested are known.
 struct Unknown {
   const Node* node;
   std::string section;
@@ -25,7 +24,8 @@ struct Context {
   std::vector<Unknown> unknown{};
 };
 
-/// A value's node (nullptr if it is not written), its path, and the position to report if it is not written.
+/// A value's node and path. If the value is not written, the node is nullptr, and errors are reported at the position
+/// of its section.
 struct Place {
   const Node* node;
   std::string path;
@@ -79,8 +79,7 @@ void check(Context& context, const Place& place, const Constraint& limit, long d
 void read_section(Context& context, const Place& place, void* value, const Type& type) {
   Place inside = place;
   if (place.node && place.node->kind != Node::Kind::map) {
-    if (place.node->kind != Node::Kind::null)
-      report(context, place, "must be a section, with its keys on lines of their own");
+    if (place.node->kind != Node::Kind::null) report(context, place, "must be a section, with one key per line");
     inside.section = place.node->at;
     inside.node = nullptr;
   }
@@ -88,7 +87,7 @@ void read_section(Context& context, const Place& place, void* value, const Type&
   SectionReader(context, inside).read(value, type);
 }
 
-/// Returns the field for the elements of a list: without limits on the size of the list.
+/// Returns the field for the elements of a list. It lacks the limits on the size of the list.
 Field element_field(const Field& field) {
   Field out = field;
   std::erase_if(out.constraints, [](const Constraint& c) { return c.on_size(); });
@@ -126,7 +125,7 @@ bool names(const Type& type, std::string_view word) {
 
 void read_optional(Context& context, const Place& place, const Field& field, void* value, const Type& type) {
   base::require(type.element->kind == Kind::text || !names(*type.element, field.unset_word), "[config] ", place.path,
-                ": an enum's own name hides the word ", field.unset_word, " for an unset optional");
+                ": an enumerator is named ", field.unset_word, ", the word for an unset optional");
   const Node* node = place.node;
   const bool bare = node && node->kind == Node::Kind::scalar && !node->quoted;
   const bool unset =
@@ -148,7 +147,7 @@ bool is_number(const Type& type) {
   return type.kind == Kind::integer || type.kind == Kind::byte_size || type.kind == Kind::real;
 }
 
-/// Replaces a leading ~. YAML does not replace it, nor does the shell after key=.
+/// Replaces a leading ~ by the home folder. Neither YAML nor the shell replaces it in key=~/path.
 void expand_home(Context& context, const Place& place, std::string& path) {
   try {
     path = base::expand_home(path);
@@ -163,16 +162,16 @@ void read_single(Context& context, const Place& place, const Field& field, void*
   const bool whole = type.kind == Kind::integer || type.kind == Kind::byte_size;
   context.problems.know(place.path, {place.at(), text, place.node != nullptr, whole});
   if (!wrong.empty()) {
-    // If the number does not fit into its type, reports the limits of the key.
+    // If the number does not fit into its type, the message names the limits of the key.
     Type narrow = type;
     for (const Constraint& limit : field.constraints) limit.narrow(narrow.low, narrow.high);
     return report(context, place, read_scalar(*place.node, value, narrow));
   }
-  base::require(!field.is_path || type.kind == Kind::text, "[config] ", place.path, ": only a text is a path");
+  base::require(!field.is_path || type.kind == Kind::text, "[config] ", place.path, ": only a text can be a path");
   if (field.is_path && place.node) expand_home(context, place, *static_cast<std::string*>(value));
   for (const Constraint& limit : field.constraints) {
     base::require(type.kind == Kind::text ? limit.on_size() : is_number(type), "[config] ", place.path,
-                  ": the limit \"", limit.must(), "\" does not suit the key's type");
+                  ": the limit \"", limit.must(), "\" does not fit the key's type");
     check(context, place, limit, magnitude(value, type), text);
   }
 }
@@ -191,14 +190,14 @@ void read_point(Context& context, const Place& place, const Field& field, Curve:
 void read_points(Context& context, const Place& place, const Field& field, Curve& curve) {
   const std::vector<Node>& nodes = place.node->children;
   if (nodes.size() < 2)
-    return report(context, place, "must be a number, the same everywhere, or at least two points, [[x, y], [x, y]]");
+    return report(context, place, "must be a number (a constant) or at least two points, [[x, y], [x, y]]");
   curve.points.assign(nodes.size(), {});
   std::string before;
   for (size_t i = 0; i < nodes.size(); ++i) {
     const Place inner{&nodes[i], child_path(place.path, std::to_string(i)), place.at()};
     read_point(context, inner, field, curve.points[i]);
     if (i > 0 && context.problems.good({before, inner.path}) && !(curve.points[i].x > curve.points[i - 1].x))
-      report(context, inner, "must have a larger x than the point before it");
+      report(context, inner, "must have a larger x than the previous point");
     before = inner.path;
   }
 }

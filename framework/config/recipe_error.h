@@ -1,4 +1,4 @@
-// An error about a recipe that contains its problems as data, for other programs.
+// An error about a recipe. It contains the problems as data, for other programs.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 namespace hexad::config {
 
 struct RecipeProblem {
-  std::string source;   // a file, or for example "command line: a.b=1"
-  int line = 0;         // from 1; 0: the problem concerns the whole source
-  std::string key;      // for example "model.moe.experts"; empty if the problem concerns no key
-  std::string message;  // without the position
+  std::string source;   // path of a file, or a text like "command line: a.b=1"
+  int line = 0;         // line number from 1; 0: the problem concerns the whole source
+  std::string key;      // key, such as "model.moe.experts"; empty if the problem concerns no key
+  std::string message;  // text without the position
 };
 
 /// An Error(usage) whose message lists the problems, sorted by position.

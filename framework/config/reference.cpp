@@ -47,7 +47,7 @@ std::string legal_values(const Field& field, const Type& type) {
   return out;
 }
 
-/// True if the initial value violates the limits, so that every recipe must set the key.
+/// True if every recipe must set the key, because its initial value violates the limits.
 bool is_required(const Field& field, const void* value, const Type& type) {
   return std::ranges::any_of(field.constraints, [&](const Constraint& limit) {
     if (type.kind == Kind::list) return limit.on_size() && !limit.holds(static_cast<long double>(type.size(value)));
@@ -55,7 +55,7 @@ bool is_required(const Field& field, const void* value, const Type& type) {
   });
 }
 
-/// Returns `text` with escaped bars, because a bar would end the cell of a table.
+/// Returns `text` with escaped bars, because a bar would end the table cell.
 std::string cell(std::string_view text) {
   std::string out;
   for (const char c : text) out.append(c == '|' ? "\\|" : std::string(1, c));

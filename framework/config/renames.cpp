@@ -28,7 +28,8 @@ bool same_source(const Node& a, const Node& b) {
   return a.at.source && b.at.source && *a.at.source == *b.at.source;
 }
 
-// Returns the later of two keys in a section. The command line comes after files, whose keys are in order.
+// Returns the later of two keys in a section. The command line is later than files. Keys from files are in the order of
+// their sources.
 Node* later(Node* a, Node* b) {
   if (on_command_line(*a) != on_command_line(*b)) return on_command_line(*a) ? a : b;
   return std::max(a, b);
@@ -43,7 +44,7 @@ std::vector<std::string> rename_keys(Document& document, std::span<const Rename>
     if (!section) continue;
     const auto say = [&](const Node& at, const std::string& what, const std::string& now) {
       lines.push_back(
-          fmt::format("{}: {} is called {} now; the next version will refuse the old name", at.at.text(), what, now));
+          fmt::format("{}: {} is now called {}; the next version will refuse the old name", at.at.text(), what, now));
     };
     const std::string now = child_path(r.section, r.now), before = child_path(r.section, r.before);
     Node* const given = section->find(r.now);

@@ -18,10 +18,10 @@ struct Rename {
   std::vector<std::pair<std::string_view, std::string_view>> words{};
 };
 
-/// Replaces old names of keys and values by the new ones, so that recipes of the previous version can be read. Returns
-/// one line for the user about each replacement, with its position. If both names of a key are given, the later source
-/// has priority: the command line, or the including file. If one source gives both names, throws Error(usage) that
-/// lists every such key.
+/// Replaces old names of keys and values by the new names. Recipes of the previous version can then be read. Returns
+/// one line for the user about each replacement, with its position. If two sources give the two names of a key, the
+/// later source has priority: the command line, or the including file. Throws Error(usage) that lists every key of
+/// which one source gives both names.
 std::vector<std::string> rename_keys(Document& document, std::span<const Rename> renames);
 
 }  // namespace hexad::config

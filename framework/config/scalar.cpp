@@ -50,7 +50,7 @@ bool parse(std::string_view text, T& value, int base = 10) {
   return !text.empty() && result.ec == std::errc{} && result.ptr == text.data() + text.size();
 }
 
-/// If `text` can only mean one integer, returns a hint such as "; write 1000"; otherwise an empty text.
+/// Returns a hint such as "; write 1000" if `text` can only mean one integer; otherwise an empty text.
 std::string integer_hint(std::string_view text) {
   std::string plain(text);
   std::erase_if(plain, [](char c) { return c == '_' || c == ','; });
@@ -58,7 +58,7 @@ std::string integer_hint(std::string_view text) {
   uint64_t hex = 0;
   if (digits.starts_with("0x") && parse(digits.substr(2), hex, 16)) return fmt::format("; write {}", hex);
   double real = 0;
-  // Above 2^53, the double may differ from the intended integer.
+  // Above 2^53, the double may differ from the written integer.
   if (parse(std::string_view(plain), real) && real == std::floor(real) && std::fabs(real) < 9007199254740992.0)
     return fmt::format("; write {}", static_cast<int64_t>(real));
   return "";
@@ -228,7 +228,7 @@ std::string expectation(const Type& type) {
   return "must be one of " + join(names);
 }
 
-/// True if all YAML readers, including this one, read the unquoted text as a text.
+/// True if all YAML readers, including this one, read the unquoted `text` as a string.
 bool is_plain_text(std::string_view text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '/'; };
   if (text.empty() || !letter(text[0])) return false;
@@ -288,7 +288,7 @@ std::string scalar_text(const void* value, const Type& type) {
       return byte_size_text(static_cast<int64_t>(type.get(value)));
     case Kind::real: {
       const double real = *static_cast<const double*>(value);
-      base::require(std::isfinite(real), "[config] a recipe's member holds ", real, "; no key can hold that");
+      base::require(std::isfinite(real), "[config] a recipe's member holds ", real, "; expected a finite number");
       return fmt::format("{}", real);
     }
     case Kind::enumeration: {

@@ -1,5 +1,5 @@
-// Descriptions of the C++ types in recipes that exist at run time. Therefore reading, writing, documenting and
-// comparing are ordinary functions in .cpp files, and a recipe struct needs only one small template instantiation.
+// Run-time descriptions of the C++ types in recipes. With them, the functions that read, write, document and compare
+// recipes are not templates, and a recipe struct needs only one small template instantiation.
 #pragma once
 
 #include <array>
@@ -39,7 +39,7 @@ struct Type {
   uint64_t high = 0;
   std::span<const EnumName> names{};
 
-  // list; optional, which is a list of at most one element
+  // list and optional; an optional is a list of at most one element
   const Type* element = nullptr;
   size_t (*size)(const void*) = nullptr;
   void (*resize)(void*, size_t) = nullptr;
@@ -62,7 +62,7 @@ struct Field {
   void add(const Constraint& c) { constraints.push_back(c); }
   void add(Automatic) { unset_word = "auto"; }
   void add(FilePath) { is_path = true; }
-  /// Adds an optional rule; does nothing if it is empty.
+  /// Adds the rule in an optional; does nothing if the optional is empty.
   template <class Rule>
   void add(const std::optional<Rule>& rule) {
     if (rule) add(*rule);
@@ -167,7 +167,7 @@ struct TypeMaker<std::optional<E>> {
 
 }  // namespace detail
 
-/// The description of type T.
+/// Description of type T.
 template <class T>
 inline constexpr const Type& type_of = detail::TypeOf<T>::value;
 

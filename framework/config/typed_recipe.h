@@ -24,12 +24,11 @@
 //   Recipe recipe = read<Recipe>(load(path, overrides), problems);
 //   if (problems.good({"model.moe.experts", "parallel.ep"}) && recipe.model.moe.experts % recipe.parallel.ep != 0)
 //     problems.add("model.moe.experts", cat("must be divisible by parallel.ep (", ep, "); nearest: ",
-//                                           nearest_multiples(recipe.model.moe.experts, ep)));
-//   problems.throw_if_any();
+//     nearest_multiples(recipe.model.moe.experts, ep))); problems.throw_if_any();
 //
 // Members are bool, integers, double, std::string, enums, Curve, nested structs, and std::optional or std::vector of
-// these. A key that is not written keeps the member's initial value. The initial value is checked too; if it breaks the
-// constraints, every recipe must write the key.
+// these. A key that is not written keeps the member's initial value. Initial values are checked too. If an initial
+// value breaks the constraints, every recipe must write the key.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +49,7 @@ struct Setting {
 
 /// The words that a key accepts, for shell completion.
 struct KeyWords {
-  std::string path;                // for example "model.moe.score"
+  std::string path;                // key, such as "model.moe.score"
   std::vector<std::string> words;  // names of an enumeration, true and false, and the word for an optional that is not
                                    // set
 };
@@ -77,8 +76,8 @@ std::string write(T value) {
   return write(&value, type_of<T>);
 }
 
-/// Returns a hash of the whole struct, which is the same in every process. Ranks compare it at the start. If it
-/// differs, they exchange the text of write() to find the differences().
+/// Returns a hash of the whole struct, the same in every process. Ranks compare their hashes at the start. If the
+/// hashes differ, the ranks exchange the text of write() to find the differences().
 template <class T>
 uint64_t fingerprint(T value) {
   return base::stable_hash(write(&value, type_of<T>));

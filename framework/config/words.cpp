@@ -19,7 +19,7 @@ char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + '
 }  // namespace
 
 size_t edit_distance(std::string_view a, std::string_view b) {
-  // Rows i-2, i-1 and i of the usual table. A swap needs row i-2.
+  // Rows i-2, i-1 and i of the table of distances between prefixes. A swap needs row i-2.
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {

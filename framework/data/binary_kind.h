@@ -1,4 +1,4 @@
-// Detection of binary files by their first bytes, whatever their names.
+// Detection of binary files by their first bytes. Their names do not matter.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,16 @@ namespace hexad::data {
 inline constexpr size_t binary_head_bytes = 512;
 
 struct BinaryKind {
-  std::string_view name;    // for example "gzip-compressed file"; empty: no known kind of binary file
-  std::string_view remedy;  // command or format that gives text, such as "gunzip"; empty: files of this kind contain no
-                            // text
+  std::string_view name;    // kind, such as "gzip-compressed file"; empty: no known kind of binary file
+  std::string_view remedy;  // command or format that produces text, such as "gunzip"; empty: the file has no text
 
   explicit operator bool() const { return !name.empty(); }
   /// Returns the name with its article, for example "a PNG image" or "an ELF program".
   std::string with_article() const;
 };
 
-/// Returns the kind of a file that begins with `head`. `head` must be the whole file or at least binary_head_bytes of
-/// it.
+/// Returns the kind of a file that begins with `head`. `head` must be the whole file or at least its first
+/// binary_head_bytes bytes.
 BinaryKind binary_kind(std::string_view head);
 
 }  // namespace hexad::data

@@ -75,7 +75,7 @@ class BpeTokenizer final : public Tokenizer {
     return ids;
   }
 
-  static constexpr size_t cache_limit = 1 << 17;  // a gigabyte of text has fewer different pieces worth caching
+  static constexpr size_t cache_limit = 1 << 17;  // maximum number of cached pieces
 
   std::vector<Merge> merges_;
   std::vector<std::string> bytes_;  // bytes of each text id

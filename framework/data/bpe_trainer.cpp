@@ -14,8 +14,8 @@ struct Word {
   int64_t count;
 };
 
-// The words and, for each pair of adjacent ids, its count and the words that contain it. A merge changes only the words
-// that contain its pair. Therefore the cost of training grows with the number of occurrences, not with words x merges.
+// The words, and for each pair of adjacent ids its count and the words that contain it. A merge changes only the words
+// that contain its pair, so training takes time proportional to the occurrences of merged pairs, not to words x merges.
 class PairIndex {
  public:
   explicit PairIndex(std::vector<Word> words) : words_(std::move(words)) {
@@ -26,8 +26,8 @@ class PairIndex {
     for (const auto& [key, pair] : pairs_) heap_.push({pair.count, key});
   }
 
-  // Finds the most frequent pair; of equally frequent ones, that with the smallest ids. Returns false if no pair occurs
-  // more than once.
+  // Finds the most frequent pair. Of equally frequent pairs, chooses the pair with the smallest ids. Returns false if
+  // no pair occurs more than once.
   bool most_frequent(Merge& merge) {
     while (!heap_.empty()) {
       const Candidate top = heap_.top();
@@ -87,7 +87,7 @@ class PairIndex {
     size_t first = 0;
     while (first < ids.size() && !holds_pair(first)) ++first;
     if (first == ids.size()) return;
-    // Subtracts all pairs of the word and counts the new ones. Runs such as "aaaa" thus need no special case.
+    // Subtracts all old pairs of the word and adds all new pairs. Runs such as "aaaa" then need no special case.
     for (size_t i = 0; i + 1 < ids.size(); ++i) add({ids[i], ids[i + 1]}, w, -count);
     size_t out = first;
     for (size_t in = first; in < ids.size(); ++out) {

@@ -52,7 +52,8 @@ struct DataConfig {
   double mlm_probability = 0;
   DatasetCheck check = DatasetCheck::everything;
 
-  /// True if tokens come from a registered source, which has no tokenizer. source_name() returns its name.
+  /// True if tokens come from a registered source, which has no tokenizer. source_name() returns the name of the
+  /// source.
   bool registered() const { return synthetic || !source.empty(); }
   std::string source_name() const { return synthetic ? "synthetic" : source; }
   /// Returns the order of sequences for a new run.

@@ -20,7 +20,7 @@ inline constexpr uint32_t dataset_version = 1;
 struct DatasetHeader {
   std::array<char, 8> magic = dataset_magic;
   uint32_t version = dataset_version;
-  uint16_t bytes_per_id = 0;  // 2 or 4
+  uint16_t bytes_per_id = 0;  // bytes of a token id: 2 or 4
   uint16_t has_loss_mask = 0;
   int64_t tokens = 0;
   int64_t documents = 0;
@@ -28,7 +28,7 @@ struct DatasetHeader {
   int64_t vocab_size = 0;
   Digest tokenizer;
   Digest contents;  // digest of all bytes after the header
-  Digest header;    // digest of the members above; identifies the whole file, because `contents` is one of them
+  Digest header;    // digest of the members above, including `contents`; identifies the whole file
 };
 static_assert(sizeof(DatasetHeader) == 96, "no padding: the header is written as it lies in memory");
 

@@ -1,4 +1,4 @@
-// XXH3-128 digests, which identify datasets and tokenizers and detect damage. They do not protect against an adversary.
+// XXH3-128 digests. They identify datasets and tokenizers and detect damage, but do not protect against an adversary.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ struct Digest {
   uint64_t low = 0;
 
   bool operator==(const Digest&) const = default;
-  std::string to_string() const;  // 32 lower-case hexadecimal digits
+  std::string to_string() const;  // returns 32 lower-case hexadecimal digits
 };
 
 std::ostream& operator<<(std::ostream& out, const Digest& digest);

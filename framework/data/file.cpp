@@ -14,7 +14,7 @@ namespace hexad::data {
 using namespace base;
 
 ReadFile::ReadFile(std::string path) : path_(std::move(path)) {
-  // O_NONBLOCK, because opening a named pipe would otherwise wait for a writer. The check below rejects pipes.
+  // Without O_NONBLOCK, opening a named pipe would wait for a writer. The check below rejects pipes.
   fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd_ < 0) fail(ExitCode::data, path_, ": cannot be opened: ", std::strerror(errno));
   struct stat status {};

@@ -7,11 +7,12 @@
 #include "framework/base/error.h"
 
 namespace hexad::data {
-/// A regular file that is open for reading. It is read with pread and not mapped: if a mapped file shrinks, SIGBUS
-/// kills the process, while a short read is an ordinary error. Both are equally fast, because both use the page cache.
+/// A regular file that is open for reading. It is read with pread and not mapped. If a mapped file shrinks, SIGBUS
+/// kills the process, while a short read is an ordinary error. Reading and mapping are equally fast, because both use
+/// the page cache.
 class ReadFile {
  public:
-  /// Opens `path`. If it is missing, unreadable or not a regular file, throws Error(data) that names it.
+  /// Opens `path`. Throws Error(data) that names `path` if it is missing, unreadable or not a regular file.
   explicit ReadFile(std::string path);
   ~ReadFile();
   ReadFile(const ReadFile&) = delete;

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Status = struct stat;
-using Identity = std::pair<uint64_t, uint64_t>;  // device and inode, which identify a file whatever its name
+using Identity = std::pair<uint64_t, uint64_t>;  // device and inode; they identify a file that has several names
 
 Identity identity_of(const Status& status) { return {status.st_dev, status.st_ino}; }
 
@@ -32,7 +32,7 @@ std::string without_slash(std::string path) {
   return path;
 }
 
-/// The patterns of one option. It is recorded which of them have matched.
+/// The patterns of one option. Records which of them have matched.
 class Patterns {
  public:
   Patterns(std::string option, const std::vector<std::string>& patterns) : option_(std::move(option)) {
@@ -45,8 +45,8 @@ class Patterns {
 
   bool empty() const { return given_.empty(); }
 
-  /// Returns true if any pattern matches, and records all patterns that do. `path` is the path of a file or folder, and
-  /// `below` the part of it below the input.
+  /// Returns true if any pattern matches, and records all patterns that match. `path` is the path of a file or folder.
+  /// `below` is the part of the path below the input.
   bool match(const std::string& path, const std::string& below, bool folder) {
     bool any = false;
     for (Given& g : given_) {
@@ -93,7 +93,7 @@ class Finder {
 
   InputFiles find() {
     for (size_t i = 0; i < rules_.inputs.size(); ++i) take_input(i);
-    // Follows links last. A file that is also found without a link then keeps the path without the link.
+    // Follows links last, so a file that is also found without a link keeps the path without the link.
     for (size_t i = 0; i < links_.size(); ++i) follow(Entry(links_[i]));
     problems_.throw_if_any();
     std::ranges::sort(taken_, {}, [](const Taken& t) { return std::tie(t.input, t.file.path); });
@@ -206,8 +206,9 @@ class Finder {
       const BinaryKind kind = rules_.binary ? BinaryKind{} : binary_kind(head);
       if (!kind) return taken_.push_back({file.input, {file.path, opened.size()}});
       if (!file.named) return skip(file, SkipReason::binary, std::string(kind.name), kind.remedy);
-      problems_.add(ExitCode::data, cat(file.path, ": is not text but ", kind.with_article()),
-                    {kind.remedy.empty() ? "" : cat("to take its text: ", kind.remedy), std::string(leave_out_remedy)});
+      problems_.add(
+          ExitCode::data, cat(file.path, ": is not text but ", kind.with_article()),
+          {kind.remedy.empty() ? "" : cat("to extract its text: ", kind.remedy), std::string(leave_out_remedy)});
     } catch (const Error& error) {
       problems_.add(error.code(), error.what(), {"--exclude PATTERN leaves files and folders out"});
     }
@@ -238,10 +239,11 @@ class Finder {
     const bool output =
         std::ranges::all_of(found_.skipped, [](const SkippedFile& s) { return s.why == SkipReason::output; });
     if (output && !found_.skipped.empty())
-      fail(ExitCode::usage, rules_.output, ": is the --output, which is not read, and --input has no other file");
+      fail(ExitCode::usage, rules_.output,
+           ": is the --output folder, which is not read, and --input has no other files");
     std::string skipped;
     for (const std::string& line : lines_of_skipped(found_)) skipped += "\n  " + line;
-    fail(ExitCode::data, first, ": holds no file to prepare", skipped.empty() ? "" : "; not taken:", skipped);
+    fail(ExitCode::data, first, ": contains no file to prepare", skipped.empty() ? "" : "; not taken:", skipped);
   }
 
   const InputRules& rules_;

@@ -15,12 +15,12 @@ namespace hexad::data {
 
 struct InputRules {
   std::vector<std::string> inputs;  // files and folders
-  std::string output = {};          // this folder is not read; it need not exist
-  /// Shell patterns. A pattern without a slash matches the name of a file or folder; one with a slash matches the path
-  /// below the input. If `include` is empty, every file is taken. A file that matches `exclude` is never taken, nor are
-  /// the contents of an excluded folder.
+  std::string output = {};          // folder that is not read; it need not exist
+  /// Shell patterns. A pattern without a slash matches the name of a file or folder. A pattern with a slash matches the
+  /// path below the input. If `include` is empty, every file is taken. Files that match `exclude` and the contents of
+  /// folders that match it are never taken.
   std::vector<std::string> include = {}, exclude = {};
-  bool follow_links = false;  // true: links in folders are followed; a link that is itself an input always is
+  bool follow_links = false;  // true: links in folders are followed; links that are inputs are always followed
   bool binary = false;        // true: files that are known to be binary are also taken
 };
 
@@ -62,27 +62,27 @@ struct SkippedFile {
   std::string path;
   SkipReason why;
   std::string what = {};    // target of a link ("-> target"), or the kind of a binary or special file
-  std::string remedy = {};  // command that extracts the text from a binary file; empty if it contains none
+  std::string remedy = {};  // command that extracts the text from a binary file; empty if the file contains no text
 };
 
 struct InputFiles {
-  /// Files to read, in the order of the inputs and, within each folder, sorted by path. Their documents have the same
-  /// order. Files without text are included.
+  /// Files to read, in the order of the inputs and, within each folder, sorted by path. The dataset's documents are in
+  /// this order. Files without text are included.
   std::vector<InputFile> taken;
   std::vector<SkippedFile> skipped;
-  std::vector<std::string> idle_patterns;  // patterns of include and exclude that have matched nothing
+  std::vector<std::string> idle_patterns;  // patterns of `include` and `exclude` that have matched nothing
 
   int64_t bytes() const;
   int64_t with_text() const;  // number of taken files that contain text
 };
 
 /// Selects the files. Each file is taken only once, even if it has several names in folders. The order of entries in
-/// the file system has no effect. Throws a single Error with all problems.
-/// Error(usage): an input does not exist, is neither a regular file nor a folder, or is given twice.
-/// Error(data): a file or folder cannot be read, an input is known to be binary, or no file remains.
+/// the file system has no effect. Throws one Error with all problems.
+/// Error(usage): an input does not exist, is neither a regular file nor a folder, or is given twice. Error(data): a
+/// file or folder cannot be read, an input is known to be binary, or no file remains.
 InputFiles find_inputs(const InputRules& rules);
 
-/// Returns a text like "a.txt, b.txt". For a long list, it contains the first three names and "...".
+/// Returns a text like "a.txt, b.txt". For a long list, the text contains the first three names and "...".
 std::string some_of(const std::vector<std::string>& names);
 /// Returns one line for each reason, for example "2 hidden: texts/.git/, texts/.a" or "1 PNG image: texts/a.png". The
 /// last line lists taken files that contain no text: "1 file without text: texts/b.txt".

@@ -10,7 +10,7 @@ using namespace base;
 
 void InputProblems::add(ExitCode code, const std::string& line, const std::vector<std::string>& remedies) {
   if (code == ExitCode::usage) code_ = code;
-  lines_.push_back(escaped(line));  // names of files may contain line breaks
+  lines_.push_back(escaped(line));  // escaped, because names of files may contain line breaks
   for (const std::string& remedy : remedies)
     if (!remedy.empty() && std::ranges::find(remedies_, remedy) == remedies_.end()) remedies_.push_back(remedy);
 }

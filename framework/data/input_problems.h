@@ -1,5 +1,5 @@
-// Problems of the inputs of `hexad prepare`. They are reported together, so that a user with forty bad files does not
-// need forty attempts.
+// Problems of the inputs of `hexad prepare`. All are reported together, so a user with forty bad files does not need
+// forty attempts.
 #pragma once
 
 #include <string>
@@ -24,8 +24,8 @@ class InputProblems {
   /// once.
   void add(base::ExitCode code, const std::string& line, const std::vector<std::string>& remedies = {});
   bool any() const { return !lines_.empty(); }
-  /// If there are problems, throws an Error that lists the first hundred. Its code is usage if any problem has that
-  /// code, otherwise data.
+  /// Throws an Error that lists the first hundred problems if there are any. Its exit code is usage if any problem has
+  /// that code, otherwise data.
   void throw_if_any() const;
 
  private:

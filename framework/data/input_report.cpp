@@ -35,7 +35,7 @@ std::string thing(const SkippedFile& file, bool several) {
     case SkipReason::binary:
       break;
   }
-  const std::string remedy = file.remedy.empty() ? "" : fmt::format(" (to take the text: {})", file.remedy);
+  const std::string remedy = file.remedy.empty() ? "" : fmt::format(" (to extract the text: {})", file.remedy);
   return file.what + (several ? "s" : "") + remedy;
 }
 

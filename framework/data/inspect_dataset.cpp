@@ -125,8 +125,8 @@ InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
     dataset.summary = read_file(file.string(), 1 << 20);
   for (const Part& part : dataset.parts)
     if (dataset.tokenizer && part.tokens->tokenizer() != dataset.tokenizer->fingerprint()) {
-      warn(base::cat(part.tokens->path(), ": was encoded with another tokenizer, ", part.tokens->tokenizer(), ", than ",
-                     (folder / tokenizer_file_name).string(), ", ", dataset.tokenizer->fingerprint()));
+      warn(base::cat(part.tokens->path(), ": was encoded with another tokenizer (", part.tokens->tokenizer(), ") than ",
+                     (folder / tokenizer_file_name).string(), " (", dataset.tokenizer->fingerprint(), ")"));
       dataset.tokenizer.reset();
     }
   return dataset;
@@ -142,7 +142,7 @@ std::string describe(const InspectedDataset& dataset) {
   for (const Part& part : dataset.parts) {
     const TokenDataset& t = *part.tokens;
     text +=
-        fmt::format("  {:<9} {:>14} {:<6} {:>12} {:<9} {:>16} bytes of text, {:.2f} a token\n", part.name,
+        fmt::format("  {:<9} {:>14} {:<6} {:>12} {:<9} {:>16} bytes of text, {:.2f} per token\n", part.name,
                     fmt::group_digits(t.tokens()), base::plural(t.tokens(), "token"), fmt::group_digits(t.documents()),
                     base::plural(t.documents(), "document"), fmt::group_digits(t.text_bytes()), bytes_per_token(part));
     text += fmt::format("  {:<9} {}, {}, vocabulary {}{}, digest {}\n", "", t.path(), dtype_of(part), t.vocab_size(),

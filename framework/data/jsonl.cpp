@@ -77,7 +77,7 @@ struct Objects {
       pass(Json::parse(line), number, line);
     } catch (const Json::exception& e) {
       const std::string_view what =
-          e.what();  // for example "[json.exception.parse_error.101] parse error at line 1, column 7: ..."
+          e.what();  // a text like "[json.exception.parse_error.101] parse error at line 1, column 7: ..."
       const size_t column = what.find("column ");
       refuse(number, "is not JSON: ", base::valid_utf8(column == what.npos ? what : what.substr(column)),
              "; expected one object in one line, such as ", example());

@@ -11,14 +11,14 @@ namespace hexad::data {
 struct MaskingOptions {
   double probability = 0.15;  // probability with which a token is chosen
   int32_t mask_id = 0;
-  int32_t text_ids = 0;  // ids from this one on (end-of-document, mask) are never chosen or inserted
+  int32_t text_ids = 0;  // ids >= text_ids (end-of-document, mask) are never chosen or inserted
   uint64_t seed = 0;
 };
 
 /// Replaces the targets of `row` by masked-LM targets. Each chosen token becomes the target at its own position. Its
 /// input is replaced by `mask_id` (8 of 10) or by a random text id (1 of 10), or does not change (1 of 10). All other
-/// targets become `ignored`. The choice depends on the global index of the token (sequence * context + t), and so
-/// neither on the batch nor on the parallel layout.
+/// targets become `ignored`. The choice depends only on the global index of the token (sequence * context + t), not on
+/// the batch or the parallel layout.
 void mask_for_mlm(const Row& row, int64_t sequence, const MaskingOptions& options);
 
 class MaskedSource final : public Source {

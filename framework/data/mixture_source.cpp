@@ -10,8 +10,8 @@ namespace hexad::data {
 using namespace base;
 namespace {
 
-// Returns integers that are proportional to the weights and whose sum is `total`. All are rounded down first; then
-// those with the largest remainders are rounded up.
+// Returns integers that are proportional to the weights and whose sum is `total`. The largest-remainder method rounds
+// them: all down first, then those with the largest remainders up.
 std::vector<int64_t> apportion(const std::vector<double>& weights, int64_t total) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   std::vector<int64_t> quotas;
@@ -60,7 +60,7 @@ MixtureSource::MixtureSource(std::vector<Part> parts) : parts_(std::move(parts))
     credit[p] -= block_size;
     block_.push_back({static_cast<uint32_t>(p), static_cast<uint32_t>(drawn[p]++)});
   }
-  require(drawn == quotas_, "[mixture] a block was not drawn by quota");
+  require(drawn == quotas_, "[mixture] the slots of a block do not match the quotas");
 }
 
 MixtureSource::Place MixtureSource::place(int64_t index) const {

@@ -10,23 +10,23 @@
 namespace hexad::data {
 
 /// Draws sequences from several endless sources in fixed proportions. Each block of block_size sequences is divided
-/// among the sources by weight, as exactly as integers permit. All blocks are divided in the same way, so the source of
-/// global sequence i, and the index in this source, are computed from i alone. At any point, the number of sequences
-/// drawn from a source differs from the exact proportion by less than the number of sources.
+/// among the sources by weight, as exactly as integers permit. All blocks are divided in the same way. The source of
+/// global sequence i and the index in this source are therefore computed from i alone. At any point, the number of
+/// sequences drawn from a source differs from its exact share by less than the number of sources.
 class MixtureSource final : public Source {
  public:
   static constexpr int64_t block_size = 1 << 16;
 
   struct Part {
     std::shared_ptr<const Source> source;
-    double weight;  // positive; only ratios of weights matter, rounded to 1 / block_size of their sum
+    double weight;  // positive; share of the sum of weights, rounded to 1 / block_size
   };
   struct Place {
     size_t part;
-    int64_t index;  // index in that part
+    int64_t index;  // index in the part
   };
 
-  /// Throws Error(usage) if a weight is not positive and finite or rounds to zero, and std::logic_error unless all
+  /// Throws Error(usage) if a weight is not positive and finite or rounds to zero. Throws std::logic_error unless all
   /// parts are endless and have the same context.
   explicit MixtureSource(std::vector<Part> parts);
 
@@ -40,7 +40,7 @@ class MixtureSource final : public Source {
  private:
   struct Slot {
     uint32_t part;
-    uint32_t rank;  // number of earlier slots in the block that have the same part
+    uint32_t rank;  // number of earlier slots of the block that belong to the same part
   };
 
   std::vector<Part> parts_;
@@ -48,7 +48,7 @@ class MixtureSource final : public Source {
   std::vector<Slot> block_;
 };
 
-/// Several finite sources one after the other: the held-out texts of a mixture.
+/// Concatenation of several finite sources, for the held-out texts of a mixture.
 class ConcatenatedSource final : public Source {
  public:
   explicit ConcatenatedSource(std::vector<std::shared_ptr<const Source>> parts);

@@ -37,11 +37,11 @@ class RowBuilder {
     const size_t context = row.ids.size();
     const size_t text_end = used_;
     if (packing_ == Packing::joined) ends_ = {text_end};
-    if (text_end < ids_.size()) ends_.push_back(ids_.size());  // end of the padding
+    if (text_end < ids_.size()) ends_.push_back(ids_.size());  // the padding is the last document
     size_t begin = 0;
     for (size_t end : ends_) {
       for (size_t t = begin; t < std::min(end, context); ++t) {
-        // If documents are isolated, the token that follows the last token of a document is not predicted from it.
+        // If documents are isolated, the last token of a document predicts nothing.
         const bool predicts = t + 1 < std::min(end, text_end) && loss_mask_[t + 1] != 0;
         row.ids[t] = ids_[t];
         row.targets[t] = predicts ? ids_[t + 1] : ignored;
@@ -106,7 +106,7 @@ void ShuffledSequences::fill(int64_t index, const Row& row) const {
   const int64_t tokens = dataset_->tokens();
   RowBuilder builder(*dataset_, context_, packing_);
   for (int64_t at = piece(index) * context_; builder.missing() > 0;) {  // position in the stream of epochs
-    // An epoch begins and ends between documents, so the rest of this document belongs to the same epoch.
+    // Epochs begin and end between documents, so the rest of this document is in the same epoch.
     const int64_t token = (first_token(at / tokens) + at % tokens) % tokens;
     const size_t document = document_at(offsets, token);
     at += builder.append(token, offsets[document + 1] - token);

@@ -13,28 +13,28 @@
 namespace hexad::data {
 
 enum class Packing : uint8_t {
-  isolated,  // tokens see only their own document, and nothing is predicted after an end-of-document
-  joined,    // a sequence is one text; the first token of a document is predicted from the end of the previous document
+  isolated,  // tokens see only their own document; an end-of-document predicts nothing
+  joined,    // a sequence is one text; the end of a document predicts the start of the next document
 };
 
 enum class Shuffle : uint8_t {
-  sequences,  // ShuffledSequences
-  documents,  // ShuffledDocuments
+  sequences,  // see ShuffledSequences
+  documents,  // see ShuffledDocuments
 };
 
 /// Divides the endless stream of epochs 0, 1, ... into sequences and visits them in pseudo-random order. An epoch
-/// contains every document once, in file order, beginning with a document that is drawn from (seed, epoch) and wrapping
-/// around. With c the context, piece i consists of the tokens [i c, i c + c] of the stream, of which the last is only a
-/// target.
+/// contains every document once, in file order. It begins with a document drawn from (seed, epoch) and wraps around at
+/// the end of the file. With c the context, piece i consists of the tokens [i c, i c + c] of the stream; the last token
+/// is only a target.
 ///
-/// Therefore every token of an epoch is predicted once; if documents are isolated, their first tokens are not
-/// predicted. The end of an epoch shares a piece with the beginning of the next one. A document that is longer than the
-/// context continues in the next piece, with positions from 0. Pieces have different boundaries in each epoch. If a
-/// dataset is shorter than the context, a piece contains several epochs.
+/// Every token of an epoch is predicted once, except the first tokens of isolated documents. The end of an epoch shares
+/// a piece with the beginning of the next epoch. A document that is longer than the context continues in the next
+/// piece, with positions from 0. Pieces have different boundaries in each epoch. If a dataset is shorter than the
+/// context, a piece contains several epochs.
 ///
-/// The pieces whose first token is in epoch e are shuffled among themselves: a Permutation of their indices, drawn from
-/// (seed, e), maps a global sequence to a piece. The order is not stored. Making a sequence takes O(log documents) time
-/// for each of its documents.
+/// The pieces whose first token is in epoch e are shuffled among themselves. A Permutation of their indices, drawn from
+/// (seed, e), maps the index of a global sequence to a piece. The order is not stored. Making a sequence takes O(log
+/// documents) time for each of its documents.
 class ShuffledSequences final : public Source {
  public:
   /// Throws Error(data) if the dataset has no tokens. `context` must be at least 1.
@@ -56,9 +56,9 @@ class ShuffledSequences final : public Source {
   uint64_t seed_;
 };
 
-/// Visits the endless stream of epochs 0, 1, ... from its beginning. In each epoch, the documents are in an order that
-/// is drawn from (seed, epoch). The sequences of a document follow each other, so a long document fills consecutive
-/// batches. For two epochs, two numbers per document are stored.
+/// Visits the endless stream of epochs 0, 1, ... from its beginning. In each epoch, the documents are in an order drawn
+/// from (seed, epoch). The sequences of a document are consecutive, so a long document fills consecutive batches. The
+/// memory needed is four numbers per document: two for each of two epochs.
 class ShuffledDocuments final : public Source {
  public:
   /// Throws Error(data) if the dataset has no tokens. `context` must be at least 1.
@@ -88,9 +88,10 @@ class ShuffledDocuments final : public Source {
   mutable std::array<std::shared_ptr<const Order>, 2> orders_{};  // orders of the latest even and the latest odd epoch
 };
 
-/// Visits the documents once, in file order, for held-out text. Every token that has a predecessor (if documents are
-/// isolated, in the same document) is a target exactly once. The last sequence is padded with the last id of the
-/// vocabulary (the mask token, which is not text). The padding is a separate document whose targets are ignored.
+/// Visits the documents once, in file order, for held-out text. Every token that has a predecessor is a target exactly
+/// once. If documents are isolated, the predecessor must be in the same document. The last sequence is padded with the
+/// last id of the vocabulary (the mask token, which is not text). The padding is a separate document whose targets are
+/// ignored.
 class SequentialSource final : public Source {
  public:
   /// Throws Error(data) if the dataset has fewer than 2 tokens, because then nothing can be predicted.

@@ -35,8 +35,8 @@ void check(const PrepareOptions& o) {
     fail(ExitCode::usage, "prepare: held-out fraction is ", o.heldout, ", expected 0 to below 1");
   }
   if (o.split.longest_bytes != 0 && o.split.longest_bytes < least_split_bytes) {
-    fail(ExitCode::usage, "prepare: documents of at most ", o.split.longest_bytes, " bytes, expected 0 (any) or ",
-         least_split_bytes, " and more");
+    fail(ExitCode::usage, "prepare: documents of at most ", o.split.longest_bytes,
+         " bytes, expected 0 (no limit) or at least ", least_split_bytes);
   }
   if (o.split.rule == DocumentRule::separator && o.split.separator.empty()) {
     fail(ExitCode::usage, "prepare: --split separator needs --separator, the line between documents, which is empty");
@@ -105,8 +105,8 @@ class Corpus {
 };
 
 // Rule that selects held-out documents: those whose hash is below `threshold`. The threshold is the requested fraction
-// of all hashes. If one part would be empty, because a small corpus has few documents, the threshold is moved just
-// enough.
+// of all hashes. If a small corpus has so few documents that one part would be empty, the threshold is moved just
+// enough to avoid this.
 struct HeldOutRule {
   uint64_t threshold = 0;
 
@@ -125,7 +125,7 @@ class FileProblems {
  public:
   FileProblems(InputProblems& all, const std::string& path) : all_(all), path_(path) {}
   ~FileProblems() {
-    if (count_ > most) all_.add(ExitCode::data, cat(path_, ": ", count_ - most, " more of its objects have problems"));
+    if (count_ > most) all_.add(ExitCode::data, cat(path_, ": ", count_ - most, " more objects have problems"));
   }
   FileProblems(const FileProblems&) = delete;
   FileProblems& operator=(const FileProblems&) = delete;
@@ -155,7 +155,7 @@ Scan scan(Corpus& corpus, const PrepareOptions& options) {
     inputs.add(&digest, sizeof digest);
     file.form = form_of(file.path, contents, options.jsonl_key);
     if (is_unnamed_json(file.form, contents, options.jsonl_key)) result.unnamed_json.push_back(file.path);
-    if (file.form != TextForm::text) {  // the same bytes in another form contain other documents
+    if (file.form != TextForm::text) {  // the key determines the documents of a JSON file
       const Digest key = digest_of(options.jsonl_key);
       inputs.add(&key, sizeof key);
     }
@@ -249,11 +249,11 @@ void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std
                            percent(options.heldout), " that --heldout asks for: there are only ",
                            counted(part.documents + s.train.documents, "document"), " to choose from"));
   if (share < options.heldout / 2)
-    warnings.push_back(cat("the held-out part takes ", percent(share), " of the text, not the ",
-                           percent(options.heldout),
-                           " that --heldout asks for: documents are drawn whatever their length, and long ones went to "
-                           "training; --split-bytes (",
-                           options.split.longest_bytes, " now) makes them shorter"));
+    warnings.push_back(
+        cat("the held-out part takes ", percent(share), " of the text, not the ", percent(options.heldout),
+            " that --heldout asks for: documents are drawn regardless of their length, and long documents "
+            "went to training; a smaller --split-bytes (",
+            options.split.longest_bytes, " now) divides them"));
 }
 
 std::vector<std::string> warnings_of(const PrepareSummary& s, const Scan& scanned, const PrepareOptions& options) {
@@ -284,7 +284,7 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
   const Digest request = request_digest(options, scanned.inputs);
   if (auto earlier = earlier_run(options, request)) {
     earlier->inputs = corpus.inputs();
-    earlier->files = earlier->inputs.with_text();  // an older program also counted files without text
+    earlier->files = earlier->inputs.with_text();  // counted again: an older program also counted files without text
     earlier->warnings = warnings_of(*earlier, scanned, options);
     return *earlier;
   }

@@ -25,9 +25,8 @@ struct PrepareOptions {
                                     // tokenizer file
   int32_t vocab_size = 4096;        // number of ids of a bpe tokenizer, including the special ids
   DocumentSplit split;
-  double heldout = 0.02;           // fraction of documents; they are selected by a hash of their text, so equal
-                                   // documents are in the same part
-  std::string jsonl_key = "text";  // key of the text in JSON objects, each of which is a document
+  double heldout = 0.02;           // fraction of documents to hold out; equal documents are in the same part
+  std::string jsonl_key = "text";  // key of the text in JSON objects; each object is a document
   bool binary = false;             // true: files that are not UTF-8 text are also taken
   bool force = false;              // true: a different dataset in `output` is replaced
   std::vector<std::string> include = {}, exclude = {};  // see InputRules
@@ -49,7 +48,7 @@ struct PrepareSummary {
   int32_t vocab_size = 0;       // smaller than requested if the text has too few pairs that occur more than once
   std::string tokenizer;        // fingerprint of the tokenizer
   PreparedPart train, heldout;
-  bool skipped = false;  // true if all files existed already, made from the same inputs with the same options
+  bool skipped = false;  // true if all files already existed, made from the same inputs with the same options
   InputFiles inputs;     // files that were taken and files that were skipped
   std::vector<std::string> warnings;
 

@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int64_t largest_summary = int64_t{1} << 30;  // the summary may list millions of files
+constexpr int64_t largest_summary = int64_t{1} << 30;  // bytes; enough to list millions of files
 
 std::string in(const std::string& folder, std::string_view name) {
   return (std::filesystem::path(folder) / name).string();
@@ -29,12 +29,12 @@ std::string in(const std::string& folder, std::string_view name) {
 
 // True if `path` exists. A link exists even if its target does not.
 bool is_there(const std::string& path) {
-  std::error_code error;  // if the path cannot be examined, writing to it also fails and reports the reason
+  std::error_code error;  // ignored, because writing to the path then also fails and reports the reason
   return std::filesystem::exists(std::filesystem::symlink_status(path, error));
 }
 
 std::string text_of(const Json& json, int indent = -1) {
-  return json.dump(indent, ' ', true, Json::error_handler_t::replace);  // names of files may contain invalid UTF-8
+  return json.dump(indent, ' ', true, Json::error_handler_t::replace);  // replaces invalid UTF-8 in names of files
 }
 
 Json to_json(const PreparedPart& part) {
@@ -108,7 +108,7 @@ std::string differences(const Json& before, const PrepareOptions& options) {
   std::vector<std::string> found;
   const Json now = settings(options);
   for (const auto& [key, value] : now.items()) {
-    // The setting had no effect, or an older program wrote the summary.
+    // The summary lacks a setting that had no effect, or that an older program did not write.
     if (!before["settings"].contains(key)) continue;
     const Json old = before["settings"][key];
     if (old != value) found.push_back(cat(key, " ", text_of(old), " -> ", text_of(value)));
@@ -179,7 +179,7 @@ std::optional<PrepareSummary> earlier_run(const PrepareOptions& options, Digest 
     const bool sound = json.at("tokenizer") == summary.tokenizer && json.at("train") == to_json(summary.train) &&
                        json.at("heldout") == to_json(summary.heldout);
     return sound ? std::optional(summary) : std::nullopt;
-  } catch (const Error&) {  // missing or damaged, so the dataset must be made again
+  } catch (const Error&) {  // a file is missing or damaged, so the dataset must be made again
     return std::nullopt;
   } catch (const Json::exception&) {
     return std::nullopt;

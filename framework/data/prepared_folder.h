@@ -1,5 +1,5 @@
-// Summary of a prepared folder: its inputs and options. It prevents a dataset from being made twice and a different
-// dataset from being overwritten.
+// Summary of a prepared folder: its inputs and options. With it, no dataset is made twice, and no different dataset is
+// overwritten.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace hexad::data {
 
-/// Names of all files of a prepared folder. Readers open the first of them first.
+/// Names of all files of a prepared folder. Readers open the first file first.
 inline constexpr std::array<std::string_view, 4> prepared_file_names{train_file_name, tokenizer_file_name,
                                                                      heldout_file_name, summary_file_name};
 
@@ -27,8 +27,8 @@ std::string summary_json(const PrepareOptions& options, Digest request, const Pr
 /// nullopt.
 std::optional<PrepareSummary> earlier_run(const PrepareOptions& options, Digest request);
 
-/// Throws Error(usage) if the folder contains a dataset, or a part of one, from a different request. A damaged dataset
-/// of the same request is accepted and will be made again.
+/// Throws Error(usage) if the folder contains a dataset, or a part of a dataset, from a different request. A damaged
+/// dataset of the same request is accepted and will be made again.
 void refuse_to_replace(const PrepareOptions& options, Digest request);
 
 }  // namespace hexad::data

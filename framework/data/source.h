@@ -1,5 +1,5 @@
-// Training sequences, identified by a global index. A sequence depends only on (seed, index). The position in the data
-// is therefore a single number for any parallel layout, from which a resumed run continues.
+// Training sequences, identified by a global index. A sequence depends only on (seed, index). A resumed run with any
+// parallel layout can therefore continue from a single number, the next index.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace hexad::data {
 /// Target of a position at which nothing is predicted.
 inline constexpr int32_t ignored = -1;
 
-/// One sequence, with `context` entries in each span. Token t may attend only to tokens [first[t], last[t]), which are
-/// its document (and, in causal models, only to tokens up to t).
+/// One sequence, with `context` entries in each span. Token t may attend only to the tokens of its document, [first[t],
+/// last[t]). In causal models, it may attend only to tokens up to t.
 struct Row {
-  std::span<int32_t> ids;      // inputs
+  std::span<int32_t> ids;      // input token ids
   std::span<int32_t> targets;  // token to predict at t; `ignored` if there is none
   std::span<int32_t> first;    // index in this sequence of the first token of t's document
   std::span<int32_t> last;     // index in this sequence after the last token of t's document

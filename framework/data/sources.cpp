@@ -10,7 +10,7 @@ using namespace base;
 
 namespace {
 
-// A source that checks the ids of its sequences, because embedding and loss do not check ids on a device.
+// A source that checks the ids of another source's sequences, because embedding and loss do not check ids on a device.
 class CheckedSource final : public Source {
  public:
   CheckedSource(std::string name, int64_t vocab, bool repeats, std::shared_ptr<const Source> source)
@@ -56,8 +56,8 @@ std::vector<int32_t> contents(const Source& source, int64_t index) {
   return all;
 }
 
-// Throws Error(data) if a sequence is different when it is read again. Resumed runs and other layouts read sequences
-// again and in another order.
+// Throws Error(data) if a sequence changes when it is read again. Resumed runs and other layouts read sequences again,
+// in another order.
 void require_addressable(const std::string& name, const Source& source) {
   const auto first = contents(source, 0);
   if (source.size() > 1) contents(source, 1);
@@ -87,7 +87,7 @@ NamedData Sources::open(const std::string& name, const SourceContext& run,
     if (source->context() != run.context)
       fail(ExitCode::data, "data.source ", name, ": has sequences of ", source->context(), " tokens, expected ",
            run.context, " (model.context)");
-    if (source->size() < 1) fail(ExitCode::data, "data.source ", name, ": has no sequence");
+    if (source->size() < 1) fail(ExitCode::data, "data.source ", name, ": has no sequences");
     auto out = std::make_shared<CheckedSource>(name, run.vocab, repeats, std::move(source));
     require_addressable(name, *out);
     return out;

@@ -16,7 +16,7 @@ namespace hexad::data {
 struct SourceContext {
   int64_t context;  // number of tokens in a sequence
   int64_t vocab;    // size of the model's vocabulary; all ids must be smaller
-  uint64_t seed;    // train.seed
+  uint64_t seed;    // value of the recipe key train.seed
 };
 
 /// Arguments of the function that makes a source.

@@ -23,10 +23,10 @@ StagedFiles::StagedFiles(std::string folder)
   std::error_code error;
   made_ = !fs::exists(folder_, error);
   fs::create_directories(folder_, error);
-  if (error) fail(code_of_making(error), folder_, ": cannot be made: ", error.message());
+  if (error) fail(code_of_making(error), folder_, ": cannot be created: ", error.message());
   remove_leftovers();
   fs::create_directory(stage_, error);
-  if (error) fail(ExitCode::resource, stage_, ": cannot be made: ", error.message());
+  if (error) fail(ExitCode::resource, stage_, ": cannot be created: ", error.message());
 }
 
 void StagedFiles::remove_leftovers() const {
@@ -76,7 +76,7 @@ void StagedFiles::commit(std::span<const std::string_view> names) {
   sync_folder(stage_);
   std::error_code error;
   fs::create_directory(replaced_, error);
-  if (error) fail(ExitCode::resource, replaced_, ": cannot be made: ", error.message());
+  if (error) fail(ExitCode::resource, replaced_, ": cannot be created: ", error.message());
   try {
     for (std::string_view name : names)
       if (fs::exists(fs::symlink_status(in(name)))) move(in(name), (fs::path(replaced_) / name).string());

@@ -13,19 +13,19 @@ namespace hexad::data {
 class StagedFiles {
  public:
   /// Creates `folder` if it does not exist, and removes unfinished files of a process that was killed. Throws
-  /// Error(resource) if this fails, and Error(usage) if such a process left old files that it had moved away.
+  /// Error(resource) if this fails. Throws Error(usage) if a killed process had moved old files away and not back.
   explicit StagedFiles(std::string folder);
   ~StagedFiles();
   StagedFiles(const StagedFiles&) = delete;
   StagedFiles& operator=(const StagedFiles&) = delete;
 
-  /// Returns the path to which the file must be written that commit() will call `name`.
+  /// Returns the path to which the caller must write the new file `name`.
   std::string path(std::string_view name) const;
 
-  /// Replaces the files `names`. First moves all old files away, in the order of `names`; then moves the new files into
-  /// place, in the opposite order. If there is no new file of a name, the old one is only removed. A reader that opens
-  /// the file of the first name before the others therefore finds all old files, all new files, or none. If this fails,
-  /// moves the old files back and throws Error(resource).
+  /// Replaces the files `names`. First moves all old files away, in the order of `names`. Then moves the new files into
+  /// place, in the opposite order. An old file without a new file of the same name is removed. A reader that opens the
+  /// file names[0] first therefore finds all old files, all new files, or none. If a step fails, moves the old files
+  /// back and throws Error(resource).
   void commit(std::span<const std::string_view> names);
 
  private:

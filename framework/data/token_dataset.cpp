@@ -58,7 +58,7 @@ void TokenDataset::read_header() {
   if (header_.vocab_size < 1 || header_.vocab_size > INT32_MAX) {
     refuse("vocabulary of ", header_.vocab_size, " ids, expected 1 to ", INT32_MAX);
   }
-  // Limits the counts, so that the sizes computed below cannot overflow.
+  // Rejects counts larger than the file; otherwise the sizes computed below could overflow.
   const auto in_file = [&](int64_t n) { return n >= 0 && n <= file_.size(); };
   if (!in_file(header_.tokens) || !in_file(header_.documents) || header_.text_bytes < 0) {
     refuse("truncated or damaged: ", header_.tokens, " tokens in ", header_.documents, " documents of ",
@@ -74,7 +74,8 @@ void TokenDataset::read_offsets() {
   offsets_.resize(static_cast<size_t>(header_.documents) + 1);
   const auto bytes = static_cast<int64_t>(offsets_.size() * sizeof(int64_t));
   file_.read_at(file_.size() - bytes, offsets_.data(), bytes);
-  if (offsets_.front() != 0) fail(ExitCode::data, file_.path(), ": first document starts at token ", offsets_.front());
+  if (offsets_.front() != 0)
+    fail(ExitCode::data, file_.path(), ": first document starts at token ", offsets_.front(), ", expected 0");
   for (size_t d = 0; d + 1 < offsets_.size(); ++d) {
     if (offsets_[d + 1] > header_.tokens) {
       fail(ExitCode::data, file_.path(), ": document ", d, " ends at token ", offsets_[d + 1], ", past the end (",

@@ -40,7 +40,7 @@ class TokenDatasetWriter {
   std::vector<uint8_t> loss_mask_;
 };
 
-/// Checks that the reader makes in addition to those of the header, the exact file size and the offsets.
+/// Checks that are made in addition to the checks of the header, the exact file size and the offsets.
 enum class DatasetCheck : uint8_t {
   everything,  // reads the whole file once to check the digest of its contents and the range of all ids (about 1 s per
                // 4 GB)

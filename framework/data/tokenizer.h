@@ -14,8 +14,8 @@
 namespace hexad::data {
 
 /// A tokenizer and its vocabulary. Ids [0, 256) are the bytes, followed by the ids that this kind of tokenizer adds.
-/// The last two ids are end-of-document and mask. These two have no text: encode() never returns them, and decode()
-/// skips them.
+/// The last two ids are end-of-document and mask. They have no text: encode() never returns them, and decode() skips
+/// them.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -30,7 +30,7 @@ class Tokenizer {
   /// Returns the concatenated bytes of `ids`, which may end inside a UTF-8 sequence. Throws Error(data) if an id is not
   /// in the vocabulary.
   std::string decode(std::span<const int32_t> ids) const;
-  /// Returns the number of ids that have text. They are the ids below this number.
+  /// Returns the number of ids that have text. The ids [0, text_ids()) have text.
   int32_t text_ids() const { return vocab_size() - 2; }
   int32_t end_of_document() const { return vocab_size() - 2; }
   int32_t mask() const { return vocab_size() - 1; }

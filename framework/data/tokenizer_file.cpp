@@ -22,8 +22,8 @@ Json body_of(const TokenizerContents& contents) {
   return {{"format", format_name}, {"version", format_version}, {"kind", contents.kind}, {"merges", merges}};
 }
 
-// Parses a tokenizer file. The digest is checked last, so that a file of another kind or version is reported as such
-// and not as damaged.
+// Parses a tokenizer file. The digest is checked last, because a file of another kind or version must not be reported
+// as damaged.
 struct Reader {
   const std::string& path;
   const Json& json;

@@ -1,4 +1,4 @@
-// The tokenizer file: JSON with format, version, kind, merges, and a digest of these.
+// The tokenizer file: JSON with format, version, kind, merges, and a digest of these values.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Merge {
 /// The complete state of a tokenizer, which determines encode() and decode().
 struct TokenizerContents {
   std::string kind;           // "bytes" or "bpe"
-  std::vector<Merge> merges;  // in order of priority; merge i makes id 256 + i
+  std::vector<Merge> merges;  // merges in order of priority; merge i makes id 256 + i
 
   Digest digest() const;
 };

@@ -38,7 +38,7 @@ class Opener {
     data_.train = parts.size() == 1 ? parts.front().source : std::make_shared<MixtureSource>(std::move(parts));
     if (!heldout_.empty()) data_.heldout = std::make_shared<ConcatenatedSource>(std::move(heldout_));
     if (config_.mlm_probability > 0) {
-      // The masks of held-out text have a fixed seed. They are the same in all runs, so that losses can be compared.
+      // The masks of held-out text have a fixed seed, which makes losses of different runs comparable.
       data_.train = masked(data_.train, options_.seed);
       if (data_.heldout) data_.heldout = masked(data_.heldout, 0);
     }
@@ -64,8 +64,8 @@ class Opener {
       fail(ExitCode::data, path, ": was made with tokenizer ", dataset->tokenizer(), ", but ", tokenizer_file_name,
            " beside it is ", tokenizer_->fingerprint());
     }
-    // Reading checks each id against the vocabulary of the file. The check here ensures that all ids are in the
-    // vocabulary of the model, because embedding and loss do not check ids on a device.
+    // Reading checks each id against the vocabulary of the file. This check ensures that all ids are in the vocabulary
+    // of the model, because embedding and loss do not check ids on a device.
     if (dataset->vocab_size() > tokenizer_->vocab_size()) {
       fail(ExitCode::data, path, ": has a vocabulary of ", dataset->vocab_size(), " ids, but ", tokenizer_file_name,
            " beside it has ", tokenizer_->vocab_size());
@@ -82,7 +82,7 @@ class Opener {
     const auto expected = options_.expected ? std::optional((*options_.expected)[part]) : std::nullopt;
     auto dataset = open_file(in(folder, train_file_name), expected);
     data_.fingerprints.push_back(dataset->fingerprint());
-    const uint64_t seed = options_.seed + part;  // so that equal datasets in a mixture have different orders
+    const uint64_t seed = options_.seed + part;  // equal datasets in a mixture get different orders
     if (config_.order() == Shuffle::documents) {
       return std::make_shared<ShuffledDocuments>(std::move(dataset), options_.context, config_.packing, seed);
     }
@@ -91,7 +91,7 @@ class Opener {
 
   void open_heldout(const std::string& folder) {
     const std::string path = in(folder, heldout_file_name);
-    std::error_code error;  // if the file exists but cannot be opened, the error is reported later
+    std::error_code error;  // any other error is reported when the file is opened
     if (!std::filesystem::exists(path, error) && !error) return data_.missing_heldout.push_back(path);
     heldout_.push_back(
         std::make_shared<SequentialSource>(open_file(path, std::nullopt), options_.context, config_.packing));

@@ -1,4 +1,4 @@
-// Interface of allocators that count memory by category, and the allocator of host memory.
+// Interface of allocators that count memory by category, and a caching allocator of host memory.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ class Allocator {
  public:
   virtual ~Allocator() = default;
 
-  /// Allocates a block of at least `bytes` bytes; returns nullptr if `bytes` is 0. If the memory or its limit does not
-  /// suffice, throws Error(resource) with the memory in use by category and the largest blocks.
+  /// Allocates a block of at least `bytes` bytes; returns nullptr if `bytes` is 0. Throws Error(resource) with the
+  /// memory in use by category and the largest blocks if the memory or its limit does not suffice.
   virtual void* allocate(int64_t bytes, Category category) = 0;
   virtual void deallocate(void* block, int64_t bytes, Category category) = 0;
   /// True if the host may read and write the blocks at any time.
@@ -27,8 +27,9 @@ class Allocator {
 
   /// Changes the category of a live block. For example, a temporary that the tape saves becomes an activation.
   void recategorise(int64_t bytes, Category from, Category to);
-  /// Adds `bytes` of device memory that a library allocated itself to the statistics. A negative number subtracts
-  /// memory that the library freed. A memory limit applies to the sum of this memory and the allocator's own.
+  /// Adds `bytes` bytes of device memory that a library allocated directly to the statistics. A negative number
+  /// subtracts memory that the library freed. A memory limit applies to the sum of this memory and the memory of the
+  /// allocator.
   void account(int64_t bytes, Category category);
   MemoryStats stats() const;
   /// Describes the blocks in use that occupy the most memory, one line per size and category: "  12 x 1.50 MiB
@@ -62,12 +63,12 @@ class Allocator {
 };
 
 /// Returns the bytes that are allocated from the system for a block of `bytes` bytes: rounded up to eighths of a power
-/// of two, at least 512. Above 512 bytes, at most 12.5% is wasted, and blocks of slightly different sizes (experts) can
-/// reuse each other's memory.
+/// of two, at least 512. Above 512 bytes, at most 12.5% is wasted. Blocks of slightly different sizes, such as the rows
+/// of experts, can reuse each other's memory.
 int64_t block_size(int64_t bytes);
 
-/// Caches freed blocks by size class (eighths of a power of two) and reuses them. If a new block would exceed `limit`,
-/// first returns the cached blocks to the system.
+/// Caches freed blocks by size class (eighths of a power of two) and reuses them. Returns the cached blocks to the
+/// system before a new block would exceed `limit`.
 class CachingAllocator final : public Allocator {
  public:
   /// `limit` is in bytes; 0 means no limit. `poison` fills new blocks with NaN bits, which make reads of uninitialised

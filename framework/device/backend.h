@@ -14,7 +14,7 @@ class MetaRun;
 
 struct ContextOptions {
   DeviceKind kind = DeviceKind::cpu;
-  int place = 0;                     // index of this rank on its node; ranks get the node's cards in turn
+  int place = 0;                     // index of this rank on its node; chooses one of the node's cards
   int64_t memory_limit = 0;          // maximum bytes of device memory; 0: no limit
   int64_t pinned_limit = 0;          // maximum bytes of page-locked host memory, for devices that use it in copies; 0:
                                      // no limit
@@ -27,8 +27,7 @@ struct ContextOptions {
                                     // framework/device/meta/meta_run.h
 };
 
-/// Interface that each kind of device implements, in addition to a KernelTable. All other code is independent of the
-/// device.
+/// Interface that each kind of device implements, in addition to a KernelTable. No other code depends on the device.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -43,7 +42,8 @@ class Backend {
   /// copy.
   virtual void copy(Stream& stream, void* to, const void* from, int64_t bytes) = 0;
   virtual void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) = 0;
-  /// Allocates host memory that the device reads and writes directly, so that copies need no host thread.
+  /// Allocates host memory that the device reads and writes directly. Copies from and to this memory need no host
+  /// thread.
   virtual std::shared_ptr<std::byte> host_buffer(int64_t bytes) = 0;
   /// Defers the release of all host_buffer() memory until the backend is destroyed, because freeing such memory waits
   /// for all work of the device.

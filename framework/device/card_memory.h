@@ -7,8 +7,8 @@
 namespace hexad::device {
 
 struct CardMemory {
-  std::string id;         // identifies the card independently of this process's numbering
-  std::string name;       // "NVIDIA H100 80GB HBM3"
+  std::string id;         // identifier that does not depend on this process's numbering
+  std::string name;       // name, such as "NVIDIA H100 80GB HBM3"
   int64_t available = 0;  // bytes that are allocated by no process
 };
 

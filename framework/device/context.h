@@ -1,5 +1,5 @@
-// Device resources of one rank: memory, streams, lanes. Each rank has its own, because ranks may be threads of one
-// process.
+// Device resources of one rank: memory, streams, lanes. Each rank has a separate context, because ranks may be threads
+// of one process.
 #pragma once
 
 #include <array>
@@ -26,9 +26,9 @@ class DeviceContext {
   DeviceContext& operator=(const DeviceContext&) = delete;
 
   DeviceKind kind() const { return kind_; }
-  /// True if the host may access the memory of tensors, and kernels have finished when their launch returns.
+  /// True if the host may access the memory of tensors and launches return after the kernel has finished.
   bool on_host() const { return kind_ == DeviceKind::cpu; }
-  /// True if launches are asynchronous, so that the host should avoid waiting for results.
+  /// True if launches are asynchronous. The host should then avoid waiting for results.
   bool runs_ahead() const { return runs_ahead_; }
   /// Returns the meta run of a meta device; null on other devices.
   MetaRun* meta() const { return meta_.get(); }
@@ -49,15 +49,15 @@ class DeviceContext {
 
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) { return backend_->host_buffer(bytes); }
   /// Defers the release of all host_buffer() and offloaded memory until this context is destroyed. Required if work of
-  /// the device waits for other ranks: freeing such memory blocks the host until all work of the device is done, while
-  /// the other ranks may be waiting for this host.
+  /// the device waits for other ranks. Otherwise ranks can deadlock: freeing such memory blocks the host until all work
+  /// of the device is done, while the other ranks may be waiting for this host.
   void keep_host_memory() { backend_->keep_host_memory(); }
 
-  /// Returns a stream for host work that follows device work. The thread of this stream waits for the device in place
-  /// of the caller. It is created at the first call.
+  /// Returns a stream for host work that follows device work. The stream's thread waits for the device in place of the
+  /// caller. The stream is created at the first call.
   Stream& host_stream();
-  /// Lifetime guard for callbacks that may outlive this context. If the context still exists, during() keeps it alive
-  /// while it runs `use`, and returns true. Otherwise it returns false without running `use`.
+  /// Lifetime guard for callbacks that may outlive this context. If the context still exists, during() runs `use`,
+  /// keeps the context alive meanwhile, and returns true. Otherwise during() returns false without running `use`.
   class Life {
    public:
     bool during(const std::function<void()>& use);
@@ -69,8 +69,8 @@ class DeviceContext {
   };
   const std::shared_ptr<Life>& life() const { return life_; }
 
-  /// Returns the context in which ranks exchange small data: this context if it is on the host, otherwise a separate
-  /// CPU context that this one owns.
+  /// Returns the context in which ranks exchange small data. This is the context itself if it is on the host, otherwise
+  /// a CPU context that it owns.
   DeviceContext& host();
 
   /// Number of times that the host waited to read device memory, by the name passed to read_to_host(). Empty if the
@@ -106,7 +106,7 @@ class DeviceContext {
 class Device {
  public:
   Device() = default;
-  Device(DeviceContext& context) : context_(&context) {}  // implicit: a context converts to a location
+  Device(DeviceContext& context) : context_(&context) {}  // implicit conversion of a context to a location
   DeviceKind kind() const { return context_->kind(); }
   bool on_host() const { return context_->on_host(); }
   /// True unless the device is a meta device, whose tensors have no memory.

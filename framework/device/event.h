@@ -7,29 +7,29 @@
 
 namespace hexad::device {
 
-/// A point in a device's own queue. It is passed when the device reaches it; no host thread is notified.
+/// A point in a device's queue. The device passes it without notifying a host thread.
 class DeviceMark {
  public:
   virtual ~DeviceMark() = default;
   virtual bool passed() const = 0;
   virtual void wait() const = 0;  // blocks the calling thread until the mark is passed
-  /// Returns the time at which the device passed the mark, in seconds of std::chrono::steady_clock. Only for marks of
-  /// Stream::record_timed().
+  /// Returns the time at which the device passed the mark, in seconds of std::chrono::steady_clock. The mark must come
+  /// from Stream::record_timed().
   virtual double passed_at() const = 0;
 };
 
 /// Shared handle of an event. A default-constructed event is already done.
 ///
 /// A host event (a transfer, a rendezvous of threads, file work) is completed by a host thread. A device event is a
-/// mark in a device's queue; the other queues of that device can wait for the mark without the host. An event has both
-/// parts, first the host's and then the device's, if a host thread ends the operation by launching device work. An
+/// mark in a device's queue. The other queues of that device can wait for the mark without the host. An event has two
+/// parts if a host thread ends the operation by launching device work: first the host's part, then the device's. An
 /// example is a transfer through host memory, whose last step is a copy to the device.
 ///
 /// Until the host's part is done, an event owns the memory that this part reads or writes (`keep`). It owns no memory
 /// for the device's part, because the allocator of a device reuses freed memory in the order of issue.
 class Event {
  public:
-  /// State of an event, for code that completes events: streams and the communication engine.
+  /// State of an event, for streams and the communication engine, which complete events.
   class State;
 
   Event() = default;
@@ -40,12 +40,12 @@ class Event {
   bool done() const;
   /// Blocks the calling thread until the event is done. Rethrows the error of the operation.
   void wait() const;
-  /// Calls the hook installed by on_wait(), as if a thread began to wait.
+  /// Calls the hook installed by on_wait(), without waiting.
   void expect() const;
-  /// Owns `owner` until the host's part is done. Does nothing if the event has no host's part.
+  /// Keeps `owner` alive until the host's part is done. Does nothing if the event has no host's part.
   void keep(std::shared_ptr<const void> owner) const;
-  /// Calls `f` once the event is done. If the host's part is done, this thread waits for the device's part, if any, and
-  /// calls `f`; otherwise the thread that completes the host's part does so.
+  /// Calls `f` once the event is done. If the host's part is done, the calling thread waits for the device's part, if
+  /// any, and calls `f`. Otherwise the thread that completes the host's part does this.
   void then(std::function<void()> f) const;
   /// Blocks the calling thread until the host's part, if any, is done, and rethrows its error. Returns the mark of the
   /// device's part, for which the device's queues can wait; null if there is none.
@@ -59,10 +59,10 @@ class Event {
 /// device's part; null if there is none.
 void complete(const std::shared_ptr<Event::State>& state, std::exception_ptr error = nullptr,
               std::shared_ptr<const DeviceMark> rest = nullptr);
-/// Completes `state` when `event` is completed. A wait for `state` calls expect() of `event`.
+/// Completes `state` when `event` is completed. The first wait for `state` calls event.expect().
 void follow(const std::shared_ptr<Event::State>& state, const Event& event);
-/// Installs a hook that is called once, when the first thread waits for the event; immediately if a thread is already
-/// waiting. The communication engine uses it to raise the priority of the request.
+/// Installs a hook that is called once, when the first thread waits for the event. If a thread is already waiting,
+/// calls it immediately. The communication engine uses it to raise the priority of the request.
 void on_wait(const std::shared_ptr<Event::State>& state, std::function<void()> hook);
 
 }  // namespace hexad::device

@@ -9,8 +9,8 @@
 
 namespace hexad::device {
 
-/// Set of free ranges, in which adjacent ranges are merged. take() uses the start of the smallest range that is large
-/// enough; the rest of that range stays free. Every operation takes time logarithmic in the number of ranges.
+/// Set of free ranges. Adjacent ranges are merged. take() uses the start of the smallest range that is large enough;
+/// the rest of that range stays free. Every operation takes time logarithmic in the number of ranges.
 class FreeRanges {
  public:
   /// Allocates `size` elements and returns the index of the first; nullopt if no range is large enough.
@@ -25,11 +25,11 @@ class FreeRanges {
   int64_t take_tail(int64_t end);
 
  private:
-  using ByBegin = std::map<int64_t, int64_t>;  // begin -> size
+  using ByBegin = std::map<int64_t, int64_t>;  // begin -> size of each free range
   void remove(ByBegin::iterator range);
 
   ByBegin by_begin_;
-  std::set<std::pair<int64_t, int64_t>> by_size_;  // (size, begin)
+  std::set<std::pair<int64_t, int64_t>> by_size_;  // (size, begin) of each free range
 };
 
 }  // namespace hexad::device

@@ -1,4 +1,4 @@
-// Names of the waits of host threads for a device.
+// Names for waits of host threads for a device.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace hexad::device {
 
-/// During the lifetime of the object, names the wait of the calling thread. Profilers show the wait as a range. Objects
-/// of one thread nest; the innermost name applies.
+/// Names the waits of the calling thread during its lifetime. Profilers show each wait as a range. Objects of one
+/// thread may be nested; the innermost name applies.
 class HostWait {
  public:
   explicit HostWait(std::string name);

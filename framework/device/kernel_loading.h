@@ -1,12 +1,12 @@
-// Time at which a card's kernels are loaded.
+// Choice of when a card's kernels are loaded.
 #pragma once
 
 namespace hexad::device {
 
-/// Makes CUDA load all kernels when this process opens its first card, not each kernel at its first launch. Loading a
-/// kernel may wait for all work of the card. That work may wait for other ranks, which may be waiting for this rank.
-/// Call it before any use of a card, in processes whose ranks exchange tensors. Has no effect if CUDA_MODULE_LOADING is
-/// set in the environment, or in a program built without CUDA.
+/// Makes CUDA load all kernels when this process opens its first card, not each kernel at its first launch. Loading at
+/// launch can deadlock: it may wait for all work of the card, which may wait for other ranks, which may be waiting for
+/// this rank. Call it before any use of a card, in processes whose ranks exchange tensors. Has no effect if
+/// CUDA_MODULE_LOADING is set in the environment, or in a program built without CUDA.
 void load_kernels_at_start();
 
 }  // namespace hexad::device

@@ -10,8 +10,7 @@
 
 namespace hexad::device {
 
-/// Queues of a rank: traffic between nodes, traffic inside a node, copies, and computation. Each runs its work in
-/// order.
+/// Queue of a rank. The lanes are traffic between nodes, traffic inside a node, copies, and computation.
 enum class Lane : uint8_t { inter, intra, copy, compute };
 constexpr auto enum_names(Lane) {
   return std::to_array<std::pair<Lane, std::string_view>>(

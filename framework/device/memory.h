@@ -11,7 +11,7 @@
 namespace hexad::device {
 
 /// Category of an allocation. Memory in use and its peaks are reported by category.
-/// `connection` is memory that a library allocates itself to connect ranks: NCCL's buffers.
+/// `connection` is memory that a library allocates to connect ranks, such as NCCL's buffers.
 enum class Category : uint8_t {
   parameter,
   gradient,
@@ -36,8 +36,8 @@ struct MemoryStats {
 
   int64_t used_in(Category c) const { return used[base::ordinal(c)]; }
   int64_t peak_in(Category c) const { return peak[base::ordinal(c)]; }
-  /// Returns the fraction of the held memory that was unused at its peak: gaps between blocks, or cached blocks. 0 if
-  /// `held` is not measured.
+  /// Returns the fraction of the held memory that was unused at its peak: gaps between blocks, or cached blocks. The
+  /// result is 0 if `held` is not measured.
   double fragmentation() const;
   std::string table() const;  // one line per category, for messages about exhausted memory
 };

@@ -1,4 +1,4 @@
-// NamedRange for builds without the library of a profiler.
+// NamedRange for builds without a profiler's library.
 #include "framework/device/named_range.h"
 
 namespace hexad::device {

@@ -23,7 +23,7 @@ OffloadArena::OffloadArena(const std::string& folder) : folder_(folder) {
   file_ = mkstemp(name.data());
   if (file_ < 0)
     base::fail(base::ExitCode::resource, "cannot create an offload file in '", folder, "': ", std::strerror(errno));
-  unlink(name.c_str());  // the file is deleted when this process ends, for any reason
+  unlink(name.c_str());  // the file is deleted when this process ends, even after a crash
 }
 
 OffloadArena::~OffloadArena() {
@@ -53,7 +53,8 @@ void* OffloadArena::allocate(int64_t bytes, Category category) {
 int64_t OffloadArena::place(int64_t size) {
   if (const auto offset = free_.take(size)) return *offset;
   const int64_t offset = free_.take_tail(end_), more = offset + size - end_;
-  // posix_fallocate, not ftruncate: if the disk is full, this call fails, not the first write (with SIGBUS).
+  // If the disk is full, posix_fallocate fails here. With ftruncate, the first write to the mapping would fail with
+  // SIGBUS.
   if (const int error = posix_fallocate(file_, end_, more)) {
     if (offset < end_) free_.give(offset, end_ - offset);
     base::fail(base::ExitCode::resource, "offload file in '", folder_, "' of ", end_, " bytes cannot grow by ", more,
@@ -73,7 +74,7 @@ void OffloadArena::deallocate(void* block, int64_t bytes, Category category) {
   count(-bytes, category);
   std::lock_guard lock(mutex_);
   const auto it = live_.find(block);
-  base::require(it != live_.end(), "[offload] freed a block that is not of this arena");
+  base::require(it != live_.end(), "[offload] freed a block that is not in this arena");
   munmap(block, it->second.size);
   free_.give(it->second.offset, it->second.size);
   live_.erase(it);

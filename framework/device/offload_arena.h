@@ -1,4 +1,4 @@
-// File-backed memory for offloaded activations on a CPU. (On a GPU, they are offloaded to host memory.)
+// File-backed memory for offloaded activations on a CPU. (On a GPU, activations are offloaded to host memory.)
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace hexad::device {
 
-/// Allocates blocks in one unlinked file in `folder`. The file is mapped as shared, so that the operating system may
+/// Allocates blocks in one unlinked file in `folder`. The file is mapped as shared, which lets the operating system
 /// write its pages to disk and drop them from memory. Freed blocks are merged with free neighbours, because sizes vary
-/// from step to step, like the rows of experts. A block is placed in the smallest free range that is large enough; if
+/// from step to step, like the rows of experts. A block is placed in the smallest free range that is large enough. If
 /// there is none, the file grows.
 class OffloadArena : public Allocator {
  public:
@@ -32,7 +32,7 @@ class OffloadArena : public Allocator {
   int64_t place(int64_t size);  // returns an offset in the file
   std::string folder_;
   int file_ = -1;
-  int64_t end_ = 0;  // length of the file
+  int64_t end_ = 0;  // length of the file in bytes
   std::unordered_map<void*, Block> live_;
   FreeRanges free_;
 };

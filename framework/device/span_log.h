@@ -18,7 +18,7 @@ class DeviceContext;
 /// almost nothing.
 class SpanLog {
  public:
-  /// A span; times are in seconds of base::now(). Spans are sorted by begin, and a span may enclose others.
+  /// A span; times are in seconds of base::now(). Spans are sorted by begin, and a span may enclose other spans.
   struct Recorded {
     std::string name;
     double begin = 0, end = 0;
@@ -30,8 +30,7 @@ class SpanLog {
   };
   struct Records {
     std::vector<Recorded> host;
-    /// Spans in the time of the device's compute queue, one for each span of the host. Empty if kernels run on the
-    /// host.
+    /// Spans of the device's compute queue, one for each span of the host; empty if kernels run on the host.
     std::vector<Recorded> device;
     std::vector<Sample> memory;
   };
@@ -75,7 +74,7 @@ class Span {
 
  private:
   SpanLog& log_;
-  int64_t recording_ = 0;  // number of the log's recording in which this span began; 0: none
+  int64_t recording_ = 0;  // number of the log's recording at construction; 0: not recording
   size_t at_ = 0;
 };
 

@@ -32,7 +32,7 @@ class WorkerStream final : public Stream {
 
   void run(std::function<void()> work) override {
     push([this, work = std::move(work)] {
-      if (!error_) work();  // after a failure, the remaining work is skipped and all later events get its error
+      if (!error_) work();  // after a failure, the remaining work is skipped, and all later events receive the error
     });
   }
 

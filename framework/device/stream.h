@@ -10,8 +10,8 @@
 namespace hexad::device {
 
 /// Runs work in the order in which it was appended. On the CPU, the compute stream is inline: it runs work immediately
-/// on the calling thread. The other lanes are inline too, or run their work on a thread each. On other devices, a
-/// stream is a queue of the device: kernels are launched into it, and the host does not wait for them.
+/// on the calling thread. The other lanes are also inline, or each has its own thread. On other devices, a stream is a
+/// queue of the device. Kernels are launched into the queue, and the host does not wait for them.
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -43,8 +43,7 @@ class InlineStream final : public Stream {
   bool runs_at_once() const override { return true; }
 };
 
-/// Makes a stream whose own thread runs work in order. The thread sleeps while there is no work, so that it does not
-/// slow other threads down.
+/// Makes a stream whose own thread runs work in order. The thread sleeps while there is no work.
 std::unique_ptr<Stream> make_worker_stream(const std::string& thread_name);
 
 }  // namespace hexad::device

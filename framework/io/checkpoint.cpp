@@ -71,7 +71,7 @@ Checkpoint Checkpoint::open(const std::string& folder, Check check, FileWork wor
   }
   for (size_t i = 0; i < checkpoint.manifest_.shards.size(); ++i) {
     checkpoint.check_presence(i);
-    checkpoint.work_.moved(path);  // each check is a request to a file system, which may be remote
+    checkpoint.work_.moved(path);  // reports progress after each check, because the file system may be remote
   }
   if (check == Check::full) checkpoint.verify();
   return checkpoint;
@@ -84,7 +84,7 @@ const TensorRecord* Checkpoint::find(std::string_view name, Kind kind) const {
 
 const TensorRecord& Checkpoint::record(std::string_view name, Kind kind) const {
   const TensorRecord* found = find(name, kind);
-  if (!found) fail(ExitCode::data, folder_, ": holds no ", name_of(kind), " '", name, "'");
+  if (!found) fail(ExitCode::data, folder_, ": contains no ", name_of(kind), " '", name, "'");
   return *found;
 }
 
@@ -173,7 +173,7 @@ void Checkpoint::verify_shard(size_t shard) {
     for (const Piece& piece : tensor.pieces) {
       if (piece.shard != shard) continue;
       if (damaged) {
-        open_piece(tensor, piece);  // if the damage is inside the tensor, throws an error that names it
+        open_piece(tensor, piece);  // throws an error that names the tensor if the damage is inside it
       } else {
         checked_.emplace(piece.shard, piece.stored);
       }

@@ -1,4 +1,4 @@
-// Reader of checkpoints. It reads any region of any tensor, whatever layout wrote the checkpoint.
+// Reader of checkpoints. It reads any region of any tensor from a checkpoint of any parallel layout.
 #pragma once
 
 #include <map>
@@ -14,10 +14,10 @@
 namespace hexad::io {
 
 /// Check that is made when a checkpoint is opened. quick: every file exists and has the right length. full: every byte
-/// is correct. Bytes are always checked before they are used, so `quick` only detects damage later.
+/// is correct. With `quick`, damaged bytes are detected later, before they are used.
 enum class Check : uint8_t { quick, full };
 
-/// Items index, index + of, index + 2 of, ... of work that is divided into `of` shares.
+/// One of `of` shares of a list of items: the items index, index + of, index + 2 of, ...
 struct Share {
   size_t index = 0, of = 1;
 };
@@ -38,15 +38,15 @@ class Checkpoint {
   /// Returns the record of a tensor. Throws Error(data) if the checkpoint does not contain it.
   const TensorRecord& record(std::string_view name, Kind kind) const;
 
-  /// Reads `region` of the global tensor from the pieces that overlap it, after checking their digests. If a piece is
-  /// damaged or the region is not inside the tensor, throws Error(data) that names the file and the tensor.
+  /// Reads `region` of the global tensor from the pieces that overlap it, after checking their digests. Throws
+  /// Error(data) that names the file and the tensor if a piece is damaged or the region is not inside the tensor.
   Tensor read(std::string_view name, Kind kind, const Region& region, Device device,
               Category category = Category::parameter);
   /// Reads the whole tensor.
   Tensor read(std::string_view name, Kind kind, Device device, Category category = Category::parameter);
 
-  /// Checks every byte of all shards, or of a share of the shards. If one is wrong, throws Error(data) that names the
-  /// file and the tensor.
+  /// Checks every byte of all shards, or of a share of the shards. Throws Error(data) that names the file and the
+  /// tensor if a byte is wrong.
   void verify(Share share = {});
 
  private:

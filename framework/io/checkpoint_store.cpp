@@ -75,7 +75,7 @@ std::vector<int64_t> CheckpointStore::steps() const {
 Checkpoint CheckpointStore::open(int64_t step, Check check) const {
   Checkpoint checkpoint = Checkpoint::open(path(step), check, options_.work);
   if (checkpoint.step() != step) {
-    fail(ExitCode::data, checkpoint.folder(), ": holds step ", checkpoint.step(), ", not the step of its name");
+    fail(ExitCode::data, checkpoint.folder(), ": contains step ", checkpoint.step(), ", not the step in its name");
   }
   return checkpoint;
 }
@@ -88,11 +88,11 @@ CheckpointStore::Scan CheckpointStore::scan(Check check) const {
     } catch (const Error& error) {
       std::error_code gone;
       if (!fs::exists(path(step), gone) && !gone) continue;
-      if (error.code() != ExitCode::data) throw;  // for example out of memory; the checkpoint may be good
+      if (error.code() != ExitCode::data) throw;  // not damage, for example out of memory
       scan.problems.push_back(error.what());
     }
   }
-  // In the order of saving and not by step, because a run may have returned to an earlier step.
+  // Sorts by the order of saving and not by step, because a run may have returned to an earlier step.
   std::ranges::sort(scan.good, std::greater{}, [](const Checkpoint& c) { return c.manifest().sequence; });
   return scan;
 }
@@ -191,7 +191,7 @@ int64_t CheckpointStore::next_sequence() const {
 
 void CheckpointStore::clean() const {
   for (const std::string& name : names_in(folder_)) {
-    if (!name.starts_with(prefix) && !name.starts_with("latest")) continue;  // not a file of this store
+    if (!name.starts_with(prefix) && !name.starts_with("latest")) continue;  // ignores files that are not of this store
     const std::string path = folder_ + "/" + name;
     std::error_code error;
     if (name.ends_with(unfinished_suffix)) {
@@ -232,7 +232,7 @@ void CheckpointStore::remove(int64_t step) const {
   std::optional<FileLock> lock;
   if (fs::is_regular_file(folder + "/manifest.json", error)) {
     lock = FileLock::take(folder + "/manifest.json", FileLock::Mode::exclusive);
-    if (!lock) return;  // a reader holds the checkpoint
+    if (!lock) return;  // a reader has the checkpoint open
   }
   // Renames first: if the process is killed during the removal, no folder that looks like a checkpoint remains.
   fs::rename(folder, doomed, error);

@@ -16,7 +16,7 @@ namespace hexad::io {
 struct Resume {
   enum class Mode : uint8_t { automatic, none, step };
   Mode mode = Mode::automatic;
-  int64_t step = 0;  // only for Mode::step
+  int64_t step = 0;  // used only for Mode::step
 
   /// Parses "auto", "none" or a step. Throws Error(usage) for any other text.
   static Resume parse(std::string_view text);
@@ -29,8 +29,8 @@ struct StoreOptions {
   FileWork work = {};  // receives the progress of reads, writes and removals
 };
 
-/// The checkpoints in a folder: step-00000100/, ..., and `latest`, a text file for people and scripts, which is only a
-/// hint and is written last. Functions that change files may be called only by one rank, and only while it holds the
+/// The checkpoints in a folder: step-00000100/, ..., and `latest`. `latest` is a text file for people and scripts; it
+/// is only a hint and is written last. Only one rank may call functions that change files, and only while it holds the
 /// RunLock of the run.
 class CheckpointStore {
  public:
@@ -38,8 +38,8 @@ class CheckpointStore {
 
   /// Returns the checkpoint from which to continue; nullopt for `none`, and for `auto` if there are no checkpoints.
   /// `auto` selects the newest good checkpoint. It warns about every bad checkpoint that it skips, and about a `latest`
-  /// that names another one. Throws Error(data) if the requested checkpoint is bad, or if all checkpoints are, because
-  /// only the user may decide to start over.
+  /// that names another checkpoint. Throws Error(data) if the requested checkpoint is bad. Throws Error(data) also if
+  /// all checkpoints are bad, because only the user may decide to start over.
   std::optional<Checkpoint> find(const Resume& resume, Check check) const;
   /// Like find(resume, check), but a complete checkpoint is good only if `verify` does not throw Error(data) for it.
   std::optional<Checkpoint> find(const Resume& resume, const std::function<void(Checkpoint&)>& verify) const;
@@ -51,19 +51,20 @@ class CheckpointStore {
   /// Removes the remains of saves that were interrupted. Call it before the first save.
   void clean() const;
   /// Removes all good checkpoints except the newest `keep`, and the bad checkpoints that are older than the newest good
-  /// one. Does nothing if `keep` is 0. Checkpoints that a process has open are kept. Failures are reported as warnings.
+  /// checkpoint. Does nothing if `keep` is 0. Checkpoints that a process has open are kept. Failures are reported as
+  /// warnings.
   void retain() const;
-  /// Renames the checkpoints of each step N after `step` to step-N.abandoned, because a run that returned to `step` (0:
-  /// started over) will train these steps again. Readers ignore these folders; a later call removes one when it
-  /// abandons step N again. If any was renamed, writes `step` to `latest`, or removes `latest` if `step` has no folder.
-  /// Returns the new paths. Throws Error(resource) if a file cannot be renamed or written.
+  /// Renames the checkpoint of each step N after `step` to step-N.abandoned, because a run that returned to `step` (0:
+  /// started over) will train these steps again. Readers ignore the renamed folders. A later call that abandons step N
+  /// again removes the older step-N.abandoned. If a folder was renamed, writes `step` to `latest`, or removes `latest`
+  /// if `step` has no folder. Returns the new paths. Throws Error(resource) if a file cannot be renamed or written.
   std::vector<std::string> abandon_after(int64_t step) const;
   /// Returns 1 + the highest sequence number of all good checkpoints.
   int64_t next_sequence() const;
 
   const std::string& folder() const { return folder_; }
   const StoreOptions& options() const { return options_; }
-  std::string path(int64_t step) const;  // for example "<folder>/step-00000100"
+  std::string path(int64_t step) const;  // returns a path like "<folder>/step-00000100"
 
   struct Scan {
     std::vector<Checkpoint> good;       // newest first; `auto` continues from the first

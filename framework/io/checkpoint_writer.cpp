@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Returns the name of a piece, which is unique in the checkpoint, so that other tools can merge the shards. If a piece
+/// Returns the name of a piece. The name is unique in the checkpoint, so other tools can merge the shards. If a piece
 /// is smaller than its tensor, its name contains the region in the form of a Python slice, for example
 /// "main:experts.up[0:2,0:6,0:8]".
 std::string stored_name(const ShardItem& item) {
@@ -53,7 +53,7 @@ void CheckpointWriter::create() {
   remove_folder(unfinished_, store_.options().work, error);
   if (!error) fs::create_directories(unfinished_, error);
   if (error) fail(ExitCode::resource, unfinished_, ": cannot be created: ", error.message());
-  // Before the first save, the folder of the store is new too.
+  // At the first save, the folder of the store is also new.
   sync_folder(fs::absolute(store_.folder()).parent_path().string());
   reach(store_.options().fault, "folder: created");
 }
@@ -63,8 +63,8 @@ std::string CheckpointWriter::write_shard(int index, int count, std::span<const 
   std::vector<NamedTensor> tensors;
   for (const ShardItem& item : items) {
     require(inside(item.region, item.shape) && item.tensor.shape() == item.region.size, "[checkpoint] ",
-            name_of(item.kind), " '", item.name, "' ", item.shape, ": region ", to_string(item.region), " held as ",
-            item.tensor.shape());
+            name_of(item.kind), " '", item.name, "' ", item.shape, ": region ", to_string(item.region),
+            " is in a tensor of shape ", item.tensor.shape());
     tensors.push_back({stored_name(item), item.tensor});
   }
   ShardPart part{index, count, {fmt::format("shard-{:05}-of-{:05}.safetensors", index, count), 0, ""}, {}};
@@ -120,9 +120,10 @@ void CheckpointWriter::require_visible(const Manifest& manifest) const {
 }
 
 void CheckpointWriter::replace_folder() const {
-  if (fs::exists(folder_)) {  // the run had returned to an earlier step and has reached this step again
+  if (fs::exists(folder_)) {  // exists if the run returned to an earlier step and has reached this step again
     std::error_code error;
-    // The folder remains from a save whose cleanup failed. If it cannot be removed now either, the rename fails.
+    // The folder `replaced_` remains from a save whose cleanup failed. If it cannot be removed now either, the rename
+    // fails.
     remove_folder(replaced_, store_.options().work, error);
     rename_folder(folder_, replaced_);
     reach(store_.options().fault, "folder: old one moved aside");

@@ -39,11 +39,11 @@ class CheckpointWriter {
   /// `state.step` must be the step of the writer. `parts` may be in any order.
   /// Throws Error(resource) if the files cannot be written, and std::logic_error if the parts are not a complete
   /// checkpoint (see merge_parts()); then call discard().
-  /// Once the folder has its final name, the checkpoint exists, and nothing throws. Three failures are then only
-  /// reported as warnings: the rename cannot be confirmed on disk, `latest` cannot be written, or an old folder cannot
-  /// be deleted. If the rename is not confirmed, no older checkpoint is deleted.
+  /// Once the folder has its final name, the checkpoint exists, and commit() does not throw. Three later failures are
+  /// only reported as warnings: the rename cannot be confirmed on disk, `latest` cannot be written, or an old folder
+  /// cannot be deleted. If the rename is not confirmed, no older checkpoint is deleted.
   void commit(const RunState& state, std::span<const std::string> parts) const;
-  /// Removes the files written so far. Never throws; if the folder cannot be removed, warns.
+  /// Removes the files written so far. Warns if the folder cannot be removed. Never throws.
   void discard() const noexcept;
 
  private:

@@ -15,7 +15,7 @@ namespace hexad::io {
 std::optional<FileLock> FileLock::take(const std::string& path, Mode mode, bool create) {
   const int access = create ? O_RDWR | O_CREAT : O_RDONLY;
   const int fd = ::open(path.c_str(), access | O_CLOEXEC | O_NOFOLLOW, 0666);
-  const bool exhausted = errno == EMFILE || errno == ENFILE || errno == ENOMEM;  // the file is not the cause
+  const bool exhausted = errno == EMFILE || errno == ENFILE || errno == ENOMEM;  // the error does not concern the file
   if (fd < 0)
     base::fail(create || exhausted ? base::ExitCode::resource : base::ExitCode::data, path,
                ": cannot be opened: ", std::strerror(errno));

@@ -1,4 +1,4 @@
-// Advisory locks (flock), which the operating system releases when their holder dies.
+// Advisory locks (flock). The operating system releases them when their holder dies.
 #pragma once
 
 #include <optional>

@@ -12,7 +12,7 @@ using tensor::Tensor;
 /// Returns the row-major index of the first element that is NaN or infinite; nullopt if there is none, or for integers.
 std::optional<int64_t> first_non_finite(const Tensor& tensor);
 
-/// Unless all elements are finite, throws Error(numeric) that contains `where`, `name`, the value and its index.
+/// Throws Error(numeric) that contains `where`, `name`, the value and its index unless all elements are finite.
 void require_finite(const Tensor& tensor, std::string_view where, std::string_view name);
 
 }  // namespace hexad::io

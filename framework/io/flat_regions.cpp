@@ -5,8 +5,8 @@ namespace hexad::io {
 using namespace base;
 namespace {
 
-// Appends the rectangles of elements `range` of `region`, whose dimensions before `dim` have size 1. They are a part of
-// a row of dimension `dim`, then whole rows, then a part of a row.
+// Appends the rectangles that make up the elements `range` of `region`. The dimensions of `region` before `dim` have
+// size 1. The rectangles are a part of a row (an index of dimension `dim`), whole rows, and a part of a row.
 void append(std::vector<Region>& out, const Region& region, int dim, FlatRange range) {
   if (range.empty()) return;
   if (dim == region.size.rank()) return out.push_back(region);

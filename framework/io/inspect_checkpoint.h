@@ -15,7 +15,7 @@ std::string describe_json(const Checkpoint& checkpoint);
 /// Returns one line for each good checkpoint of a run, newest first, and a line about the checkpoint from which the run
 /// would continue.
 std::string describe(const CheckpointStore::Scan& scan);
-/// Returns the JSON object of the checkpoint from which the run would continue, with two more members: `good`, a list
+/// Returns the JSON object of the checkpoint from which the run would continue. Two members are added: `good`, a list
 /// of folders, and `bad`, a list of messages. If no checkpoint is good, the object has only these two members.
 std::string describe_json(const CheckpointStore::Scan& scan);
 

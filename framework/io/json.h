@@ -50,7 +50,7 @@ class JsonNode {
   Shape shape() const;
   const Json& value() const { return value_; }
 
-  /// Unless `ok` is true, throws Error(data) with the location, the value and `expected`.
+  /// Throws Error(data) with the location, the value and `expected` unless `ok` is true.
   void check(bool ok, std::string_view expected) const;
 
  private:

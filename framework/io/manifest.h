@@ -13,7 +13,7 @@ namespace hexad::io {
 
 using base::size_of;
 
-/// Role of a tensor for the parameter whose name it has. The pair (name, kind) identifies a tensor in a checkpoint.
+/// Role of a tensor for the parameter of the same name. The pair (name, kind) identifies a tensor in a checkpoint.
 /// `main` is the optimizer's f32 copy. `state` is any other saved state, such as the balancing bias.
 enum class Kind : uint8_t { parameter, main, moment1, moment2, state };
 std::string_view name_of(Kind kind);
@@ -31,7 +31,7 @@ struct TensorRecord {
   Kind kind;
   Dtype dtype;
   Shape shape;                // shape of the global tensor
-  std::vector<Piece> pieces;  // disjoint; together they make up the tensor
+  std::vector<Piece> pieces;  // disjoint pieces that together make up the tensor
 
   int64_t bytes() const { return shape.numel() * size_of(dtype); }
 };
@@ -50,16 +50,15 @@ struct RunState {
   uint64_t seed = 0;
   std::string recipe;                  // resolved recipe, as YAML
   std::string data_position = "null";  // JSON
-  std::string random_state = "null";   // JSON; counter-based random numbers need only the seed and the step
-  std::string auto_choices = "null";   // JSON: values chosen for `auto` keys, so that a resumed run is bitwise
-                                       // identical
+  std::string random_state = "null";   // JSON: the seed and the step, which suffice for counter-based random numbers
+  std::string auto_choices = "null";   // JSON: values chosen for `auto` keys; a resumed run uses the same values
   std::string layout = "null";         // JSON: the parallel layout of the run that saved, for readers
 };
 
 struct Manifest {
   RunState run;
   int64_t sequence = 1;  // number of this save in the run. The save with the highest number is the newest, even if the
-                         // run returned to an earlier step
+                         // run returned to an earlier step.
   std::vector<ShardRecord> shards;
   std::vector<TensorRecord> tensors;  // sorted by name, then by kind
 };
@@ -81,11 +80,11 @@ void require_readable(std::string_view text, const std::string& where, int64_t l
 struct ShardPart {
   int index, count;  // shard `index` of `count`
   ShardRecord shard;
-  std::vector<TensorRecord> tensors;  // each with only the pieces that are in this shard
+  std::vector<TensorRecord> tensors;  // records that contain only the pieces in this shard
 };
 std::string part_to_json(const ShardPart& part);
-/// Merges the parts of all writers. Throws std::logic_error if a shard is missing or occurs twice, if ranks disagree
-/// about a tensor, or if the pieces of a tensor do not make it up exactly. Such a checkpoint could not be loaded.
+/// Merges the parts of all writers. Throws std::logic_error if the checkpoint could not be loaded: a shard is missing
+/// or occurs twice, ranks disagree about a tensor, or the pieces of a tensor do not make it up exactly.
 Manifest merge_parts(const RunState& run, std::span<const std::string> parts);
 
 }  // namespace hexad::io

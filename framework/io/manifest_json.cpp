@@ -114,7 +114,7 @@ std::string manifest_to_json(const Manifest& manifest) {
                {"tensors", Json::array()}};
   for (const ShardRecord& shard : manifest.shards) content["shards"].push_back(to_json(shard));
   for (const TensorRecord& tensor : manifest.tensors) content["tensors"].push_back(to_json(tensor));
-  // The digest is that of the compact text of the content. A reader can compute it again from the parsed content.
+  // The digest covers the compact text of the content. A reader can compute the digest again from the parsed content.
   const std::string digest = data::digest_of(content.dump()).to_string();
   const Json document{
       {"format", format_name}, {"version", manifest_version}, {"digest", digest}, {"content", std::move(content)}};
@@ -150,7 +150,7 @@ Manifest manifest_from_json(std::string_view text, const std::string& where) {
     manifest.tensors.push_back(tensor_from(node, manifest.shards.size()));
     const TensorRecord& t = manifest.tensors.back();
     int64_t elements = 0;
-    bool fits = true;  // in a malicious file, each piece may be as large as the tensor
+    bool fits = true;  // false if the sum overflows, as in a malicious file
     for (const Piece& p : t.pieces) fits = fits && !__builtin_add_overflow(elements, p.region.size.numel(), &elements);
     if (!fits || elements != t.shape.numel()) {
       node.check(false, cat("pieces that add up to the ", t.shape.numel(), " elements of '", t.name, "'"));

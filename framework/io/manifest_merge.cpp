@@ -23,7 +23,7 @@ void require_tiling(const TensorRecord& t) {
   require(elements == t.shape.numel(), "[checkpoint] pieces of ", name_of(t.kind), " '", t.name, "' ", t.shape,
           " hold ", elements, " elements in ", t.pieces.size(), " pieces, expected ", t.shape.numel());
   if (t.shape.rank() == 0) return;
-  // Sorts by the first index: a piece that begins beyond the end of another one cannot overlap it.
+  // Sorts by the first index, because a piece that begins beyond the end of another piece cannot overlap it.
   std::ranges::sort(regions, {}, [](const Region& r) { return r.begin[0]; });
   for (size_t i = 0; i < regions.size(); ++i) {
     const int64_t end = regions[i].begin[0] + regions[i].size[0];

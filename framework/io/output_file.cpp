@@ -13,8 +13,8 @@ using namespace base;
 
 namespace {
 constexpr size_t buffer_bytes = 1 << 20;
-// Maximum number of bytes that have not been synced. Without it, the sync at the end could take minutes without visible
-// progress.
+// Maximum number of bytes that have not been synced. Without this limit, the sync at the end could take minutes without
+// visible progress.
 constexpr int64_t unsynced_bytes = 64 << 20;
 }  // namespace
 
@@ -42,7 +42,7 @@ void OutputFile::flush() {
 }
 
 void OutputFile::write(const char* bytes, size_t count) {
-  constexpr size_t most_at_once = 16 << 20;  // small enough for visible progress
+  constexpr size_t most_at_once = 16 << 20;  // maximum bytes of one write; small enough for visible progress
   for (size_t done = 0; done < count;) {
     const ssize_t n = ::write(fd_, bytes + done, std::min(count - done, most_at_once));
     if (n < 0 && errno == EINTR) continue;
@@ -65,8 +65,8 @@ void OutputFile::push_out() {
 
 void OutputFile::sync_range(int64_t begin, int64_t end, unsigned how) {
   if (begin == end || ::sync_file_range(fd_, begin, end - begin, how) == 0) return;
-  // If the file system does not support this call, the file is synced at the end. A write error must be reported here,
-  // because the operating system reports it only once; fsync would then succeed.
+  // If the file system does not support this call, the file is synced at the end. A write error must be reported here:
+  // the operating system reports it only once, and a later fsync would succeed.
   if (errno != EINVAL && errno != ESPIPE && errno != ENOSYS && errno != EOPNOTSUPP)
     fail_write("cannot be flushed to disk");
 }

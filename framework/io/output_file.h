@@ -19,7 +19,7 @@ class OutputFile {
  public:
   /// Creates the file or replaces an existing one. The progress of the bytes on disk is reported to `work`.
   explicit OutputFile(std::string path, FileWork work = {});
-  /// If finish() was not called, an incomplete file remains, and the owner must remove it or its folder.
+  /// If finish() was not called, an incomplete file remains, which the caller must remove.
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -42,7 +42,7 @@ class OutputFile {
   std::string path_;
   FileWork work_;
   int fd_;
-  int64_t written_ = 0, pushed_ = 0, waited_ = 0;  // bytes passed to the system, in writeback, on disk
+  int64_t written_ = 0, pushed_ = 0, waited_ = 0;  // ends of the bytes passed to the system, in writeback, on disk
   std::vector<char> buffer_;
   data::StreamingDigest digest_;
 };

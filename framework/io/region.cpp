@@ -43,7 +43,7 @@ std::optional<int64_t> checked_bytes(const Shape& shape, Dtype dtype) {
   for (int64_t size : shape) {
     if (size < 0) return std::nullopt;
     empty = empty || size == 0;
-    // Strides are also products of sizes, even if the tensor has no elements.
+    // A size of 0 counts as 1, because strides must not overflow even if the tensor has no elements.
     if (__builtin_mul_overflow(bytes, std::max<int64_t>(1, size), &bytes)) return std::nullopt;
   }
   return empty ? 0 : bytes;

@@ -35,7 +35,7 @@ template <class Run>
 void for_each_run(const Shape& size, const Shape& a, const Shape& b, Run&& run) {
   if (size.numel() == 0) return;
   int64_t count = 1;
-  int outer = size.rank();  // the dimensions before this one are not part of a run
+  int outer = size.rank();  // a run consists of the dimensions from `outer` on
   while (outer > 0 && (size[outer - 1] == 1 || (a[outer - 1] == count && b[outer - 1] == count))) {
     count *= size[--outer];
   }

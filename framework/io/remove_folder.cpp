@@ -10,8 +10,7 @@ namespace fs = std::filesystem;
 void remove_folder(const std::string& folder, const base::FileWork& work, std::error_code& error) {
   error.clear();
   if (fs::is_directory(fs::symlink_status(folder, error))) {
-    std::vector<fs::path> files;  // listed first, because removing files while a folder is being listed has undefined
-                                  // results
+    std::vector<fs::path> files;  // collected first, because removing files during the listing has unspecified results
     for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
       files.push_back(at->path());
     for (const fs::path& file : files) {

@@ -1,4 +1,4 @@
-// Removal of a checkpoint's folder, file by file, so that waiting ranks see progress.
+// Removal of a checkpoint's folder, file by file. Waiting ranks see progress.
 #pragma once
 
 #include <string>

@@ -55,7 +55,8 @@ Owner me() {
   return {host_name(), std::to_string(::getpid()), boot_of_machine(), fmt::format("{:08x}{:08x}", random(), random())};
 }
 
-/// Returns the current contents of the file. Each call opens it again, so that a network file system asks its server.
+/// Returns the current contents of the file. Each call opens the file again, which makes a network file system ask its
+/// server.
 Owner read_owner(const std::string& path) {
   std::ifstream in(path);
   Owner owner;
@@ -73,7 +74,7 @@ void write_owner(int fd, const std::string& path, const Owner& owner) {
   if (!written) fail(ExitCode::resource, path, ": cannot be written: ", std::strerror(errno));
 }
 
-/// True if the locked file is still the file at `path`. If not, its former owner has just removed it.
+/// True if the locked file is still the file at `path`. Otherwise its former owner has just removed it.
 bool is_current(int fd, const std::string& path) {
   struct stat mine {
   }, named{};
@@ -114,8 +115,8 @@ class RunLock::Holder {
 
   const std::string& path() const { return path_; }
 
-  /// Reads the file. Returns false if another job has taken the lock over. A missing or unreadable file means that no
-  /// job has.
+  /// Reads the file. Returns false if another job has taken the lock over. If the file is missing or unreadable, no job
+  /// has taken it over.
   bool look() {
     const Owner now = read_owner(path_);
     const std::lock_guard guard(mutex_);
@@ -141,14 +142,14 @@ class RunLock::Holder {
       try {
         write_owner(lock_.descriptor(), path_, owner_);
       } catch (const Error&) {
-        // The next beat tries again. If another job takes the lock over until then, look() detects it.
+        // The next beat tries again. look() detects if another job takes the lock over before.
       }
     }
   }
 
   const std::string path_;
   FileLock lock_;
-  Owner owner_;  // only the thread changes the beat
+  Owner owner_;  // only the renewing thread changes owner_.beat
   mutable std::mutex mutex_;
   std::optional<Owner> successor_;
   std::jthread thread_;
@@ -158,7 +159,7 @@ RunLock RunLock::acquire(const std::string& run_directory, const std::function<v
                          LockTiming timing, const base::FileWork& work) {
   std::error_code error;
   std::filesystem::create_directories(run_directory, error);
-  if (error) fail(code_of_making(error), run_directory, ": the run directory cannot be made: ", error.message());
+  if (error) fail(code_of_making(error), run_directory, ": the run directory cannot be created: ", error.message());
   const std::string path = run_directory + "/lock";
   const Owner mine = me();
   const auto in_use = [&](const Owner& owner) {
@@ -180,7 +181,8 @@ RunLock RunLock::acquire(const std::string& run_directory, const std::function<v
     }
     auto holder = std::make_unique<Holder>(path, std::move(*lock), mine, timing.beat);
     if (elsewhere) {
-      // A third job on another machine may also have watched the file. The job that wrote the file last has the lock.
+      // A third job, on another machine, may also have watched and written the file. The job that wrote the file last
+      // has the lock.
       std::this_thread::sleep_for(timing.beat / 5);
       if (!holder->look()) in_use(read_owner(path));
       note(cat(path, ": taken over from process ", former.pid, " on host ", former.host, ", which did not renew it"));

@@ -18,22 +18,22 @@ struct LockTiming {
 
 /// Lock of a run directory. Rank 0 holds it from before the first step to the end.
 ///
-/// The lock is a flock, which the operating system releases when the process dies. On some network file systems,
-/// however, a flock has no effect on other machines, so a free flock does not prove that no job on another machine is
-/// running; nor can the processes of another machine be checked. Therefore the file also names its holder, and a thread
-/// of the holder renews the file (increments a counter in it) while the job runs.
+/// The lock is a flock, which the operating system releases when the process dies. On some network file systems, a
+/// flock has no effect on other machines, so a job on another machine may hold the lock even if the flock is free. The
+/// processes of another machine cannot be checked. Therefore the file also names its holder, and a thread of the holder
+/// renews the file (increments a counter in it) while the job runs.
 ///
 /// If a job finds a file of another machine whose flock is free, it watches the file. If the file is renewed, the job
-/// is refused; otherwise it takes the lock over. No clocks are compared, so the clocks of machines need not agree. A
-/// holder that was suspended for longer than the patience may have lost the lock. It detects this the next time it
+/// is refused. Otherwise it takes the lock over. The clocks of machines need not agree, because they are not compared.
+/// A holder that was suspended for longer than the patience may have lost the lock. It detects the loss when it next
 /// reads the file, and must then end.
 class RunLock {
  public:
   /// Creates the directory if it does not exist, and locks it. If the job that held the lock is dead, takes the lock
   /// over: immediately if that job ran on the same machine (same host name and boot), otherwise after
   /// `timing.patience`. The wait is reported to `note`, and its progress to `work`. Throws Error(usage) that names the
-  /// host and process id of a job that holds the lock, and Error(resource) if the directory cannot be created or
-  /// written.
+  /// host and process id of the holder if another job holds the lock. Throws Error(resource) if the directory cannot be
+  /// created or written.
   static RunLock acquire(
       const std::string& run_directory, const std::function<void(const std::string&)>& note = [](const std::string&) {},
       LockTiming timing = {}, const base::FileWork& work = {});
@@ -43,7 +43,7 @@ class RunLock {
   ~RunLock();
 
   const std::string& path() const;
-  /// Throws Error(usage) if another job had taken the lock over by the time of the last renewal.
+  /// Throws Error(usage) if the last renewal found that another job had taken the lock over.
   void require_held() const;
   /// Like require_held(), but reads the file now. Call it before writing to files that another job may have written.
   void require_held_now();

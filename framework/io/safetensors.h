@@ -1,7 +1,7 @@
 // The safetensors format: the length (u64) of a JSON header, the header, and the bytes of the tensors (little-endian,
 // row-major). https://github.com/huggingface/safetensors#format
 //
-// Tensors must be in host memory. The owner of tensors on a GPU must copy them to the host first.
+// Tensors must be in host memory. Callers must copy tensors on a GPU to the host first.
 #pragma once
 
 #include <map>
@@ -28,7 +28,7 @@ struct TensorInfo {
 };
 
 /// A file whose header has been read and checked: lengths, names, types, products of sizes, ranges. The file is not
-/// kept open, because a checkpoint may have more shards than a process may open files.
+/// kept open, because a checkpoint may have more shards than a process may have open files.
 class SafetensorsFile {
  public:
   /// Opens a file. Throws Error(data) that names the file, the tensor and the problem. Progress of later reads is
@@ -64,7 +64,7 @@ class SafetensorsFile {
 
 struct NamedTensor {
   std::string name;
-  Tensor tensor;  // may be strided
+  Tensor tensor;  // tensor to write; may be strided
 };
 
 struct SafetensorsResult {
@@ -74,7 +74,8 @@ struct SafetensorsResult {
 };
 
 /// Writes and fsyncs `path`. Throws Error(resource) that names the file, the number of bytes written and the reason of
-/// the system; the owner must remove the incomplete file. If a reader would reject the file, throws before writing it.
+/// the system. The caller must then remove the incomplete file. Throws before writing if a reader would reject the
+/// file.
 SafetensorsResult write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
                                     const std::map<std::string, std::string>& metadata = {},
                                     const FaultHook& fault = {}, const FileWork& work = {});

@@ -91,7 +91,7 @@ std::string make_header(std::span<const TensorInfo> tensors, const std::map<std:
                       {"data_offsets", {t.begin - origin, t.end - origin}}};
   }
   std::string text = header.dump();
-  // Pads the header with spaces, as the format permits, so that the data are aligned for readers that map the file.
+  // Pads the header with spaces, as the format permits. The data are then aligned for readers that map the file.
   text.resize((text.size() + 7) / 8 * 8, ' ');
   return text;
 }

@@ -1,4 +1,4 @@
-// Parsing and checking of safetensors headers. It is separate from the file, so that tests need only text.
+// Parsing and checking of safetensors headers, without access to the file.
 #pragma once
 
 #include <map>
@@ -23,8 +23,8 @@ struct SafetensorsHeader {
 /// wrong.
 SafetensorsHeader parse_header(std::string_view header, int64_t file_bytes, const std::string& path);
 std::string make_header(std::span<const TensorInfo> tensors, const std::map<std::string, std::string>& metadata);
-/// Checks a header before it is written. If a reader would reject `header` followed by `data_bytes` bytes of tensors,
-/// throws Error(resource) that names `path`.
+/// Checks a header before it is written. Throws Error(resource) that names `path` if a reader would reject `header`
+/// followed by `data_bytes` bytes of tensors.
 void require_readable_header(std::string_view header, int64_t data_bytes, const std::string& path);
 
 }  // namespace hexad::io

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t window_bytes = 1 << 20;
 
 /// Reads ascending ranges of a file. Short ranges, such as rows of a column-parallel weight, are copied from a larger
-/// range that is read at once. A system call for each would take longer than reading the bytes between them.
+/// range that is read at once. This is faster than a system call for each short range.
 class RunReader {
  public:
   RunReader(const data::ReadFile& file, int64_t end, const FileWork& work) : file_(file), end_(end), work_(work) {}
@@ -81,7 +81,7 @@ SafetensorsFile SafetensorsFile::open(const std::string& path, FileWork work) {
 
 const TensorInfo& SafetensorsFile::info(std::string_view name) const {
   const auto found = index_.find(name);
-  if (found == index_.end()) fail(ExitCode::data, path_, ": holds no tensor '", name, "'");
+  if (found == index_.end()) fail(ExitCode::data, path_, ": contains no tensor '", name, "'");
   return tensors_[found->second];
 }
 

@@ -6,8 +6,8 @@
 
 namespace hexad::io {
 
-/// Function that is called with the name of each file boundary that a save passes. It may throw, so that the save fails
-/// at this point as if the disk had failed, or end the process.
+/// Function that is called with the name of each file boundary that a save passes. It may throw, which makes the save
+/// fail as if the disk had failed, or it may end the process.
 using FaultHook = std::function<void(std::string_view point)>;
 
 inline void reach(const FaultHook& hook, std::string_view point) {

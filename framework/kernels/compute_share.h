@@ -3,10 +3,10 @@
 
 namespace hexad::kernels {
 
-/// During its lifetime, limits the kernels that this thread calls to at most `share` of the thread's kernel threads,
+/// Limits the kernels that this thread calls, during its lifetime, to at most `share` of the thread's kernel threads,
 /// but at least one. On a card, limits products to the same share of the multiprocessors (EPS-MoE, section 4.4). The
-/// remaining threads or multiprocessors are free for communication. Results do not depend on the limit, with one
-/// exception: for dense products on a card, cuBLASLt may choose another kernel, which may sum in another order.
+/// remaining threads or multiprocessors are free for communication. Only dense products on a card may depend on the
+/// limit: cuBLASLt may choose another kernel, which may sum in another order.
 class ComputeShare {
  public:
   /// Sets the limit. `share` must be in (0, 1].
@@ -23,8 +23,8 @@ class ComputeShare {
 /// Returns the share that kernels called from this thread may use; 1 if there is no limit.
 double compute_share();
 
-/// Returns the number of multiprocessors, of `multiprocessors`, that a product may use under `share`. The result is
-/// even and at least two, because thread blocks run in pairs.
+/// Returns how many of `multiprocessors` multiprocessors a product may use under `share`. The result is even and at
+/// least two, because thread blocks run in pairs.
 int capped_multiprocessors(int multiprocessors, double share);
 
 }  // namespace hexad::kernels

@@ -1,4 +1,4 @@
-// Iteration over the families and entries of a KernelTable, and tables that are constructed with it.
+// Iteration over the families and entries of a KernelTable, and functions that construct tables by such an iteration.
 #pragma once
 
 #include <ostream>

@@ -1,4 +1,4 @@
-// Gate and up, the operands of SwigluKernels. One product of a gated MLP computes both.
+// Gate and up, the operands of SwigluKernels. A gated MLP computes both with one product.
 #pragma once
 
 #include "framework/tensor/tensor.h"

@@ -66,11 +66,11 @@ double median_rate(Device device, Dtype dtype, const Product& p, double seconds,
   return flops_of(p) / times[times.size() / 2];
 }
 
-// Returns the mean rate of all products within `seconds`. The rate of the fastest product would be misleading, because
-// that product may have run while no other process used the core.
+// Returns the mean rate of all products within `seconds`. The rate of the fastest product would be too high, because
+// this product may have run while no other process used the core.
 double mean_rate(Device device, Dtype dtype, const Product& p, double seconds, const Multiply& multiply) {
   const auto [x, w, out] = matrices_of(p, device, dtype);
-  multiply(out, x, w);  // not measured, because it also allocates memory
+  multiply(out, x, w);  // the first product is not measured, because it also allocates memory
   const double start = now();
   double took = 0, products = 0;
   while (took < seconds) {
@@ -105,7 +105,7 @@ GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds) {
 }
 
 GemmRate sample_gemm_rate(Device device, Dtype dtype, int64_t least) {
-  constexpr double slices = 0.04, longest = 0.1;  // in seconds: time per size, and maximum duration of a product
+  constexpr double slices = 0.04, longest = 0.1;  // seconds per size, and maximum seconds of a product
   const bool card = device.kind() == device::DeviceKind::cuda;
   const int64_t smallest = card ? 1024 : 256, largest = card ? 8192 : 2048;
   GemmRate best;

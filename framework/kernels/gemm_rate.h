@@ -1,4 +1,4 @@
-// Measures the rate of large matrix products on this machine, with Hexad's own kernels or with others.
+// Measurement of the rate of large matrix products on this machine, with Hexad's kernels or another implementation.
 #pragma once
 
 #include <functional>
@@ -15,17 +15,18 @@ struct GemmRate {
 };
 
 /// Measures forward products out[rows, outputs] = x[rows, inputs] w^T of a few large shapes. Each shape is repeated for
-/// an equal share of `seconds`, and the median of its rates counts.
+/// an equal share of `seconds`. Its rate is the median of its repetitions.
 GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds);
 
 /// Function that computes out = x w^T. The result must be complete when the call returns.
 using Multiply = std::function<void(const Tensor& out, const Tensor& x, const Tensor& w)>;
-/// Like the function above, but measures another implementation. Throws std::logic_error if its results are wrong.
+/// Like measure_gemm_rate(device, dtype, seconds), but measures another implementation. Throws std::logic_error if its
+/// results are wrong.
 GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds, const Multiply& multiply);
 
-/// Measures a rate for MFU in a fraction of a second, even on a busy machine. Measures square products, whose size
+/// Measures a rate for MFU in a fraction of a second, even on a busy machine. Measures square products. Their size
 /// begins at `least` and doubles as long as a product is expected to take less than 0.1 s. Each size is repeated for
-/// several time slices of the operating system, so that the rate reflects other processes that use the cores.
+/// several time slices of the operating system, because the rate must reflect other processes that use the cores.
 GemmRate sample_gemm_rate(Device device, Dtype dtype, int64_t least);
 
 }  // namespace hexad::kernels

@@ -9,8 +9,8 @@
 namespace hexad::kernels {
 
 /// Marks an operand that a kernel writes: the kernel replaces its values, adds to them or updates them in place. Calls
-/// and implementations use T in place of Out<T>, tensors by reference. Tables that wrap another table's kernels
-/// (framework/kernels/entries.h) use the mark to find the values that change.
+/// and implementations use T in place of Out<T>, and take tensors by reference. Tables that wrap another table's
+/// kernels (framework/kernels/entries.h) use the mark to find the values that change.
 template <class T>
 struct Out;
 

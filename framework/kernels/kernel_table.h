@@ -1,5 +1,5 @@
-// A KernelTable contains pointers to the kernels of one backend. Its members are families; a family declares its
-// kernels here, and each backend defines the family in one file (`const SwigluKernels SwigluKernels::of_cpu{...}`).
+// A KernelTable contains pointers to the kernels of one backend. Its members are families. A family declares its
+// kernels in this file. Each backend defines the family in one file (`const SwigluKernels SwigluKernels::of_cpu{...}`).
 // entries() lists the kernels of a family, and families() lists the families. Tests and tables that wrap other tables
 // iterate over these lists (framework/kernels/entries.h).
 //
@@ -7,10 +7,10 @@
 // rows of all experts together, B sequences of S positions, H query heads, G key/value heads, C head size.
 //
 // Floating tensors are f32, bf16 or f64. "acc" is the accumulator dtype: f64 for f64 operands, otherwise f32. Tensors
-// are contiguous unless a comment allows "strided rows": then only the last dimension must be contiguous. Rows whose
-// address and stride are multiples of 16 bytes may be processed faster. Every kernel runs in the order of `stream`.
-// Operands must not overlap, except where a comment says that one "may be" another: then both are the same tensor,
-// never different parts of one.
+// are contiguous unless a comment allows "strided rows". In that case, only the last dimension must be contiguous. Rows
+// whose address and stride are multiples of 16 bytes may be processed faster. Every kernel runs in the order of
+// `stream`. Operands must not overlap unless a comment says that one "may be" another. In that case, both may be the
+// same tensor, but not overlapping parts of one tensor.
 #pragma once
 
 #include <array>
@@ -37,28 +37,28 @@ inline Tensor expert_matrix(const Tensor& stack, int64_t e) {
   return stack.slice(0, e, e + 1).reshape({stack.dim(1), stack.dim(2)});
 }
 
-/// Write mode of a result: it replaces the old values or is added to them. Below, "Computes out = ..." includes both
-/// modes if the kernel has a parameter of this type.
+/// Write mode of a result: replace the old values, or add to them. Below, "Computes out = ..." includes both modes if
+/// the kernel has a parameter of this type.
 enum class Write : uint8_t { replace, add };
 
 /// Rows of each group. For offsets o with groups + 1 entries (i64), rows [o[e], o[e + 1]) of a tensor belong to group
 /// e. Rows outside [o[0], o[groups]) belong to no group. The host, the device, or both have the offsets. A backend may
-/// use either copy; if only the device copy exists, it may read that copy back.
+/// use either copy. It may read the device copy back if there is no host copy.
 struct GroupOffsets {
   int64_t groups = 0;
   int64_t max_rows = 0;             // upper bound of the rows of each group, for launches without offsets on the host
-  std::span<const int64_t> host{};  // empty: not available; read before a kernel's call returns
+  std::span<const int64_t> host{};  // read before a kernel's call returns; empty: not available
   Tensor device{};                  // [groups + 1] i64; undefined: not available
 
   /// Returns offsets in pageable host memory. `offsets` may be changed or freed once the kernel's call has returned.
   static GroupOffsets on_host(std::span<const int64_t> offsets);
 };
 
-/// Products y = x w^T. Forward and the two gradients are separate entries, so that schedules can separate them. T may
-/// be zero: a weight gradient that replaces is then zero.
+/// Products y = x w^T. Forward and the two gradients are separate entries, because schedules separate them. T may be
+/// zero. In that case, a weight gradient in mode `replace` is zero.
 struct MatmulKernels {
   /// Computes out[T, N] = x[T, D] w[N, D]^T. x and out may have strided rows. If x and w are bf16, out may be acc. If w
-  /// is acc (that of the router), out is acc, and x is converted to acc.
+  /// is acc (a router's weight), out is acc, and x is converted to acc.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& w, Write write)> forward;
   /// Computes dx[T, D] = dy[T, N] w[N, D]. dx and dy may have strided rows. If w is acc and dx is bf16, dy is acc.
   Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dy, const Tensor& w, Write write)> input_gradient;
@@ -74,10 +74,10 @@ struct MatmulKernels {
   static const MatmulKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Products like those of MatmulKernels for the weights [E, N, D] of E experts together, each with its group of rows.
-/// All operands have the same dtype, except that dw may be acc. Rows that belong to no group are neither read nor
-/// written. The weight gradient of an expert without rows becomes zero if the mode is `replace`, and does not change if
-/// it is `add`.
+/// Products like those of MatmulKernels for E experts together, with weights [E, N, D] and one group of rows for each
+/// expert. All operands have the same dtype, except that dw may be acc. Rows that belong to no group are neither read
+/// nor written. The weight gradient of an expert without rows becomes zero if the mode is `replace`, and does not
+/// change if it is `add`.
 struct GroupedMatmulKernels {
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& w, const GroupOffsets&, Write write)> forward;
   Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dy, const Tensor& w, const GroupOffsets&, Write write)>
@@ -119,8 +119,8 @@ struct RmsNormKernels {
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> sum, Out<Tensor> inverse_rms, const Tensor& x, const Tensor& addend,
               const Tensor& gain, double eps)>
       forward;
-  /// Computes dx = dresidual + the gradient through the norm of x. dresidual may be dx; if it is undefined, it is zero.
-  /// dgain_partials[P, D] (acc), with P = partials(rows), receives partial sums of the gain's gradient. dx and
+  /// Computes dx = dresidual + the gradient through the norm of x. dresidual may be dx. An undefined dresidual counts
+  /// as zero. dgain_partials[P, D] (acc), with P = partials(rows), receives partial sums of the gain's gradient. dx and
   /// dgain_partials are not computed if they are undefined.
   Kernel<void(Stream&, Out<Tensor> dx, Out<Tensor> dgain_partials, const Tensor& dy, const Tensor& x,
               const Tensor& gain, const Tensor& inverse_rms, const Tensor& dresidual)>
@@ -178,8 +178,8 @@ struct RotaryKernels {
 };
 
 /// Parameters of an attention call. The query in row i of a sequence is at position i + query_offset. It sees the keys
-/// j with first[i] <= j < last[i], its document, and if `causal` only those with j <= i + query_offset. `first` and
-/// `last` are i32 [B, S]; if they are undefined, a document is the whole sequence.
+/// j of its document, first[i] <= j < last[i]. If `causal` is true, it sees only keys j <= i + query_offset. `first`
+/// and `last` are i32 [B, S]; if they are undefined, a document is the whole sequence.
 struct AttentionShape {
   int64_t sequences, queries, keys;  // number of sequences B; positions of q, and of k and v, per sequence
   double scale;                      // usually 1 / sqrt(C)
@@ -187,9 +187,9 @@ struct AttentionShape {
   int64_t query_offset = 0;    // number of keys before the first query (for generation with a cache)
   bool deterministic = false;  // backward gives bitwise identical results each time; some backends are faster without
                                // it
-  /// Number of documents in all sequences, provided that `first` and `last` divide each sequence into documents without
-  /// gaps and that all rows of a document have the same range. 0: the ranges are arbitrary, or the documents were not
-  /// counted. Some backends are faster if the number is known.
+  /// Number of documents in all sequences; 0 if the ranges are arbitrary or the documents were not counted. Unless it
+  /// is 0, `first` and `last` must divide each sequence into documents without gaps, and all rows of a document must
+  /// have the same range. Some backends are faster if the number is known.
   int64_t documents = 0;
 };
 
@@ -225,7 +225,7 @@ struct AttentionKernels {
   /// Adds the attention to a further block of keys to the attention so far: sum[T, H, C] and sum_log_sum_exp[T, H]
   /// (both acc). block[T, H, C] and block_log_sum_exp[T, H] (acc) are the attention to the block. The two are weighted
   /// by their log-sum-exps (Liu et al. 2023, section 3). If a row saw no key of the block (-inf), its sum does not
-  /// change, whatever `block` contains in that row.
+  /// change, even if `block` contains NaN in this row.
   Kernel<void(Stream&, Out<Tensor> sum, Out<Tensor> sum_log_sum_exp, const Tensor& block,
               const Tensor& block_log_sum_exp)>
       merge;
@@ -256,12 +256,12 @@ struct SwigluSaved {
 };
 
 /// Computes out = gate * sigmoid(gate) * up * weights (Shazeer 2020), with one weight per row: weights[R] (acc; all 1
-/// if undefined). If a linear map follows, multiplying its operand by the weights means that its result need not be
-/// saved for the gradients of the weights. gate, up and their gradients may have strided rows.
+/// if undefined). If a linear map follows, its operand can be multiplied by the weights instead of its result. The
+/// result then need not be saved for the gradients of the weights. gate, up and their gradients may have strided rows.
 struct SwigluKernels {
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& gate, const Tensor& up, const Tensor& weights)> forward;
-  /// Computes the gradients of the weighted product: dgate, dup and dweights[R] (acc), and recomputes the product
-  /// itself. dgate may be gate or dout, dup may be up, and product may be dout unless dgate is.
+  /// Computes the gradients of the weighted product: dgate, dup and dweights[R] (acc). Also recomputes the product.
+  /// dgate may be gate or dout, and dup may be up. product may be dout unless dgate is dout.
   Kernel<void(Stream&, Out<SwigluGradients> gradients, const Tensor& dout, const SwigluSaved& saved)> backward;
 
   static constexpr auto entries() {
@@ -298,7 +298,7 @@ struct RouterRule {
   int64_t top_k = 2;
   bool normalize = true;  // true: the weights of the chosen experts are normalised to sum to one
   double scale = 1.0;     // factor that multiplies the weights after `normalize` (DeepSeek's routed scaling factor)
-  /// Group-limited choice: the experts form `groups` equal groups, and a token may use only experts of the top_groups
+  /// Group-limited choice: the experts form `groups` equal groups. A token may use only experts of the top_groups
   /// groups with the largest sums of their two best selection scores.
   int64_t groups = 1;
   int64_t top_groups = 1;
@@ -338,7 +338,7 @@ struct LossFactors {
 /// value.
 struct RouterLoss {
   Tensor weighted;  // [1] acc
-  Tensor total{};   // [1] f64; the value is added to it; may be undefined
+  Tensor total{};   // [1] f64, to which the value is added; may be undefined
   static constexpr auto tensors() { return std::array{&RouterLoss::weighted, &RouterLoss::total}; }
 };
 
@@ -346,8 +346,8 @@ struct RouterLoss {
 /// of each token; -1 means no scope (padding). If `segment` is undefined, all tokens are in scope 0. The gradient of a
 /// loss is that of weight * loss, without `share`, rounded to acc.
 struct RouterLossKernels {
-  /// Sets counts[S, E] (i64) to the number of slots in ids [T, K] (i32, -1: none) by scope and expert, and adds the
-  /// sums over scopes to totals[E] (i64). One of the two may be undefined.
+  /// Sets counts[S, E] (i64) to the number of slots in ids [T, K] (i32, -1: none) by scope and expert. Adds the sums
+  /// over scopes to totals[E] (i64). Either counts or totals may be undefined.
   Kernel<void(Stream&, Out<Tensor> counts, Out<Tensor> totals, const Tensor& ids, const Tensor& segment)> count;
   /// Sets fractions[S, E] (acc) to counts[S, E] (i64 or acc) divided by their sum in the scope, or to 1/E if this sum
   /// is zero.
@@ -384,7 +384,7 @@ struct RouterLossKernels {
   static const RouterLossKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Rule for the tokens that an expert above its capacity keeps: the most probable ones, or the first ones.
+/// Rule by which an expert above its capacity keeps slots: the most probable slots, or the first slots.
 enum class DropRule : uint8_t { probability, position };
 constexpr auto enum_names(DropRule) {
   return std::to_array<std::pair<DropRule, std::string_view>>(
@@ -403,8 +403,8 @@ struct Capacity {
 struct CapacityKernels {
   /// Sets the elements of ids [T, K] (i32; each token selects an expert at most once) to -1 for slots that exceed the
   /// capacity. Depending on `rule`, keeps the slots with the highest scores [T, E] (acc; NaN counts as -infinity; the
-  /// earlier token wins a tie), or the earliest slots. Token t is in row rows[t] (i64 [T]) of ids and scores; in row t
-  /// if `rows` is undefined. Elements that are not the id of an expert do not change.
+  /// earlier token wins a tie), or the earliest slots. Token t is in row rows[t] (i64 [T]) of ids and scores, or in row
+  /// t if `rows` is undefined. Elements that are not the id of an expert do not change.
   Kernel<void(Stream&, Out<Tensor> ids, const Tensor& scores, const Tensor& rows, const Capacity& capacity)> drop;
 
   static constexpr auto entries() { return std::tuple{Named{"drop", &CapacityKernels::drop}}; }
@@ -415,14 +415,15 @@ struct CapacityKernels {
 struct SlotKernels {
   /// Sets ids[t, :] (i32 [T, K]) to -1 for each token t with valid[t] (u8) = 0.
   Kernel<void(Stream&, Out<Tensor> ids, const Tensor& valid)> mask;
-  /// Sorts the slots of ids [T, K] (i32; -1: dropped, otherwise in [0, E)) by expert, then token, then slot.
-  /// offsets[E + 1] (i64) receives the offsets of the experts' rows, rows[T, K] (i64) the row of each slot (-1:
-  /// dropped), and tokens[T K] (i64) the token of each row (-1 for rows from offsets[E] on, which belong to no expert).
+  /// Sorts the slots of ids [T, K] (i32; -1: dropped, otherwise in [0, E)) by expert, then token, then slot. offsets[E
+  /// + 1] (i64) receives the offsets of the experts' rows. rows[T, K] (i64) receives the row of each slot (-1:
+  /// dropped). tokens[T K] (i64) receives the token of each row (-1 for rows from offsets[E] on, which belong to no
+  /// expert).
   Kernel<void(Stream&, Out<Tensor> tokens, Out<Tensor> rows, Out<Tensor> offsets, const Tensor& ids)> sort;
-  /// Computes keys by which slots are sorted first by chunk, then by expert: keys[t, k] (i32) = c experts + ids[t, k]
-  /// for ids [T, K]. c is the chunk of the slot: chunk_of[ids[t, k]] (i32 [experts]) or, if chunk_of is undefined, t
-  /// chunks / T rounded down. -1 stays -1. An id that is not that of an expert becomes chunks * experts, which must fit
-  /// in i32. keys may be ids.
+  /// Computes keys that sort slots first by chunk, then by expert: keys[t, k] (i32) = c experts + ids[t, k] for ids [T,
+  /// K]. c is the chunk of the slot: chunk_of[ids[t, k]] (i32 [experts]) or, if chunk_of is undefined, t chunks / T
+  /// rounded down. -1 stays -1. Any other id that is not in [0, experts) becomes chunks * experts, which must fit in
+  /// i32. keys may be ids.
   Kernel<void(Stream&, Out<Tensor> keys, const Tensor& ids, const Tensor& chunk_of, int64_t experts, int64_t chunks)>
       keys;
   /// Computes out[i] (i64) = first + i.
@@ -435,22 +436,22 @@ struct SlotKernels {
   static const SlotKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Conversions of indices. out may be x if their dtypes are the same, unless stated otherwise.
+/// Conversions of indices. out may be x if their dtypes are the same and the entry does not forbid it.
 struct IndexKernels {
   /// Computes out[i] = x[i] + by (both i32 or both i64). A negative x[i] is not an index and does not change.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, int64_t by)> shift;
   /// Computes out[i] (i32 or i64) = x[i] - first if first <= x[i] < first + count, otherwise -1. x is i32.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, int64_t first, int64_t count)> within;
   /// Computes out[i] = x[i] + parts[1, p] for parts [2, P]. p is the first part whose end parts[0, p] exceeds x[i]. All
-  /// are i64. A negative x[i] does not change; every other x[i] must be below the end of the last part.
+  /// tensors are i64. A negative x[i] does not change. Every other x[i] must be below the end of the last part.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& parts)> shift_parts;
-  /// Computes out[i] = i + parts[1, p], which is shift_parts of 0, 1, ... The last part must end at the number of
-  /// elements of out, which may be zero.
+  /// Computes out[i] = i + parts[1, p], the result of shift_parts for x = 0, 1, ... The last part must end at the
+  /// number of elements of out, which may be zero.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& parts)> iota_parts;
-  /// Computes out[i] = x[index[i]]. All are i64. out may be index.
+  /// Computes out[i] = x[index[i]]. All tensors are i64. out may be index.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index)> take;
-  /// Computes out[x[i]] = i for each x[i] >= 0; these must be distinct. All are i64. Other elements of out do not
-  /// change. out must not be x.
+  /// Computes out[x[i]] = i for each x[i] >= 0. These x[i] must be distinct. Both tensors are i64. Other elements of
+  /// out do not change. out must not be x.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x)> inverse;
 
   static constexpr auto entries() {
@@ -468,12 +469,12 @@ struct IndexKernels {
 /// slot was dropped. tokens[R] (i64) is the inverse: the token of row r; -1: none.
 struct PermuteKernels {
   /// Computes out[r, :] = x[tokens[r], :]. Rows without a token do not change. `rows`, the inverse of `tokens`, may be
-  /// undefined; a backend may use it in order to read x only once.
+  /// undefined. A backend may use it to read x only once.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& tokens, const Tensor& rows)> gather;
-  /// Computes out[t, :] = sum over k of weights[t, k] y[rows[t, k], :], in the order of the slots in acc, and then adds
-  /// the addends [T, D] in their order. If `weights` is undefined, all weights are 1. Without addends, this is the
-  /// adjoint of `gather`. In the MoE layer it is the combine, with shared experts and the residual as addends. out may
-  /// be an addend.
+  /// Computes out[t, :] = sum over k of weights[t, k] y[rows[t, k], :] in acc, in the order of the slots. Then adds the
+  /// addends [T, D] in their order. If `weights` is undefined, all weights are 1. Without addends, this is the adjoint
+  /// of `gather`. It is the combine of the MoE layer, with shared experts and the residual as addends. out may be an
+  /// addend.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& y, const Tensor& rows, const Tensor& weights,
               std::span<const Tensor> addends)>
       combine;
@@ -483,9 +484,9 @@ struct PermuteKernels {
   Kernel<void(Stream&, Out<Tensor> dy, Out<Tensor> dweights, const Tensor& dout, const Tensor& y, const Tensor& rows,
               const Tensor& tokens, const Tensor& weights)>
       combine_backward;
-  /// Computes out[index[r], :] = x[r, :] for distinct index[R] (i64; -1: row r is not copied), the inverse of `gather`
-  /// for a part of the rows. Other rows of out do not change. Here and in the two entries below, tensors may have
-  /// strided rows.
+  /// Computes out[index[r], :] = x[r, :] for distinct index[R] (i64; -1: row r is not copied). This is the inverse of
+  /// `gather` for a part of the rows. Other rows of out do not change. In this entry and the two entries below, tensors
+  /// may have strided rows.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index)> scatter;
   /// Computes out[r, :] = scale[r] x[index[r], :] with index[R] (i64) and scale[R] (acc; all 1 if undefined). This is
   /// the computation of dy in `combine_backward`, for any part of the rows. out may be x if index[r] = r for all r.
@@ -511,13 +512,13 @@ struct WireKernels {
   /// from row r of x, and R = R'. If `row_weights` is undefined, X = 0.
   /// fp8: the codes are those of x / scale in f32, where scale = max(max |row| / 448, 2^-126), or 0 for a row of zeros.
   /// f64 is first converted to f32. If an element of a row is not finite in f32, all elements of the row and its scale
-  /// become NaN, so that the receiver detects the row.
+  /// become NaN, which the receiver detects.
   Kernel<void(Stream&, Out<Tensor> bytes, const Tensor& x, const Tensor& index, const Tensor& row_weights,
               WireFormat format)>
       pack;
-  /// Computes out[index[r], :] = scale * value for distinct index[R]. If `index` is undefined, computes out[r, :], and
-  /// out has R rows. Other rows of out do not change. row_weights_out[R, X] receives the row_weights of each row r. If
-  /// it is undefined, they are not read, and X may be any number.
+  /// Computes out[index[r], :] = scale * value from row r of bytes, for distinct index[R]. If `index` is undefined,
+  /// computes out[r, :], and out has R rows. Other rows of out do not change. row_weights_out[R, X] receives the
+  /// row_weights of each row r. If row_weights_out is undefined, the row_weights are not read, and X may be any number.
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> row_weights_out, const Tensor& bytes, const Tensor& index,
               WireFormat format)>
       unpack;
@@ -544,13 +545,13 @@ struct EmbeddingKernels {
 /// Softmax cross-entropy over rows of logits [T, V] (acc). targets [T] are i32; tokens with target -1 are ignored.
 struct CrossEntropyKernels {
   /// Computes losses[T] (acc; 0 for ignored tokens) and dlogits[T, V] = scale * (softmax - onehot). Rows of dlogits are
-  /// zero for ignored tokens, and all are if scale is 0. dlogits has any floating dtype, is not computed if undefined,
-  /// and may be logits.
+  /// zero for ignored tokens, and all rows are zero if scale is 0. dlogits has any floating dtype and may be logits. It
+  /// is not computed if it is undefined.
   Kernel<void(Stream&, Out<Tensor> losses, Out<Tensor> dlogits, const Tensor& logits, const Tensor& targets,
               double scale)>
       forward;
-  /// Returns the preferred number of rows whose logits are in memory at a time if the logits are computed in chunks; at
-  /// least one.
+  /// Returns the preferred number of rows, at least one, whose logits are in memory at a time if the logits are
+  /// computed in chunks.
   Kernel<int64_t(int64_t rows, int64_t vocabulary)> chunk_rows;
 
   static constexpr auto entries() {
@@ -560,9 +561,9 @@ struct CrossEntropyKernels {
   static const CrossEntropyKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Softmax cross-entropy over columns that are divided among ranks, in two steps with an exchange between them. Each
-/// rank reads its logits only once. targets[T] (i32; -1: ignored) refer to the whole vocabulary, of which this rank
-/// holds columns [first, first + W).
+/// Softmax cross-entropy over columns that are divided among ranks. It consists of two steps with an exchange of
+/// statistics between them. Each rank reads its logits only once. targets[T] (i32; -1: ignored) refer to the whole
+/// vocabulary, of which this rank holds columns [first, first + W).
 struct SplitSoftmaxKernels {
   /// Statistics of each row of a rank's columns, which the rank sends to the other ranks. They are the rows of
   /// statistics [statistics_count, T].
@@ -597,7 +598,7 @@ struct PointwiseKernels {
   /// Computes out += alpha * x. If x is bf16, out may be acc.
   Kernel<void(Stream&, Out<Tensor> out, double alpha, const Tensor& x)> axpy;
   Kernel<void(Stream&, Out<Tensor> out, double alpha)> scale;
-  /// Computes out = min(max(x, -limit), limit). Its backward passes dout on where |x| <= limit.
+  /// Computes out = min(max(x, -limit), limit). Its backward pass passes dout on where |x| <= limit.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, double limit)> clamp;
   Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dout, const Tensor& x, double limit)> clamp_backward;
   /// Computes out[1] (acc or f64) = the sum of all elements, in double. The order of addition depends only on the
@@ -626,7 +627,7 @@ struct PointwiseKernels {
 /// + decay w).
 struct AdamwStep {
   double lr, beta1, beta2, eps;
-  int64_t step;  // the first step is 1
+  int64_t step;  // number of the step; the first is 1
 };
 
 /// Part of a parameter that one launch updates. The tensors are flat and have the same length. main is acc; the
@@ -639,7 +640,7 @@ struct AdamwStep {
 struct AdamwSlice {
   Tensor main, m, v, weights, gradient;
   double weight_decay;
-  base::GlobalIndex place{};  // index of the elements in the whole parameter
+  base::GlobalIndex place{};  // indices of the elements in the whole parameter
   uint32_t rounding_key = 0;
 };
 
@@ -648,7 +649,7 @@ struct AdamwSlice {
 bool has_bf16_moments(const AdamwSlice& slice);
 
 /// Updates of weights by optimizers. The gradients are multiplied by factor[1] (f64; 1 if undefined) when they are
-/// read. If the factor is negative, the step is skipped and nothing is written.
+/// read. A negative factor skips the step: nothing is written.
 struct OptimizerKernels {
   Kernel<void(Stream&, Out<std::span<const AdamwSlice>> slices, const AdamwStep& step, const Tensor& factor)> adamw;
   /// Plain SGD: main -= lr * factor * gradient. Writes the rounded result to weights.
@@ -657,8 +658,8 @@ struct OptimizerKernels {
   /// Computes out[1] (f64) = the sum of squares. The order of addition depends only on the number of elements.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, Write write)> squared_norm;
   /// Computes factor[1] (f64) = min(1, limit / sqrt(sums[0])), or 1 if limit is 0. sums[n] (f64) contains the squared
-  /// norm of all gradients, followed by other values that must be finite. If any of sums is not finite, the factor is
-  /// -1, so that the step is skipped.
+  /// norm of all gradients, followed by other values that must be finite. If any element of sums is not finite, the
+  /// factor is -1, which skips the step.
   Kernel<void(Stream&, Out<Tensor> factor, const Tensor& sums, double limit)> clip;
 
   static constexpr auto entries() {

@@ -18,10 +18,10 @@ constexpr auto enum_names(WireFormat) {
       {{WireFormat::model, "model"}, {WireFormat::fp8, "fp8"}});
 }
 
-/// Layout of one row of `width` elements of `dtype`, with `row_weights` additional numbers. Each of these is a router
-/// weight or the gradient of one. They are never rounded: they are f32, or f64 if the elements are f64. A row consists
-/// of the parts below, in the byte order of the machine. Each part is aligned to the size of its elements. Gaps contain
-/// zeros.
+/// Layout of one row of `width` elements of `dtype`, with `row_weights` additional numbers. Each number is a router
+/// weight or the gradient of a router weight. It is never rounded: it is f32, or f64 if the elements are f64. A row
+/// consists of the parts below, in the byte order of the machine. Each part is aligned to the size of its elements.
+/// Gaps contain zeros.
 ///
 ///     values | scale (fp8 only) | row_weights | padding to a multiple of 8 bytes
 struct WireLayout {

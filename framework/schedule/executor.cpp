@@ -25,12 +25,12 @@ struct Issued {
   bool done() const { return passed.done() && asynchronous.done(); }
 };
 
-// Waits for all issued tasks. They refer to data of the caller, so none may run after an exception leaves execute().
+// Waits for all issued tasks. They refer to data of the caller, so no task may run after an exception leaves execute().
 void settle(device::DeviceContext& context, const std::vector<Issued>& issued) noexcept {
   const auto wait_quietly = [](const Event& event) {
     try {
       event.wait();
-    } catch (...) {  // another error is already propagating
+    } catch (...) {  // ignored: another error is already propagating
     }
   };
   for (const Issued& task : issued) wait_quietly(task.asynchronous);
@@ -69,9 +69,9 @@ struct Stopwatch {
   std::vector<std::array<Event, 2>> marks;  // begin and end of each task on a device's lanes
 };
 
-// The asynchronous part of a task that its lane will issue. If the lane fails, it skips its remaining tasks. The
-// asynchronous part then fails when the last copy of the task's work is destroyed, so that no thread waits for it
-// forever.
+// The asynchronous part of a task that its lane will issue. A lane that fails skips its remaining tasks. The
+// asynchronous part of a skipped task fails when the last copy of the task's work is destroyed. Without this, threads
+// would wait for the part forever.
 class LatePart {
  public:
   LatePart() = default;
@@ -101,7 +101,8 @@ class LatePart {
 Event issue(const Task& task, Stream& lane) {
   std::optional<device::NamedRange> range;
   if (lane.on_device()) range.emplace(task.spec.name);
-  // The queue of a device reuses memory in the order of issue, so issuing a task early costs no memory there.
+  // issued_late is ignored for the queue of a device, which reuses memory in the order of issue: early issue costs no
+  // memory there.
   if (!task.spec.issued_late || lane.runs_at_once() || lane.on_device()) return task.work(lane);
   const auto part = std::make_shared<LatePart>();
   const Event asynchronous = part->event();
@@ -109,7 +110,7 @@ Event issue(const Task& task, Stream& lane) {
   return asynchronous;
 }
 
-// Waits on the calling thread. The trace of the rank shows the wait.
+// Makes `stream` wait for the task `before`. If this blocks the calling thread, the trace of the rank shows the wait.
 void wait_for(const Issued& before, const std::string& name, Stream& stream, device::SpanLog& spans) {
   std::optional<device::Span> span;
   if (spans.recording() && stream.runs_at_once() && !before.done()) span.emplace(spans, "wait:", name);
@@ -125,7 +126,7 @@ void measure_begin(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream&
 }
 
 void measure_end(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream& stream, const Event& asynchronous) {
-  const bool over = asynchronous.done();  // queried before the mark is recorded, so that the mark is later
+  const bool over = asynchronous.done();  // queried before the mark is recorded, so the mark is later than this end
   if (stream.on_device())
     watch->marks.back()[1] = stream.record_timed();
   else
@@ -142,7 +143,7 @@ double passed_at(const Event& marked) {
   return marked.launched()->passed_at();
 }
 
-// Reads the times of the marks. Must be called after all tasks are done.
+// Reads the times of the marks. All tasks must be done.
 void read_marks(Stopwatch& watch) {
   for (size_t i = 0; i < watch.marks.size(); ++i)
     watch.on_lane[i] = {passed_at(watch.marks[i][0]), passed_at(watch.marks[i][1])};
@@ -166,11 +167,12 @@ std::vector<TaskTime> times_of(std::span<const Task> tasks, const Stopwatch& wat
   return times;
 }
 
-// True if the issuing thread must wait for the whole event. The thread of a lane waits by itself. The queue of a device
-// waits for the device's part of an event, but only the issuing thread can wait for the host's part.
+// True if the issuing thread must wait for an event. If a lane has a thread, that thread waits instead. The queue of a
+// device waits for the device's part of an event, but only the issuing thread can wait for the host's part.
 bool issuer_waits(const Stream& lane) { return lane.runs_at_once() || lane.on_device(); }
 
-// Yields on the calling thread before it waits. A task that has been waited for once is treated as done.
+// Yields to the other micro-batch before the calling thread waits. A task that has been waited for once is treated as
+// done.
 class Yields {
  public:
   Yields(std::span<const Task> tasks, device::DeviceContext& context, Fibers* fibers) : fibers_(fibers) {
@@ -241,8 +243,7 @@ std::vector<TaskId> shuffled_order(const TaskGraph& graph, uint64_t seed) {
     return true;
   };
   while (order.size() < tasks.size()) {
-    // Never empty: of the first remaining tasks of all lanes, the one that was inserted first has no unfinished
-    // predecessor.
+    // Never empty: the first-inserted remaining task is the first of its lane and has no unfinished predecessor.
     std::vector<std::vector<TaskId>*> candidates;
     for (auto& lane : lanes)
       if (!lane.empty() && may_run(lane.back())) candidates.push_back(&lane);

@@ -8,9 +8,9 @@
 
 namespace hexad::schedule {
 
-/// Run time of a task, in seconds of std::chrono::steady_clock. A task begins when all its predecessors and the
-/// previous task of its lane are done and the lane has reached it. (Collectives may be posted earlier, but their times
-/// do not overlap.) A task ends when its asynchronous part is also done.
+/// Run time of a task, in seconds of std::chrono::steady_clock. A task begins when the lane has reached it and all its
+/// predecessors and the previous task of the lane are done. (Collectives may be posted earlier, but their times do not
+/// overlap.) A task ends when its asynchronous part is also done.
 struct TaskTime {
   double begin = 0, end = 0;
 };
@@ -21,17 +21,17 @@ struct TaskTime {
 /// for each task, and the call waits for all tasks on a device too.
 ///
 /// If `fibers` is not null, the calling thread yields to the other micro-batch before each wait for a collective or for
-/// another thread. It yields even if the awaited task is already done, so that graphs of the same structure yield
-/// equally often on all ranks. Tasks that are issued late must then not post collectives, because lanes would post them
-/// in different orders on different ranks.
+/// another thread. It yields even if the awaited task is already done. Graphs of the same structure therefore yield
+/// equally often on all ranks. With `fibers`, tasks with issued_late must not post collectives, because lanes would
+/// post them in different orders on different ranks.
 void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector<TaskTime>* times = nullptr,
              Fibers* fibers = nullptr);
 
 /// Returns a random order that the dependencies and lanes permit, determined by `seed`. A test that runs the tasks in
 /// such orders detects a missing edge.
 std::vector<TaskId> shuffled_order(const TaskGraph& graph, uint64_t seed);
-/// Runs the tasks one after the other in a shuffled order. Only for graphs whose tasks do not block if ranks run them
-/// in different orders.
+/// Runs the tasks one after the other in a shuffled order. The tasks must not block if ranks run them in different
+/// orders.
 void execute_shuffled(const TaskGraph& graph, device::DeviceContext& context, uint64_t seed);
 
 }  // namespace hexad::schedule

@@ -5,9 +5,9 @@
 
 namespace hexad::schedule {
 
-/// Alternates between two micro-batches of a rank: one computes while data of the other are in flight. Only the program
-/// determines which piece of work continues, never the arrival of data. Therefore ranks whose pieces yield at the same
-/// points issue their collectives in the same order. All work stays on the calling thread.
+/// Alternates between two micro-batches of a rank: one computes while data of the other are in flight. The arrival of
+/// data never determines which piece of work continues. Therefore ranks whose pieces yield at the same points issue
+/// their collectives in the same order. All work stays on the calling thread.
 class Fibers {
  public:
   using Work = std::function<void()>;
@@ -16,10 +16,10 @@ class Fibers {
   Fibers(const Fibers&) = delete;
   Fibers& operator=(const Fibers&) = delete;
 
-  /// Runs `first` and `second`, which has its own stack, and begins with `first`. A piece of work that calls yield()
-  /// pauses until the other piece yields or ends. Returns when both have ended. If one throws, the other is abandoned:
-  /// its yield() throws an exception, which it must not catch; run() then rethrows the error. Throws std::logic_error
-  /// if called inside another run().
+  /// Runs `first` and `second`, beginning with `first`. `second` has a separate stack. A piece of work that calls
+  /// yield() pauses until the other piece yields or ends. Returns when both have ended. If one piece throws, the other
+  /// is abandoned: its yield() throws an exception, which the piece must not catch. run() then rethrows the error.
+  /// Throws std::logic_error if called inside another run().
   void run(const Work& first, const Work& second);
   /// Pauses this piece of work and resumes the other. Does nothing outside of run() or if the other piece has ended.
   /// Must not be called while an exception is being handled, because C++ stores the state of exceptions per thread.

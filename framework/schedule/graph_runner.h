@@ -1,4 +1,4 @@
-// Interface that replaces execute() for the graphs of a layer, in order to record tasks and their times.
+// Interface that replaces execute() for the graphs of a layer, for example to record tasks and their times.
 #pragma once
 
 #include <string>

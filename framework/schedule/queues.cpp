@@ -46,10 +46,11 @@ class Run {
  private:
   struct State {
     size_t waits_for = 0;         // number of predecessors that are not done
-    std::vector<size_t> waiting;  // successors
+    std::vector<size_t> waiting;  // jobs that wait for this job
     bool working = false;
-    double left = 0, speed = 0, since = 0;  // work left at time `since`, in seconds at full speed; current speed
-    size_t version = 0;                     // older events of the job are ignored
+    double left = 0, speed = 0, since = 0;  // `left`: work left at time `since`, in seconds at full speed; `speed`:
+                                            // current speed
+    size_t version = 0;                     // version of the job's current event; older events are ignored
   };
   struct Queue {
     std::vector<size_t> jobs;
@@ -79,8 +80,7 @@ class Run {
       moved_.push_back(*job);
   }
 
-  // Processes everything that happens at this time: jobs end and others begin; then the speeds of running jobs are
-  // updated.
+  // Processes all events at time now_. Ends and begins jobs, then updates the speeds of running jobs.
   void settle() {
     while (!moved_.empty()) {
       const size_t job = moved_.back();
@@ -149,8 +149,8 @@ class Run {
   const std::span<const Job> jobs_;
   const QueueSets& sets_;
   std::vector<State> states_;
-  std::vector<Queue> queues_;                     // those of the sets, then one for each job without a queue
-  std::vector<size_t> queue_of_;                  // by job
+  std::vector<Queue> queues_;                     // the queues of the sets, then one for each job without a queue
+  std::vector<size_t> queue_of_;                  // queue of each job
   std::vector<std::vector<size_t>> collectives_;  // jobs of each collective
   std::vector<size_t> unmoved_;                   // number of jobs in each collective that have not done their work
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;

@@ -1,4 +1,4 @@
-// Queues that run jobs in order: the discrete-event simulation with which all times of schedules are predicted.
+// Queues that run jobs in order. This discrete-event simulation predicts all times of schedules.
 #pragma once
 
 #include <functional>
@@ -14,10 +14,10 @@ struct Job {
   static constexpr int alone = -1;
   static constexpr int no_queue = -1;
 
-  int queue;                 // index; no_queue: the job takes no time and waits only for `after`
+  int queue;                 // index of the queue; no_queue: the job takes no time and waits only for `after`
   double seconds;            // seconds of work at full speed
   std::vector<int> after{};  // indices of jobs
-  int collective = alone;    // jobs with the same number end together, once all of them have done their work
+  int collective = alone;    // jobs with the same number end together, when all of them have done their work
 };
 
 /// Queues, arranged in sets of `beside` adjacent queues, such as the lanes of a rank: [0, beside), [beside, 2 beside)
@@ -30,13 +30,12 @@ struct QueueSets {
 };
 
 struct JobTimes {
-  std::vector<Interval> jobs;  // in seconds; not set for jobs that never end
-  std::vector<int> stuck;      // for each queue that never ends, its first job that never ends; empty if all jobs end
+  std::vector<Interval> jobs;  // interval of each job, in seconds; not set for jobs that never end
+  std::vector<int> stuck;      // first job that never ends, for each queue with such a job; empty if all jobs end
 };
 
-/// Runs the jobs of each queue in the order of `jobs`, one at a time. A job that waits for other jobs of its collective
-/// occupies its queue but does not slow other queues. Events are processed in the order of time; n jobs take about n
-/// log n steps.
+/// Simulates the jobs of each queue in the order of `jobs`, one at a time. A job that waits for other jobs of its
+/// collective occupies its queue but does not slow other queues. The simulation of n jobs takes about n log n steps.
 JobTimes run_jobs(std::span<const Job> jobs, const QueueSets& queues);
 
 }  // namespace hexad::schedule

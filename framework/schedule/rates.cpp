@@ -42,7 +42,7 @@ double local_seconds(const TaskSpec& task, const TimeCurve& curve, double size, 
 const TimeCurve& wire_curve(const Rates& rates, const TaskSpec& task) {
   const Cost& c = task.cost;
   if (!is_communication(task.kind))
-    base::fail(base::ExitCode::usage, "rates: task '", task.name, "' has bytes on the wire but its kind is ",
+    base::fail(base::ExitCode::usage, "rates: task '", task.name, "' transfers bytes, but its kind is ",
                name_of(task.kind));
   if (const auto* link = rates.find(task.kind, c.group, c.group_size, c.crosses_nodes)) return link->curve;
   if (rates.other_links) return c.crosses_nodes ? rates.other_links->between_nodes : rates.other_links->within_node;
@@ -145,7 +145,7 @@ void Rates::check() const {
 Rates Rates::defaults() {
   // Default rates, measured on two cores of a shared server (this project's benchmark pages). f32 products ran at 100
   // to 145 GFLOP/s per core, copies at 10 to 30 GB/s. An all-to-all of two ranks through shared memory ran at 0.2 to
-  // 1.5, 1.5 to 5.4 and 0.7 to 2.4 GB/s for 64 KiB, 1 MiB and 16 MiB; smaller ones took 0.05 to 0.35 ms. Gigabit
+  // 1.5, 1.5 to 5.4 and 0.7 to 2.4 GB/s for 64 KiB, 1 MiB and 16 MiB; smaller sizes took 0.05 to 0.35 ms. Gigabit
   // Ethernet carries 119 MB/s of data. The times of tasks of size zero, on the core and on the network, are estimates.
   constexpr double kib = 1024, mib = 1024 * kib;
   Rates r;

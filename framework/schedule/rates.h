@@ -12,13 +12,14 @@
 namespace hexad::schedule {
 
 /// Time in seconds as a function of size (bytes or FLOPs). It is linear between measured points. Beyond the last point,
-/// it continues the last segment but never falls; if there is only one point, it follows the line through the origin.
-/// Below the first point, it is the time of the first point, the latency. Size 0 takes no time.
+/// it continues the last segment but never falls. If there is only one point, it continues the line through the origin
+/// and that point. Below the first point, it is the time of the first point, which is the latency. Size 0 takes no
+/// time.
 struct TimeCurve {
   struct Point {
     double size, seconds;
   };
-  std::vector<Point> points{};  // by ascending size
+  std::vector<Point> points{};  // points in ascending order of size
 
   /// Returns a curve with `latency` seconds plus one second for each `per_second` bytes or FLOPs.
   static TimeCurve linear(double latency, double per_second);
@@ -38,7 +39,7 @@ class LaneSet {
   bool empty() const { return bits_ == 0; }
   /// Returns a number from 0 to 15 that identifies the set.
   size_t index() const { return bits_; }
-  std::string to_string() const;  // for example "inter, copy"
+  std::string to_string() const;  // returns a text like "inter, copy"
   bool operator==(const LaneSet&) const = default;
 
  private:
@@ -56,12 +57,12 @@ struct Rates {
     std::string group;  // name of the group (Cost::group), for example "ep" or "tp"
     int group_size;
     bool crosses_nodes;
-    TimeCurve curve;  // by the bytes that a rank sends or receives, whichever is more
+    TimeCurve curve;  // size: the bytes that a rank sends or receives, whichever is more
   };
   std::vector<Link> links{};
 
-  /// Curves for all links that are not listed, whatever their kind, group and size. Code that sets these curves must
-  /// report this to the user.
+  /// Curves for all links that are not listed, for every kind, group and size. Code that sets these curves must report
+  /// this to the user.
   struct OtherLinks {
     TimeCurve within_node, between_nodes;
   };
@@ -71,22 +72,22 @@ struct Rates {
   /// other lane is active.
   struct Slowdown {
     Lane lane;       // y
-    LaneSet beside;  // x: one or more lanes
+    LaneSet beside;  // x, one or more lanes
     double alpha;    // greater than 0, at most 1
   };
   std::vector<Slowdown> slowdowns{};
 
-  /// Returns the measured value for exactly this set of lanes, if there is one. Otherwise, adds the delays 1/alpha - 1
-  /// of the single lanes (zero for a lane that was not measured). The resulting alpha is exact if all lanes share one
-  /// resource equally. It lies between the smallest single alpha (each lane uses a different resource) and the product
-  /// of all single alphas (each lane slows the remainder).
+  /// Returns the measured value for exactly this set of lanes, if there is one. Otherwise, 1/alpha - 1 is the sum of
+  /// the delays 1/alpha - 1 of the single lanes (zero for a lane that was not measured). The result is exact if all
+  /// lanes share one resource equally. It lies between the smallest single alpha (each lane uses a different resource)
+  /// and the product of all single alphas (each lane slows the remainder).
   double alpha(Lane lane, LaneSet beside) const;
 
   /// Returns the link that is listed for these arguments; null if there is none.
   const Link* find(TaskKind kind, const std::string& group, int group_size, bool crosses_nodes) const;
-  /// Returns the seconds of a task that runs alone on the machine: the sum for its matrix products (which share its
-  /// FLOPs equally), its copied bytes and its transferred bytes. If a measurement is missing, throws base::Error(usage)
-  /// that names it and those that are available.
+  /// Returns the seconds of a task that runs alone on the machine. They are the sum for its matrix products (which
+  /// share its FLOPs equally), its copied bytes and its transferred bytes. Throws base::Error(usage) if a measurement
+  /// is missing; the message names it and the available measurements.
   double seconds(const TaskSpec& task) const;
 
   /// Throws base::Error(usage) if the sizes of a curve are not ascending, a time is invalid, or an alpha is not in (0,
@@ -99,8 +100,8 @@ struct Rates {
   static Rates defaults();
 };
 
-/// Returns each link that tasks of `graph` use but `rates` does not list, once, as a text like "all_to_all of ep, 8
-/// ranks, between nodes".
+/// Returns the links that tasks of `graph` use but `rates` does not list. Each link is one text like "all_to_all of ep,
+/// 8 ranks, between nodes".
 std::vector<std::string> unmeasured_links(const TaskGraph& graph, const Rates& rates);
 
 }  // namespace hexad::schedule

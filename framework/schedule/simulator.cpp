@@ -30,11 +30,11 @@ Speeds speeds_of(const Rates& rates) {
   return speeds;
 }
 
-// Adds the tasks of a rank as jobs, of which the first has index `first`.
+// Adds the tasks of a rank as jobs. The first of these jobs has index `first`.
 void add_jobs(std::vector<Job>& jobs, const TaskGraph& graph, const Rates& rates, int rank, std::span<const int> parts,
               Drive drive) {
   const int first = static_cast<int>(jobs.size());
-  std::vector<int> issued_after;  // Drive::caller: predecessors for which the thread has waited since its own last task
+  std::vector<int> issued_after;  // Drive::caller: predecessors awaited since the thread's last task
   for (size_t i = 0; i < graph.tasks().size(); ++i) {
     const Task& task = graph.tasks()[i];
     const int number = first + static_cast<int>(i),
@@ -79,7 +79,7 @@ std::vector<Timeline> run(std::span<const TaskGraph* const> graphs, const Rates&
   return timelines;
 }
 
-// A rank of a group, and its collectives in the group, in order.
+// A rank of a group, and the rank's collectives in this group, in order.
 struct Member {
   size_t rank;
   std::vector<size_t> tasks;

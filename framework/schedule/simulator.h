@@ -1,4 +1,4 @@
-// Predicts the time of a graph without running it, by a discrete-event simulation with measured rates.
+// Prediction of the time of a graph without running it, by a discrete-event simulation with measured rates.
 #pragma once
 
 #include <map>
@@ -14,8 +14,8 @@ namespace hexad::schedule {
 /// Threads that run the tasks of the lanes.
 enum class Drive : uint8_t {
   threads,  // each lane has its own thread
-  caller,   // one thread issues the tasks in order, waits for their predecessors, and itself performs computation and
-            // copies. Only communication runs at the same time
+  caller,   // one thread issues the tasks in order, waits for their predecessors, computes and copies; only
+            // communication runs concurrently
 };
 
 /// Returns how the lanes of `context` are driven now.
@@ -24,22 +24,22 @@ inline Drive drive_of(const device::DeviceContext& context) {
 }
 
 /// Simulates one rank, assuming that all ranks do the same. Every lane runs its tasks in insertion order, one at a
-/// time. A task begins once its predecessors are done. Its work takes Rates::seconds at full speed; its speed at any
-/// time is Rates::alpha with the lanes that are active at that time. Throws base::Error(usage) if a rate is missing or
+/// time. A task begins once its predecessors are done. Its work takes Rates::seconds() at full speed. Its speed at any
+/// time is Rates::alpha() for the lanes that are active at that time. Throws base::Error(usage) if a rate is missing or
 /// invalid.
 Timeline simulate(const TaskGraph& graph, const Rates& rates, Drive drive = Drive::threads);
 
-/// For each kind of group (Cost::group), the number of each rank's group. Ranks with the same number are in the same
-/// group. For example, with "ep" -> {0, 0, 1, 1}, ranks 0 and 1 exchange data, and so do ranks 2 and 3.
+/// Group number of each rank, for each kind of group (Cost::group). Ranks with the same number are in the same group.
+/// For example, with "ep" -> {0, 0, 1, 1}, ranks 0 and 1 are one group, and ranks 2 and 3 are another group.
 using RankGroups = std::map<std::string, std::vector<int>>;
 
 /// Simulates several ranks. Their graphs may differ in costs (skewed routing) and in tasks, but not in communication
-/// tasks. The k-th communication tasks of the members of a group together are one collective. A member starts it when
-/// it is ready, and transfers its own bytes whether or not other members are ready. No member is done before all
-/// members have transferred their bytes. This gives a lower bound, because in reality bytes wait for a receiver that is
-/// not ready. A member that waits for others occupies its lane but does not slow other lanes. Throws std::logic_error
-/// if members do not issue the same kinds of collectives in the same order, if a group is not in `groups`, or if ranks
-/// wait for each other forever.
+/// tasks. The k-th communication tasks of the members of a group are one collective. A member starts its task when it
+/// is ready, and transfers its bytes even if other members are not ready. No member is done before all members have
+/// transferred their bytes. This gives a lower bound, because in reality bytes wait for a receiver that is not ready. A
+/// member that waits for others occupies its lane but does not slow other lanes. Throws std::logic_error if members do
+/// not issue the same kinds of collectives in the same order, if a group is not in `groups`, or if ranks wait for each
+/// other forever.
 std::vector<Timeline> simulate(std::span<const TaskGraph* const> graphs, const Rates& rates, const RankGroups& groups,
                                Drive drive = Drive::threads);
 

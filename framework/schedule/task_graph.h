@@ -1,5 +1,5 @@
-// Task graph: a schedule as data, which consists of tasks with a lane, a cost and dependencies. Pure functions build
-// graphs, the executor runs them, the simulator predicts their times, reports and traces show them, and the shuffled
+// Task graph: a schedule as data. It consists of tasks with a lane, a cost and dependencies. Pure functions build
+// graphs. The executor runs them, the simulator predicts their times, reports and traces show them, and the shuffled
 // executor tests them.
 #pragma once
 
@@ -34,15 +34,16 @@ bool is_communication(TaskKind kind);
 template <class T>
 using ByGemmPass = std::array<T, enum_names(GemmPass{}).size()>;
 
-/// Data that a task transfers and operations that it performs. The simulator uses them, and the trace shows them.
+/// Bytes that a task transfers and floating-point operations that it performs. The simulator uses them, and traces show
+/// them.
 struct Cost {
   double flops = 0;
   // Number of matrix products of each pass. Their weights have the same size, and they share the FLOPs equally. If all
   // numbers are zero, there is one forward product.
   ByGemmPass<int64_t> products{};
   int64_t wire_bytes = 0;      // bytes sent by this rank to other ranks
-  int64_t received_bytes = 0;  // bytes received, if their number differs from wire_bytes; the larger of the two
-                               // determines the time (full duplex)
+  int64_t received_bytes = 0;  // bytes received if not wire_bytes; the larger of the two determines the time (full
+                               // duplex)
   int64_t copy_bytes = 0;      // bytes copied within the device, or between the device and the host
   std::string group{};         // kind of process group that communicates, for example "ep", "etp", "tp" or "experts";
                                // empty: none
@@ -53,17 +54,17 @@ struct Cost {
 
 struct TaskSpec {
   Lane lane = Lane::compute;
-  std::string name;  // a number at the end counts chunks: a2a[0] and a2a[1] are parts of the collective a2a
+  std::string name;  // may end in the number of a chunk: a2a[0] and a2a[1] are parts of the collective a2a
   Cost cost{};
   TaskKind kind = TaskKind::compute;
-  /// True if the lane issues the task when it reaches it; false if the issuing thread issues the task in advance. A
-  /// task allocates its tensors when it is issued, so a task that is issued late can reuse memory that earlier tasks
-  /// have freed.
+  /// True if the lane issues the task when the lane reaches it; false if the issuing thread issues the task in advance.
+  /// A task allocates its tensors when it is issued. If issued late, it can reuse memory that earlier tasks have freed.
   bool issued_late = false;
 };
 
-/// Work of a task, which is started on the stream of its lane. The returned event (by default already done) marks the
-/// end of any part that does not run on the stream, such as a collective. The task is done when both parts are done.
+/// Function that starts the work of a task on the stream of its lane. The returned event marks the end of the part that
+/// does not run on the stream, such as a collective; a default event means that there is none. The task is done when
+/// both parts are done.
 using TaskWork = std::function<Event(Stream&)>;
 
 struct Task {
@@ -88,8 +89,7 @@ class TaskGraph {
   std::vector<Task> tasks_;
 };
 
-/// Returns a copy of the graph without the tasks' work. Only such copies should be stored, because work may keep
-/// tensors alive.
+/// Returns a copy of the graph without the tasks' work. Store only such copies, because work may keep tensors alive.
 TaskGraph without_work(const TaskGraph& graph);
 
 }  // namespace hexad::schedule

@@ -9,7 +9,7 @@ namespace hexad::schedule {
 namespace {
 
 using Span = Timeline::Span;
-using Intervals = std::vector<Interval>;  // sorted and disjoint, unless stated otherwise
+using Intervals = std::vector<Interval>;  // sorted and disjoint, except where a function accepts any order
 
 // Returns the union of `parts`, which may be in any order.
 Intervals united(Intervals parts) {

@@ -1,5 +1,5 @@
-// Begin and end times of the tasks of a graph, predicted or measured. Both kinds have the same type, so that they can
-// be compared.
+// Begin and end times of the tasks of a graph. Predicted and measured times have the same type, so they can be
+// compared.
 #pragma once
 
 #include <optional>
@@ -25,27 +25,27 @@ struct Timeline {
   /// Returns the seconds during which at least one task runs on the lane.
   double busy(Lane lane) const;
 
-  /// Exposed seconds: time during which a task of the given kind runs, or waits for its peers, while the compute lane
-  /// is idle. Tasks that overlap are counted once.
+  /// Return the exposed seconds: the time during which a task of the given kind runs, or waits for its peers, while the
+  /// compute lane is idle. Overlapping tasks are counted once.
   double exposed() const;               // all communication
   double exposed(TaskKind kind) const;  // one kind, which may be `copy`
   double exposed(Lane lane) const;
   /// Returns the intervals in which one task is exposed, in order.
   std::vector<Interval> exposed_parts(TaskId task) const;
 
-  /// Time of one collective of the step over all its chunks. Its tasks are communication tasks whose names differ only
-  /// in the number at the end.
+  /// Time of one collective over all its chunks. The chunks are communication tasks whose names differ only in the
+  /// number at the end.
   struct CollectiveTime {
-    std::string name;    // for example "dispatch.a2a" for dispatch.a2a[0], dispatch.a2a[1], ...
+    std::string name;    // name without the number: "dispatch.a2a" for dispatch.a2a[0], dispatch.a2a[1], ...
     double seconds = 0;  // seconds during which at least one of the chunks runs
     double exposed = 0;
     int64_t wire_bytes = 0;
   };
-  std::vector<CollectiveTime> collectives() const;  // in the order of their first tasks
+  std::vector<CollectiveTime> collectives() const;  // returns the collectives in the order of their first tasks
 };
 
-/// Returns the timeline that execute() measured. Its time 0 is `origin` on the clock of `times`; by default, the begin
-/// of the first task. With the same origin, timelines of ranks on one machine have a common clock.
+/// Returns the timeline that execute() measured. Its time 0 is `origin` on the clock of `times`; the default is the
+/// begin of the first task. If ranks on one machine use the same origin, their timelines have a common clock.
 Timeline measured(const TaskGraph& graph, std::span<const TaskTime> times, std::optional<double> origin = {});
 
 /// Returns the predicted seconds of the whole graph divided by the measured seconds: 1 is a perfect prediction, and a

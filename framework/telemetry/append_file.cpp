@@ -21,8 +21,8 @@ namespace {
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-/// Blocks SIGPIPE in this thread and discards a SIGPIPE that the thread's own writes have caused. The process's handler
-/// of the signal does not change.
+/// Blocks SIGPIPE in this thread during its lifetime, and discards a SIGPIPE caused by this thread's writes. The
+/// process's signal handler does not change.
 class NoSigpipe {
  public:
   NoSigpipe() {
@@ -63,7 +63,7 @@ int write_all(int fd, std::string_view bytes, size_t* written, int patience_ms) 
       done += static_cast<size_t>(n);
     } else if (n == 0) {
       error = EIO;
-    } else if (errno == EAGAIN) {  // some launchers provide non-blocking pipes
+    } else if (errno == EAGAIN) {  // happens because some launchers provide non-blocking pipes
       pollfd p{fd, POLLOUT, 0};
       const int ready = ::poll(&p, 1, patience_ms);
       if (ready == 0 || (ready < 0 && patience_ms >= 0)) error = EAGAIN;
@@ -76,7 +76,7 @@ int write_all(int fd, std::string_view bytes, size_t* written, int patience_ms) 
 }
 
 AppendFile::AppendFile(const fs::path& path) : path_(path) {
-  std::error_code ignored;  // open() below reports the error
+  std::error_code ignored;  // ignored, because open() below reports it
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), ignored);
   fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (fd_ < 0) base::fail(base::ExitCode::resource, "cannot open ", path.string(), " for writing: ", reason(errno));
@@ -104,7 +104,7 @@ void AppendFile::append(std::string_view record) {
   if (error == 0) return;
   const bool torn = written > 0 && !(regular && ::ftruncate(fd_, before.st_size) == 0);
   base::fail(base::ExitCode::resource, "cannot write to ", path_.string(), ": ", reason(error),
-             torn ? " (a torn record was left)" : "");
+             torn ? " (an incomplete record remains)" : "");
 }
 
 }  // namespace hexad::telemetry

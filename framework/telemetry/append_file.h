@@ -1,4 +1,4 @@
-// Writing of bytes, with errors that need not end the job: a full disk, a closed pipe.
+// Writing of bytes. Errors such as a full disk or a closed pipe need not end the job.
 #pragma once
 
 #include <filesystem>
@@ -7,13 +7,13 @@
 namespace hexad::telemetry {
 
 /// Writes all of `bytes` to the file descriptor. Returns 0 or errno. A closed pipe results in EPIPE and never in
-/// SIGPIPE, whatever the process's handler of that signal is. If `written` is not null, it receives the number of bytes
-/// written. If a non-blocking descriptor accepts nothing for `patience_ms` milliseconds, or a signal arrives during
-/// this time, returns EAGAIN. If `patience_ms` is -1, waits without limit.
+/// SIGPIPE. If `written` is not null, it receives the number of bytes written. Returns EAGAIN if a non-blocking
+/// descriptor accepts nothing for `patience_ms` milliseconds, or if a signal arrives during this time. Waits without
+/// limit if `patience_ms` is -1.
 int write_all(int fd, std::string_view bytes, size_t* written = nullptr, int patience_ms = -1);
 
-/// A file to which complete records are appended. If writing a record fails midway (full disk), the part that was
-/// written is removed, so that the next record follows a complete one.
+/// A file to which complete records are appended. If writing a record fails midway (full disk), the written part is
+/// removed. The next record therefore follows a complete record.
 class AppendFile {
  public:
   AppendFile() = default;

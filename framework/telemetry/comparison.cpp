@@ -26,8 +26,8 @@ constexpr size_t most_settings = 6;  // maximum number of settings that have the
 
 std::string known(double value, std::string (*text)(double)) { return std::isfinite(value) ? text(value) : "–"; }
 
-/// Returns a short form such as "2 ranks: dp 2, ep 2" of a mesh's text (mesh::Layout::to_string()), without sizes of
-/// one.
+/// Returns a short form such as "2 ranks: dp 2, ep 2" of a layout (the text of mesh::Layout::to_string()). Sizes of one
+/// are omitted.
 std::string short_layout(const std::string& layout) {
   static const std::regex mesh("(\\S+) (\\d+)(?= x | \\| | \\()");
   const size_t colon = layout.find(": "), end = layout.find(')');
@@ -125,7 +125,7 @@ std::string trouble_notice(const Sweep& sweep) {
   return lines.empty() ? "" : "<p class=\"notice\">" + lines + "</p>\n";
 }
 
-/// Returns notes that only some comparisons need: about columns for classes of traffic, an MFU above 100%, or an
+/// Returns the notes that this comparison needs. They explain columns for classes of traffic, an MFU above 100%, or an
 /// efficiency clearly above 100%.
 std::string notes(const Sweep& sweep) {
   std::string text;
@@ -144,7 +144,7 @@ std::string notes(const Sweep& sweep) {
   return text;
 }
 
-/// Returns the names of the runs, because the title of the page does not contain them.
+/// Returns the subtitle. It lists the names of the runs, because the title does not contain them.
 std::string subtitle(const Sweep& sweep) {
   constexpr size_t most = 4;
   std::vector<std::string> names;

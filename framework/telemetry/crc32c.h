@@ -8,7 +8,8 @@ namespace hexad::telemetry {
 
 uint32_t crc32c(std::string_view bytes);
 
-/// Returns the rotated and offset checksum that is stored in record files, because their data may contain checksums.
+/// Returns the checksum as it is stored in record files: rotated and offset, because the data may contain plain
+/// checksums.
 inline uint32_t masked_crc32c(std::string_view bytes) {
   const uint32_t crc = crc32c(bytes);
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;

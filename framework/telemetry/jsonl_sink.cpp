@@ -29,12 +29,12 @@ bool is_eval_of(int64_t step, const MetricsRecord& record) {
 }
 
 struct Past {
-  uintmax_t bytes = 0;            // length of this part, from the start of the file
+  uintmax_t bytes = 0;            // bytes from the start of the file to the end of this part
   std::optional<uintmax_t> eval;  // offset of the first evaluation after the last step of this part
 };
 
-/// Returns the part of the file to keep if training continues after `first_step`. Lines that cannot be read are kept:
-/// they end in a newline, so they are complete.
+/// Returns the part of the file to keep if training continues after `first_step`. Lines that cannot be read are kept,
+/// because they are complete: they end in a newline.
 Past past_of(const fs::path& path, int64_t first_step) {
   std::ifstream file(path);
   std::string line;
@@ -52,7 +52,8 @@ void cut(const fs::path& path, uintmax_t bytes, int64_t step) {
   std::error_code error;
   fs::resize_file(path, bytes, error);
   if (error)
-    base::fail(base::ExitCode::resource, "cannot cut ", path.string(), " at step ", step, ": ", error.message());
+    base::fail(base::ExitCode::resource, "cannot truncate ", path.string(), " after step ", step, ": ",
+               error.message());
 }
 
 }  // namespace
@@ -67,7 +68,7 @@ void JsonlSink::on_start(const RunInfo& run) {
   eval_ = past.eval;
 }
 
-/// Removes the evaluation of first_step. Saves of the same step may follow the evaluation and are kept.
+/// Removes the evaluation of first_step. Records of saves that follow it are kept.
 void JsonlSink::remove_eval() {
   std::ifstream file(path_);
   file.seekg(static_cast<std::streamoff>(*eval_));

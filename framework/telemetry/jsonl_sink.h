@@ -9,11 +9,10 @@
 
 namespace hexad::telemetry {
 
-/// Appends one line for each record with a single unbuffered write, so that no complete line is lost if the run is
-/// killed.
+/// Appends one line for each record with a single unbuffered write. No complete line is lost if the run is killed.
 ///
 /// on_start() truncates the file to the records up to `first_step`, because later steps will be computed again. For a
-/// new run (first_step 0), the file thus becomes empty. An incomplete last line is also removed. A run that had already
+/// new run (first_step 0), the file becomes empty. An incomplete last line is also removed. A run that had already
 /// finished its last step evaluates that step again; the new evaluation of `first_step` replaces the existing one.
 class JsonlSink : public MetricsSink {
  public:

@@ -17,7 +17,7 @@ namespace hexad::telemetry {
 
 namespace {
 
-/// Unbuffered file sink. spdlog's own file sink uses a stdio buffer, which loses lines when a rank is killed and
+/// Unbuffered file sink. The file sink of spdlog uses a stdio buffer, which loses lines when a rank is killed and
 /// repeats lines when the disk is full.
 class LogFileSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
@@ -47,7 +47,7 @@ class StandardErrorSink : public spdlog::sinks::base_sink<std::mutex> {
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
-    // Clears the progress line, if any. The next step writes it again, below.
+    // Clears the progress line, if any. The next step writes it again below the log line.
     if (output_.is_terminal()) output_.write("\r\x1b[K");
     output_.write({line.data(), line.size()});
   }

@@ -10,15 +10,15 @@
 namespace hexad::telemetry {
 
 /// Makes a thread-safe logger named "rank N". It appends to `path`, whose folders are created, and on rank 0 also
-/// writes to standard error. Each line of the file begins with the time in UTC, as in all other records of a run,
-/// followed by the local time. Lines are written without buffering. If the file can no longer be written (full disk),
-/// this is reported by one line on standard error; logging continues and does not throw. Throws base::Error(resource)
+/// writes to standard error. Each line of the file begins with the time in UTC, which all other records of a run also
+/// use, followed by the local time. Lines are written without buffering. If the file can no longer be written (full
+/// disk), one line on standard error reports this. Logging continues and does not throw. Throws base::Error(resource)
 /// if `path` cannot be opened.
 std::shared_ptr<spdlog::logger> make_logger(const std::filesystem::path& path, int rank,
                                             spdlog::level::level_enum level);
 
-/// Returns a logger that writes only to the file of `logger`, for details that help after a failure but are too many
-/// for a terminal.
+/// Returns a logger that writes only to the file of `logger`. Use it for details that help after a failure but would
+/// fill a terminal.
 std::shared_ptr<spdlog::logger> file_only(const spdlog::logger& logger);
 
 /// Parses "trace", "debug", "info", "warning", "error", "critical" or "off". Throws base::Error(usage) that lists these

@@ -1,5 +1,5 @@
 // Metrics of a training run, and the interface through which they are reported. The caller combines the values of all
-// ranks, so that every value refers to the whole job. Only rank 0 passes metrics to the sinks.
+// ranks, so every value refers to the whole job. Only rank 0 passes metrics to the sinks.
 #pragma once
 
 #include <cstdint>
@@ -27,24 +27,23 @@ using CommByClass = std::map<std::string, CommMetrics>;
 struct ScheduleMetrics {
   double predicted_seconds = 0, measured_seconds = 0;
   std::map<std::string, double> exposed_seconds =
-      {};  // measured time without computation, by collective ("dispatch.a2a")
+      {};  // measured seconds without computation, by collective ("dispatch.a2a")
 };
 
 /// One optimizer step. Steps are numbered from 1.
 struct StepMetrics {
   int64_t step = 0;
-  int64_t tokens = 0;               // cumulative from the start of the run, over all ranks
+  int64_t tokens = 0;               // tokens since the start of the run, summed over ranks
   std::optional<double> loss = {};  // nats per target; nullopt: the global batch had no targets
   double lr = 0;
   double grad_norm = 0;  // global norm before clipping
   double step_seconds = 0;
   double tokens_per_second = 0;
-  double model_flops_per_second = 0;  // sum over all ranks; each product of the model is counted once, without
+  double model_flops_per_second = 0;  // summed over ranks; each product of the model is counted once, without
                                       // recomputation
-  double mfu = 0;                     // fraction of the peak that was known at the end of the step; read_metrics()
-                                      // corrects it
-  double peak_flops_per_second = 0;   // all ranks; the highest rate since the program was started
-  std::map<std::string, int64_t> memory_peak_bytes;  // by allocation category, on the rank with the highest peak
+  double mfu = 0;                     // fraction of the peak known at this step; read_metrics() corrects it
+  double peak_flops_per_second = 0;   // summed over ranks; highest rate since the program was started
+  std::map<std::string, int64_t> memory_peak_bytes;  // bytes by allocation category, on the rank with the highest peak
   double aux_loss = 0;
   double z_loss = 0;
   double router_max_load = 0;   // maximum load of an expert divided by the mean load, in the worst layer
@@ -58,8 +57,8 @@ struct StepMetrics {
   /// [layer][expert]: fraction of the layer's token-expert pairs. Each row sums to 1; the row of a dense layer is
   /// empty. The whole table is empty in steps that train.router_every skips.
   std::vector<std::vector<double>> expert_load;
-  std::optional<ScheduleMetrics> schedule;  // only if the step was recorded
-  std::optional<RankTimes> ranks;           // only for jobs with several ranks
+  std::optional<ScheduleMetrics> schedule;  // set only if the schedule of the step was recorded
+  std::optional<RankTimes> ranks;           // set only for jobs with several ranks
   int64_t started_after = 0;                // last step before the program, or the stage of training, was started
   int64_t stage = 0;                        // number of the stage of training, from 1; 0: the recipe has no stages
   std::string time = {};                    // time from utc_time(); empty in lines of older programs
@@ -130,9 +129,9 @@ class MetricsHub : public MetricsSink {
 };
 
 /// Makes a sink whose failures do not end training. After on_start(), a base::Error of `sink` (for example a full disk)
-/// is caught, and the first one is passed to `warn`. Later records are still passed to `sink`, so that a log continues
-/// when the disk has space again. Errors of on_start() are not caught, because a run whose directory is not writable
-/// must fail before its first step.
+/// is caught, and the first error is passed to `warn`. Later records are still passed to `sink`, because a log should
+/// continue when the disk has space again. Errors of on_start() are not caught, because a run whose directory is not
+/// writable must fail before its first step.
 std::unique_ptr<MetricsSink> tolerate_failures(std::unique_ptr<MetricsSink> sink,
                                                std::function<void(const std::string&)> warn);
 

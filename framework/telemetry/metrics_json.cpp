@@ -22,8 +22,8 @@ Json number(double value) {
 }
 Json number(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
 
-/// Rounds a fraction to six decimals. This is precise enough and keeps the lines short, for example those of 60 layers
-/// with 256 experts.
+/// Rounds a fraction to six decimals, which is precise enough and keeps lines short, for example with 60 layers of 256
+/// experts.
 double share(double value) { return std::round(value * 1e6) / 1e6; }
 
 void read(const Json& json, double& out) {
@@ -153,7 +153,7 @@ void read(const Json& object, SaveMetrics& s) {
   read(object, "time", s.time);
 }
 
-/// Returns the kind of a line. Lines of older programs have no kind, but each kind of line has a key that others lack.
+/// Returns the kind of a line. Lines of older programs have no kind; a key that other kinds lack identifies them.
 std::string kind_of(const Json& line) {
   if (const auto kind = line.find("kind"); kind != line.end()) return kind->get<std::string>();
   return line.contains("eval_loss") ? "evaluation" : line.contains("checkpoint_bytes") ? "save" : "step";
@@ -278,7 +278,7 @@ MetricsRecord parse_json_line(std::string_view line) try {
 }
 
 MetricsHistory read_metrics(const std::filesystem::path& path) {
-  // A pipe or device, to which a sink may write, has nothing to read or never ends.
+  // Pipes and devices, to which a sink may write, have nothing to read or never end.
   if (const std::string problem = base::file_problem(path.string()); problem == "no such file")
     base::fail(base::ExitCode::data, "cannot open ", path.string(), ": no such file; expected the metrics of a run");
   else if (!problem.empty())

@@ -1,7 +1,8 @@
 // metrics.jsonl: one JSON object per line. Each has a "kind" (step, evaluation, save) and a "time" (UTC). Lines of
-// older programs have no kind; each kind then has a key that the others lack: "loss" (step), "eval_loss" (evaluation)
-// or "checkpoint_bytes" (save). If there were no targets, the loss is null. JSON has neither NaN nor infinity. They are
-// written as the strings "NaN", "Infinity" and "-Infinity", which Python's float() and JavaScript's Number() parse.
+// older programs have no "kind"; a key that the other kinds lack identifies them: "loss" (step), "eval_loss"
+// (evaluation) or "checkpoint_bytes" (save). If there were no targets, the loss is null. JSON has neither NaN nor
+// infinity. They are written as the strings "NaN", "Infinity" and "-Infinity", which Python's float() and JavaScript's
+// Number() parse.
 #pragma once
 
 #include <filesystem>
@@ -21,14 +22,14 @@ std::string to_json_line(const SaveMetrics& save);
 
 /// Contents of a file metrics.jsonl.
 struct MetricsHistory {
-  std::vector<StepMetrics> steps;  // in the order of the file
+  std::vector<StepMetrics> steps;  // steps in the order of the file
   std::vector<EvalMetrics> evals;
   std::vector<SaveMetrics> saves;
   std::vector<int64_t> unreadable_lines;  // line numbers from 1; includes an incomplete last line
 };
 
-/// Reads a file whose last line may be incomplete after a crash. Unknown keys are ignored; missing keys have their
-/// defaults. If the same start of the program later measured a higher peak, the MFU of its earlier steps is corrected.
+/// Reads a file whose last line may be incomplete after a crash. Unknown keys are ignored, and missing keys have their
+/// defaults. The MFU of a step is corrected if the program measured a higher peak later, before it was started again.
 /// Throws base::Error(data) if the file cannot be opened.
 MetricsHistory read_metrics(const std::filesystem::path& path);
 

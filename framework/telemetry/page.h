@@ -10,19 +10,20 @@
 
 namespace hexad::telemetry {
 
-/// Returns `text` escaped for text or an attribute of HTML or SVG, with U+FFFD in place of invalid UTF-8 and of control
-/// characters, which XML cannot represent.
+/// Returns `text` escaped for text or an attribute of HTML or SVG. Invalid UTF-8 and control characters, which XML
+/// cannot represent, become U+FFFD.
 std::string escaped(std::string_view text);
 
 /// Replaces each {{name}} in `page` by the part of that name, in one pass: inserted text is not searched.
 std::string filled(std::string_view page, const std::map<std::string_view, std::string>& parts);
 
-/// Return the median, which is robust against slow first steps and pauses of a shared machine; NaN if there are no
-/// values.
+/// Return the median, or NaN if there are no values. A median is robust against slow first steps and pauses of a shared
+/// machine.
 double median(std::vector<double> values);
 double median(const std::vector<StepMetrics>& steps, double StepMetrics::*member);
 
-/// If the program was built without the chart library, throws Error(usage): `output` cannot be written.
+/// Throws Error(usage) if `charts` is empty, because the program was built without the chart library. The message says
+/// that `output` cannot be written.
 void require_charts(std::string_view charts, const std::string& output);
 
 }  // namespace hexad::telemetry

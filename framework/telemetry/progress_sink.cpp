@@ -24,7 +24,7 @@ std::string loss_field(const StepMetrics& s) { return (s.loss ? "loss " : "") + 
 
 /// Returns the fields of the progress line, most important first.
 std::vector<std::string> short_fields(const RunInfo& run, const StepMetrics& s, double seconds_left) {
-  // The step is padded to a constant width, so that the line does not move from step to step.
+  // The step is padded to a constant width, so the other fields do not move from step to step.
   const std::string total = grouped(run.total_steps);
   std::vector<std::string> fields{fmt::format("step {:>{}}/{}", grouped(s.step), total.size(), total), loss_field(s),
                                   fmt::format("{} tokens/s", human_count(s.tokens_per_second))};
@@ -77,8 +77,8 @@ void ProgressSink::on_step(const StepMetrics& s) {
   trained_seconds_ += s.step_seconds;
   last_ = s;
   if (output_.is_terminal()) {
-    // Leaves one column unused, because some terminals would wrap a full line. The cursor returns to the left edge, so
-    // that other output does not begin in the middle of the line.
+    // Leaves one column unused, because some terminals would wrap a full line. The cursor returns to the left edge,
+    // where other output may begin.
     const std::string line = progress_line(run_, s, seconds_left(s), output_.width() - 1);
     output_.write(fmt::format("{}{}\r", clear_line, line));
     line_stands_ = true;
@@ -114,9 +114,9 @@ void ProgressSink::on_end() {
                                  : "no step was run");
   }
   const auto trained = static_cast<double>(last_.step - run_.first_step);
-  // The line of the last step may be directly above this line.
+  // The loss is omitted if a plain line of the last step has already shown it.
   const std::string loss = printed_ == last_.step ? "" : loss_field(last_) + " after ";
-  lasting_line(fmt::format("step {}: {}{} tokens; {} step{} in {}, {} a step on average", grouped(last_.step), loss,
+  lasting_line(fmt::format("step {}: {}{} tokens; {} step{} in {}, {} per step on average", grouped(last_.step), loss,
                            human_count(static_cast<double>(last_.tokens)), grouped(last_.step - run_.first_step),
                            trained == 1 ? "" : "s", human_duration(trained_seconds_),
                            human_duration(trained_seconds_ / trained)));

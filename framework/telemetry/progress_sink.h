@@ -1,4 +1,4 @@
-// Progress display of a run: one line that is overwritten on a terminal, or separate plain lines elsewhere.
+// Progress display of a run: a single line that is overwritten on a terminal, or separate plain lines elsewhere.
 #pragma once
 
 #include "framework/telemetry/metrics.h"
@@ -12,7 +12,7 @@ namespace hexad::telemetry {
 class ProgressSink : public MetricsSink {
  public:
   explicit ProgressSink(TextOutput output, int64_t every = 10);
-  /// If a run fails, leaves its progress line in place, so that the error message begins below it.
+  /// Leaves the progress line of a failed run in place. The error message begins below it.
   ~ProgressSink() override;
   void on_start(const RunInfo& run) override;
   void on_step(const StepMetrics& step) override;

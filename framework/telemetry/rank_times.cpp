@@ -56,7 +56,7 @@ std::vector<SlowRanks::Slow> SlowRanks::add(std::span<const RankTime> ranks) {
 }
 
 std::vector<SlowRanks::Slow> SlowRanks::look() {
-  std::vector<double> usual;  // medians, because one slow step does not make a slow rank
+  std::vector<double> usual;  // median of each rank, because one slow step does not make a rank slow
   for (const auto& steps : own_) usual.push_back(lower_median(steps));
   std::map<int, std::vector<double>> of_kind;
   for (size_t r = 0; r < usual.size(); ++r) of_kind[kinds_[r]].push_back(usual[r]);

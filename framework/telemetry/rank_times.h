@@ -1,4 +1,4 @@
-// Working and waiting times of the ranks of a job in a step, summarised by a few numbers whatever the number of ranks.
+// Working and waiting times of the ranks of a job in a step, summarised by a few numbers for any number of ranks.
 #pragma once
 
 #include <span>
@@ -28,23 +28,23 @@ struct RankTimes {
     double own_seconds = 0, waited_seconds = 0;
     bool operator==(const Rank&) const = default;
   };
-  std::vector<Rank> slowest;  // at most eight ranks, sorted by descending own time
+  std::vector<Rank> slowest;  // at most eight ranks, sorted by descending time of their own work
   bool operator==(const RankTimes&) const = default;
 };
 
-/// Returns the median. If the number of values is even, this is the smaller of the two middle values, so that one of
-/// two ranks can be slow relative to it.
+/// Returns the median. If the number of values is even, this is the smaller of the two middle values. One of two ranks
+/// can then be slow relative to the median.
 double lower_median(std::vector<double> values);
 
 /// Summarises the times of ranks 0, 1, ...
 RankTimes rank_times(std::span<const RankTime> ranks);
 
 /// Finds ranks whose own work is slow. Over a window of steps, the median of a rank's own work is compared with the
-/// median of the ranks that do the same work. A rank is slow if its median is more than 1.2 times the other, and
-/// exceeds it by more than two milliseconds.
+/// median of the ranks that do the same work. A rank is slow if its median is more than 1.2 times the median of these
+/// ranks, and exceeds it by more than two milliseconds.
 class SlowRanks {
  public:
-  static constexpr int window = 16;  // number of steps
+  static constexpr int window = 16;  // length of a window in steps
   static constexpr double limit = 1.2, least_excess_seconds = 2e-3;
 
   /// `kind_of_rank` has a number for each rank. Ranks with the same number do the same work, for example a pipeline

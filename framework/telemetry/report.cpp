@@ -41,7 +41,7 @@ std::string checkpoint_tile(const std::vector<SaveMetrics>& saves, double traine
 }
 
 std::string heldout_tiles(const EvalMetrics& e) {
-  const std::string part = e.of_sequences == 0 ? ""  // missing in lines of older programs
+  const std::string part = e.of_sequences == 0 ? ""  // lines of older programs lack of_sequences
                            : e.whole_set()
                                ? ", whole set"
                                : fmt::format(", {} of {} sequences", grouped(e.sequences), grouped(e.of_sequences));
@@ -63,7 +63,7 @@ std::string loss_tile(const std::vector<StepMetrics>& steps) {
               fmt::format("{}from {} at step {}", where, human_loss(first->loss), grouped(first->step)));
 }
 
-/// Returns the summary of the steps since the program was last started, computed as in comparisons of runs.
+/// Returns the summary of the steps since the program was last started, as comparisons of runs compute it.
 RunSummary newest_summary(const MetricsHistory& history, const std::vector<ReportInputs::Part>& parts) {
   const int64_t last = history.steps.back().step;
   const auto newest = std::find_if(parts.rbegin(), parts.rend(), [&](const auto& part) { return part.after < last; });
@@ -96,7 +96,7 @@ std::string tiles(const MetricsHistory& history, const ReportInputs& inputs) {
   if (!history.saves.empty()) out += checkpoint_tile(history.saves, seconds);
   if (run.parameters > 0)
     out += tile("Parameters", human_count(static_cast<double>(run.parameters)),
-                human_count(static_cast<double>(run.active_parameters)) + " active a token");
+                human_count(static_cast<double>(run.active_parameters)) + " active per token");
   return out;
 }
 
@@ -124,7 +124,7 @@ std::string fact_rows(const ReportInputs& inputs) {
   };
   if (inputs.run.parameters > 0)
     row("Parameters",
-        fmt::format("{} ({} active a token)", grouped(inputs.run.parameters), grouped(inputs.run.active_parameters)));
+        fmt::format("{} ({} active per token)", grouped(inputs.run.parameters), grouped(inputs.run.active_parameters)));
   if (inputs.run.ranks > 0) row("Ranks", grouped(inputs.run.ranks));
   for (const auto& fact : inputs.environment) row(fact.name, fact.value);
   return out;
@@ -178,7 +178,7 @@ std::string prediction_block(const std::optional<ReportInputs::Prediction>& pred
   return out + "</section>\n";
 }
 
-/// Returns the table of parts of the run with equal conditions; empty if there is only one part.
+/// Returns the table of the run's parts; empty if there is only one part.
 std::string parts_block(const std::vector<ReportInputs::Part>& parts, int64_t last_step) {
   if (parts.size() < 2) return "";
   std::string out =
@@ -216,7 +216,7 @@ std::set<std::string> classes_of(const MetricsHistory& history) {
 std::string subtitle(const MetricsHistory& history, const RunInfo& run, const std::vector<ReportInputs::Part>& parts) {
   const int64_t steps = history.steps.back().step;
   std::string out = fmt::format("{} step{}", grouped(steps), steps == 1 ? "" : "s");
-  // Earlier parts of the run may have used other numbers of ranks.
+  // Counts the steps of the last part, because earlier parts may have used other numbers of ranks.
   const int64_t last_part = parts.empty() ? steps : steps - parts.back().after;
   if (last_part < steps) out += fmt::format(", the last {}", grouped(last_part));
   if (run.ranks > 0) out += fmt::format(" on {} rank{}", grouped(run.ranks), run.ranks == 1 ? "" : "s");

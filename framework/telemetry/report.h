@@ -1,4 +1,4 @@
-// report.html: the report of a run, a single file that needs neither a network nor a server.
+// report.html: the report of a run. It is a single file that needs neither a network nor a server.
 #pragma once
 
 #include <filesystem>
@@ -21,30 +21,31 @@ struct ReportInputs {
   std::string recipe;             // the resolved recipe, as YAML
 
   struct Fact {
-    std::string name, value;  // for example "Machine", "Commit", "Layout"; shown in this order
+    std::string name, value;  // name, such as "Machine", and value; shown in this order
   };
   std::vector<Fact> environment;
 
-  /// A range of steps with the same conditions: from the step after `after` to the beginning of the next part.
+  /// A range of steps with the same settings and number of ranks. It begins after step `after` and ends before the next
+  /// part.
   struct Part {
     int64_t after = 0;
     std::string date, layout;
     std::vector<std::string> changes;  // differences from the previous part
-    int64_t ranks = 0;                 // 0: unknown
+    int64_t ranks = 0;                 // number of ranks; 0: unknown
   };
-  std::vector<Part> parts{};  // shown if there is more than one part
-  std::string trouble{};      // reason why the run ended early; empty if it did not
+  std::vector<Part> parts{};  // parts of the run; shown if there are several
+  std::string trouble{};      // reason why the run ended early; empty if it did not end early
 
   struct Sample {
     std::string prompt, text;
   };
-  std::vector<Sample> samples;  // may be empty
+  std::vector<Sample> samples;  // texts that the model generated; may be empty
   /// SVG elements from timeline_svg(), inserted unchanged next to the numbers of the recorded step; may be empty.
   std::vector<std::string> timelines{};
 
-  /// A step as predicted, beside the run's own.
+  /// A predicted step, shown beside the measured steps of the run.
   struct Prediction {
-    std::string about;  // one sentence
+    std::string about;  // one sentence about the prediction
     struct Row {
       std::string name, predicted, measured, ratio;
     };
@@ -57,9 +58,9 @@ struct ReportInputs {
   std::string_view charts = chart_library();
 };
 
-/// Writes the report. All text is escaped. For a long run, steps are omitted in such a way that every spike of the loss
-/// remains. Throws base::Error: data if there are no metrics, usage if the program was built without Chart.js, resource
-/// if the file cannot be written.
+/// Writes the report. All text is escaped. Steps of a long run are omitted, but every spike of the loss remains. Throws
+/// base::Error: data if there are no metrics, usage if the program was built without Chart.js, resource if the file
+/// cannot be written.
 void write_report(const ReportInputs& inputs);
 
 }  // namespace hexad::telemetry

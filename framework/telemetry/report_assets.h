@@ -1,4 +1,4 @@
-// The text files of assets/. They are embedded at build time (see embed_text.cmake), so that the program is a single
+// The text files of assets/. They are embedded at build time (see embed_text.cmake), because the program is a single
 // file.
 #pragma once
 

@@ -17,17 +17,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t max_points = 2000;      // a chart is about 1000 pixels wide
+constexpr size_t max_points = 2000;      // maximum points of a curve; a chart is about 1000 pixels wide
 constexpr size_t max_snapshots = 48;     // maximum number of snapshots of expert loads
 constexpr size_t max_cells = 1'000'000;  // maximum number of cells in all snapshots together
 
-/// Rounds to six digits, more than a chart resolves, which keeps the file small.
+/// Rounds to six digits, which keeps the file small. A chart resolves fewer digits.
 Json rounded(double value, const char* digits = "{:.6g}") {
   if (!std::isfinite(value)) return nullptr;
   return std::stod(fmt::format(fmt::runtime(digits), value));
 }
 
-/// Returns JSON that may be put into a <script> element. Such an element would end at the first "</script".
+/// Returns JSON that may be put into a <script> element. It must not contain "</script", which would end the element.
 std::string in_script(const Json& json) {
   std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   for (size_t at = 0; (at = text.find('<', at)) != std::string::npos;) text.replace(at, 1, "\\u003c");
@@ -38,7 +38,7 @@ Json rounded(const std::optional<double>& value) { return value ? rounded(*value
 
 double finite_or_infinity(double loss) { return std::isfinite(loss) ? loss : std::numeric_limits<double>::infinity(); }
 
-/// The chosen steps, and the training time up to each of them.
+/// The chosen steps, and the training time up to each step.
 struct Table {
   const std::vector<StepMetrics>& steps;
   std::vector<size_t> rows;
@@ -61,7 +61,7 @@ std::vector<double> cumulative_seconds(const std::vector<StepMetrics>& steps) {
   return seconds;
 }
 
-/// Returns all names that occur in any step, so that a category that appears late has a column from the first step.
+/// Returns all names that occur in any step. A category that appears late then has a column from the first step.
 template <class Map>
 std::set<std::string> names(const std::vector<StepMetrics>& steps, Map StepMetrics::*member) {
   std::set<std::string> out;

@@ -8,9 +8,9 @@
 
 namespace hexad::telemetry {
 
-/// Returns about `limit` indices of steps at most, in ascending order, including the first and the last. From each
-/// interval, the steps with the lowest and the highest loss are kept, so that no spike disappears. A loss that is not
-/// finite counts as the highest.
+/// Returns at most about `limit` indices of steps, in ascending order, including the first and the last. The steps are
+/// divided into intervals. The steps with the lowest and the highest loss of each interval are kept, so no spike
+/// disappears. A loss that is not finite counts as the highest.
 std::vector<size_t> thin(const std::vector<StepMetrics>& steps, size_t limit);
 
 /// Returns the indices of at most `count` steps with expert loads, evenly spaced, including the first and the last such
@@ -18,7 +18,7 @@ std::vector<size_t> thin(const std::vector<StepMetrics>& steps, size_t limit);
 std::vector<size_t> expert_load_snapshots(const std::vector<StepMetrics>& steps, size_t count);
 
 /// Returns the columns of the charts, named as in metrics.jsonl. Missing values and values that are not finite become
-/// null. The held-out loss has one curve for each text. '<' is written as \u003c, so that the result may be put into a
+/// null. The held-out loss has one curve for each text. '<' is written as \u003c, so the result may be put into a
 /// <script> element. The steps of `history` must be in ascending order.
 std::string report_data(const MetricsHistory& history);
 

@@ -41,8 +41,8 @@ std::vector<Record> records(const MetricsHistory& history) {
   return list;
 }
 
-/// Returns the number of ranks in a step. If `parts` does not contain it, returns the smallest number that is
-/// consistent with the step's list of slowest ranks, because a list that is not full contains all ranks.
+/// Returns the number of ranks in a step. If `parts` does not contain the number, returns the smallest number that is
+/// consistent with the step's list of slowest ranks. A list that is not full contains all ranks.
 int64_t ranks_of(const StepMetrics& step, const std::vector<ReportInputs::Part>& parts) {
   const auto part = std::find_if(parts.rbegin(), parts.rend(), [&](const auto& p) { return p.after < step.step; });
   if (part != parts.rend() && part->ranks > 0) return part->ranks;

@@ -12,20 +12,20 @@ namespace hexad::telemetry {
 /// Summary of the steps after a given step. NaN means that a value was not measured.
 struct RunSummary {
   int64_t last_step = 0, tokens = 0;
-  double loss = 0, heldout_loss = 0;  // the last values of the run
+  double loss = 0, heldout_loss = 0;  // last values of the run, in nats
   int64_t peak_memory_bytes = 0;      // maximum over the steps and ranks
 
-  // If there is more than one step, the first one is not timed, because it also allocates memory.
+  // If there is more than one step, the first step is not timed, because it also allocates memory.
   int64_t first_timed_step = 0, timed_steps = 0;
   struct Quantiles {
     double tenth = 0, median = 0, ninetieth = 0;
   };
   Quantiles step_seconds;
-  double tokens_per_second = 0, model_flops_per_second = 0, mfu = 0;  // medians over timed steps, all ranks
+  double tokens_per_second = 0, model_flops_per_second = 0, mfu = 0;  // medians over the timed steps, for all ranks
   /// Fraction of the steps' time for which computation waited, by class of traffic. Classes that sent no bytes are
   /// omitted.
   std::map<std::string, double> exposed_share;
-  /// Returns the sum of exposed_share, but at most 1, because two threads of a rank may wait at the same time.
+  /// Returns the sum of exposed_share, limited to 1 because two threads of a rank may wait at the same time.
   double exposed_share_of_all() const;
 };
 

@@ -21,7 +21,7 @@ void put(std::string& out, T value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-/// Encodes those parts of the protobuf wire format that Event needs (protobuf.dev/programming-guides/encoding).
+/// Encodes the parts of the protobuf wire format that Event needs (protobuf.dev/programming-guides/encoding).
 class Message {
  public:
   Message& varint(int field, uint64_t value) { return tag(field, 0), raw_varint(value), *this; }
@@ -116,7 +116,7 @@ void TensorboardSink::on_step(const StepMetrics& s) {
   scalars.add("speed/step_seconds", s.step_seconds);
   scalars.add("speed/tokens_per_second", s.tokens_per_second);
   scalars.add("speed/model_flops_per_second", s.model_flops_per_second);
-  scalars.add("speed/mfu", std::min(s.mfu, 1.0));  // a larger value means that the peak is too low
+  scalars.add("speed/mfu", std::min(s.mfu, 1.0));  // a value above 1 means that the peak is too low
   scalars.add("speed/peak_flops_per_second", s.peak_flops_per_second);
   scalars.add("moe/aux_loss", s.aux_loss);
   scalars.add("moe/z_loss", s.z_loss);

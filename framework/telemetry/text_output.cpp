@@ -16,8 +16,8 @@ namespace hexad::telemetry {
 
 namespace {
 
-/// True if the output of mpirun, the parent process, is a terminal. This is checked because Open MPI gives its first
-/// rank a pseudo-terminal even if mpirun's own output goes to a file. If the parent is another process (a shell, a
+/// True if the parent process is mpirun and its output is a terminal. This is checked because Open MPI gives its first
+/// rank a pseudo-terminal even if the output of mpirun goes to a file. If the parent is another process (a shell, a
 /// daemon), returns false, and the rank writes plain lines. Open MPI turns standard error into a pipe, whose contents
 /// also appear on the terminal of mpirun.
 bool launcher_shows_a_terminal(int fd) {
@@ -42,7 +42,7 @@ bool understands_control_codes(int fd) {
   return (pipe || ::isatty(fd) == 1) && launcher_shows_a_terminal(fd);
 }
 
-/// Opens the same pipe or terminal a second time, so that O_NONBLOCK does not affect other users of the descriptor. If
+/// Opens the same pipe or terminal a second time, because O_NONBLOCK must not affect other users of the descriptor. If
 /// this is impossible or useless (a file has a position and never blocks), uses the descriptor itself.
 class NonBlocking {
  public:
@@ -81,7 +81,7 @@ void TextOutput::write(std::string_view text) {
 
 void TextOutput::write_or_drop(std::string_view text) {
   const NonBlocking out(fd_);
-  // If the reader has not read the previous text either, does not wait again.
+  // Does not wait again if the reader has not read the previous text.
   const int patience_ms = refused_ ? 0 : 1000;
   size_t written = 0;
   const int error = write_all(out.fd(), torn_ ? base::cat("\n", text) : std::string(text), &written, patience_ms);

@@ -6,22 +6,23 @@
 
 namespace hexad::telemetry {
 
-/// Behaviour if the reader of the output does not read, for example a terminal stopped with Ctrl-S, a pager, or a
+/// Behaviour while the reader of the output does not read. Examples are a terminal stopped with Ctrl-S, a pager, and a
 /// launcher that is ending the job and no longer forwards output.
 enum class Stuck : uint8_t {
   wait,  // waits without limit
-  drop,  // drops output after a second or at a signal, so that training continues and the signal is handled
+  drop,  // drops output after a second or at a signal; training continues, and the signal is handled
 };
 
-/// Writes text to a file descriptor, which it does not own. If the reader has ended or the device is full, drops output
-/// silently, because `| head` must not end a run.
+/// Writes text to a file descriptor, which it does not own. Drops output silently if the reader has ended or the device
+/// is full, because `| head` must not end a run.
 class TextOutput {
  public:
-  /// `fd` must be 1 or 2, except in tests. It is treated as a terminal if it is one and TERM is not "dumb"; under
-  /// mpirun, the output of mpirun itself must also be a terminal.
+  /// `fd` must be 1 or 2, except in tests. It is treated as a terminal if it is one and TERM is not "dumb". Under
+  /// mpirun, the output of mpirun must also be a terminal.
   explicit TextOutput(int fd, Stuck stuck = Stuck::wait);
   bool is_terminal() const { return terminal_; }
-  /// Returns the current number of columns of the terminal, which may be resized; 80 if it is unknown.
+  /// Returns the current number of columns of the terminal; 80 if it is unknown. The terminal may be resized between
+  /// calls.
   int width() const;
   void write(std::string_view text);
 
@@ -33,7 +34,7 @@ class TextOutput {
   bool terminal_;
   bool closed_ = false;
   bool refused_ = false;  // true if the previous text was not accepted completely
-  bool torn_ = false;     // true if only a part of that text was written
+  bool torn_ = false;     // true if only a part of the previous text was written
 };
 
 }  // namespace hexad::telemetry

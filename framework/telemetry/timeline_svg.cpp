@@ -145,8 +145,8 @@ class Drawing {
 
   void axis(int top, int bottom) {
     const double step = last_ > first_ ? tick_step(last_ - first_) : 1;
-    // Counts steps, because adding them up would accumulate rounding errors: the last tick could be missing, or
-    // 0.30000000000000004 printed.
+    // Multiplies the step instead of adding it up, which would accumulate rounding errors: the last tick could be
+    // missing, or 0.30000000000000004 printed.
     for (double n = std::ceil(first_ / step - 1e-9); n * step <= last_ + 1e-9 * step; ++n) {
       const double x = x_of(n * step);
       out_ += fmt::format("<line class=\"grid\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2}\"/>\n", x, top - 4,
@@ -199,7 +199,7 @@ class Drawing {
   std::vector<Source> sources_;
   std::set<Row> rows_;
   std::set<TaskKind> kinds_;
-  double first_ = 0, last_ = 0;  // in seconds
+  double first_ = 0, last_ = 0;  // begin and end of the time axis, in seconds
   TimeUnit unit_{};
   std::string out_;
 };

@@ -88,7 +88,7 @@ class TraceFile {
   }
 
  private:
-  // Names come from code and recipes. Invalid UTF-8 is replaced, so that it does not make the trace fail.
+  // Names come from code and recipes. Invalid UTF-8 is replaced, because it would make the trace fail.
   void put(const Json& json) {
     file_.write(separator_ + json.dump(-1, ' ', false, Json::error_handler_t::replace));
     separator_ = ",\n";
@@ -131,7 +131,7 @@ TraceEvent event_of(const Json& from, std::string lane) {
 }  // namespace
 
 void separate_overlaps(std::vector<TraceEvent>& events, std::string_view mark) {
-  // Sorts by rank and lane, then by begin; of events with the same begin, the longest is first.
+  // Sorts by rank and lane, then by begin. Of events with the same begin, the longest is first.
   std::vector<size_t> order(events.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, {}, [&](size_t i) {
@@ -172,7 +172,7 @@ void write_traces(const std::filesystem::path& path, const std::vector<TraceSour
 TraceRecords load_trace(const std::filesystem::path& path) try {
   const Json trace = Json::parse(unzipped(path));
   TraceRecords records;
-  std::map<std::pair<int, int>, std::string> lanes;  // by process and row
+  std::map<std::pair<int, int>, std::string> lanes;  // names of the lanes, by process and row
   for (const Json& e : trace.at("traceEvents")) {
     const auto phase = e.at("ph").get<std::string>();
     if (phase == "M" && e.at("name") == "thread_name")

@@ -14,16 +14,17 @@ namespace hexad::telemetry {
 /// A time span on one lane of one rank.
 struct TraceEvent {
   std::string name;
-  std::string lane = {};  // for example "compute" or "inter"; each rank and lane has a row
+  std::string lane = {};  // lane, such as "compute" or "inter"; each rank and lane has a row
   int rank = 0;
   double start_us = 0;  // microseconds on a clock that all ranks share
   double duration_us = 0;
-  std::map<std::string, std::variant<int64_t, double, std::string>> args = {};  // shown when the event is selected
+  std::map<std::string, std::variant<int64_t, double, std::string>> args = {};  // properties, shown when the event is
+                                                                                // selected
 };
 
 /// Amounts at one point in time, drawn as stacked areas.
 struct TraceCounter {
-  std::string name;  // for example "memory"; each rank and name has a row
+  std::string name;  // name, such as "memory"; each rank and name has a row
   int rank = 0;
   double time_us = 0;
   std::map<std::string, int64_t> values = {};
@@ -34,23 +35,23 @@ struct TraceRecords {
   std::vector<TraceCounter> counters;
 };
 
-/// Moves events that overlap to other lanes, because a row can show an event inside another, but not two that overlap
-/// partly. The later event goes to a lane whose name is that of its lane followed by `mark` and, if there are several,
-/// a number.
+/// Moves events that overlap partly to other lanes. A row can show an event inside another, but not two that overlap
+/// partly. The name of the later event's new lane is the name of its old lane followed by `mark` and, if there are
+/// several, a number.
 void separate_overlaps(std::vector<TraceEvent>& events, std::string_view mark);
 
 /// Writes a gzip-compressed file in Chrome's JSON trace format to `path` (".json.gz"). Ranks become processes, and
 /// lanes become threads in the order of their first events. Throws base::Error(resource) if writing fails.
 void write_trace(const std::filesystem::path& path, const TraceRecords& records);
 
-/// Records of one origin. `name` is "predicted", "measured", ...
+/// Records of one source. `name` is "predicted", "measured", ...
 struct TraceSource {
   std::string name;
   TraceRecords records;
 };
 
-/// Like write_trace(), for several sources in one file. A process is one rank of one source, "predicted rank 0", and
-/// follows the same rank of the source before.
+/// Like write_trace(), for several sources in one file. A process is one rank of one source, such as "predicted rank
+/// 0". It follows the same rank of the previous source.
 void write_traces(const std::filesystem::path& path, const std::vector<TraceSource>& sources);
 
 /// Reads a file that write_trace() has written. Throws base::Error(data) if it is missing or damaged.

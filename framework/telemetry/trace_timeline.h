@@ -1,4 +1,4 @@
-// Timelines of task graphs as rows of a trace, with predicted next to measured times.
+// Timelines of task graphs as rows of a trace. Rows of predicted times are next to rows of measured times.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@ struct TimelinePair {
   const schedule::Timeline* predicted = nullptr;
 };
 
-/// Returns the name of a task's row, by the path of its data: "inter" between nodes, "intra" between ranks of a node.
-/// If the traffic of a lane does not match the lane's name, the row also names the traffic, for example "intra
-/// (all-to-all)" or "inter (sharing)".
+/// Returns the name of a task's row, which depends on the path of its data: "inter" between nodes, "intra" between
+/// ranks of a node. If the traffic of a lane does not match the lane's name, the row also names the traffic, for
+/// example "intra (all-to-all)" or "inter (sharing)".
 std::string row_name(const schedule::TaskSpec& task);
 
 /// Returns events for write_trace(). Measured tasks are in a row such as "compute", and predicted tasks in the row

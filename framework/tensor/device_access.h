@@ -1,5 +1,5 @@
-// Access to the address of a tensor's first element on any device. Only for kernels and backends, whose targets define
-// HEXAD_DEVICE_CODE. All other code uses kernels, copies and named reads (docs/devices.md).
+// Access to the address of a tensor's first element on any device. Only kernels and backends may use it; their targets
+// define HEXAD_DEVICE_CODE. All other code uses kernels, copies and named reads (docs/devices.md).
 #pragma once
 
 #ifndef HEXAD_DEVICE_CODE

@@ -1,4 +1,4 @@
-// Reads of device memory by the host. They are explicit, named and counted, because each may block the host.
+// Reads of device memory by the host. They are explicit, named and counted, because each read may block the host.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@ namespace hexad::tensor {
 class HostRead {
  public:
   HostRead() = default;
-  /// Blocks until the elements have arrived. The returned span is valid as long as this object.
+  /// Blocks until the elements have arrived. The returned span is valid until this object is destroyed.
   template <class T>
   std::span<const T> wait() const {
     arrived_.wait();
@@ -32,7 +32,7 @@ class HostRead {
 
  private:
   friend HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
-  /// End of the copy. A wait for it is named after the read (device::HostWait).
+  /// End of the copy. Waits for the copy have the name of the read (device::HostWait).
   struct Arrival {
     std::string name;
     device::Event event;
@@ -42,13 +42,13 @@ class HostRead {
   Arrival arrived_;
 };
 
-/// Starts to copy a contiguous tensor to the host, in the order of `stream`. Unless the tensor is in host memory
-/// already, the read is counted under `name` in the context (DeviceContext::host_reads).
+/// Starts to copy a contiguous tensor to the host, in the order of `stream`. The context counts the read under `name`
+/// (DeviceContext::host_reads), unless the tensor is already in host memory.
 HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
 
 /// Returns the tensor itself if it is in host memory, otherwise a finished copy on `tensor.device().host()`. The copy
 /// is in ordinary memory, because page-locked memory is too scarce for large tensors. The read is counted under `name`.
-/// To copy changed values back, call upload_from().
+/// Call upload_from() to copy changed values back.
 Tensor copy_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
 /// Copies `host`, which copy_to_host(tensor) returned, back to `tensor`. Does nothing if both are the same tensor.
 void upload_from(const Tensor& host, const Tensor& tensor);

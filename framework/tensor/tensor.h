@@ -1,4 +1,4 @@
-// Tensor: a cheap value handle on shared storage. It has neither arithmetic nor autograd.
+// Tensor: a handle to shared storage that is cheap to copy. It has neither arithmetic nor autograd.
 #pragma once
 
 #include <cstdint>
@@ -69,17 +69,17 @@ class Tensor {
   static Tensor offloaded(Shape shape, Dtype dtype, Device device);
   /// Returns a tensor in host memory that `device` copies asynchronously (DeviceContext::host_buffer).
   static Tensor pinned(Shape shape, Dtype dtype, Device device);
-  /// Returns a tensor with the shape, strides and offset of this tensor, in the storage at `storage_begin`. That memory
-  /// must outlive the result. Temporary tensors created with like(result) are on `device`.
+  /// Returns a tensor with the shape, strides and offset of this tensor, in the memory that begins at `storage_begin`.
+  /// This memory must outlive the result. The result counts as being on `device`: like(result) allocates there.
   Tensor borrowed_at(std::byte* storage_begin, Device device) const;
-  /// Returns a tensor that contains `values` in row-major order; their number must be that of `shape`. The copy is in
-  /// the order of the device's compute stream.
+  /// Returns a tensor that contains `values` in row-major order. The number of values must be shape.numel(). The copy
+  /// is in the order of the device's compute stream.
   template <class T>
   static Tensor from(std::span<const T> values, Shape shape, Device device, Category category = Category::temporary);
 
   bool defined() const { return storage_ != nullptr; }
   const Shape& shape() const { return shape_; }
-  const Shape& strides() const { return strides_; }  // in elements
+  const Shape& strides() const { return strides_; }  // distances in elements
   int rank() const { return shape_.rank(); }
   int64_t dim(int d) const { return shape_[d]; }
   int64_t numel() const { return shape_.numel(); }
@@ -87,8 +87,8 @@ class Tensor {
   Dtype dtype() const { return dtype_; }
   Device device() const { return device_; }
   bool contiguous() const;
-  /// True if no other tensor shares the storage, which may then be overwritten in place. On a device, the stream that
-  /// overwrites it must first wait for operations of other streams on it.
+  /// True if no other tensor shares the storage. The storage may then be overwritten in place. On a device, the
+  /// overwriting stream must first wait for operations of other streams on this storage.
   bool sole_owner() const { return storage_.use_count() == 1; }
   const std::shared_ptr<Storage>& storage() const { return storage_; }
 
@@ -107,7 +107,7 @@ class Tensor {
   }
   void* raw() const {
     if (!storage_->on_host()) [[unlikely]]
-      fail_invariant(cat("[tensor] the host touches memory of the device: ", shape_, " ", dtype_));
+      fail_invariant(cat("[tensor] the host cannot access device memory: ", shape_, " ", dtype_));
     return device_raw();
   }
   /// Returns the address of the first element as a number. Use it only to compare addresses.
@@ -115,8 +115,8 @@ class Tensor {
   /// Returns a view for access by the host. Throws std::logic_error like data(), or if the rank is not Rank.
   template <class T, int Rank>
   View<T, Rank> view() const;
-  /// Waits for the compute stream and returns a host copy of the elements in row-major order. For tests and small
-  /// results; all other reads by the host use read_to_host(), which names them.
+  /// Waits for the compute stream and returns a host copy of the elements in row-major order. Use it only for tests and
+  /// small results; read_to_host() names and counts all other reads.
   template <class T>
   std::vector<T> to_vector() const;
 
@@ -136,7 +136,7 @@ class Tensor {
 
   std::shared_ptr<Storage> storage_;
   Shape shape_, strides_;
-  int64_t offset_ = 0;  // in elements
+  int64_t offset_ = 0;  // offset of the first element in the storage, in elements
   Dtype dtype_ = Dtype::f32;
   Device device_;
 };

@@ -234,14 +234,16 @@ TEST(Parameter, ErrorsNameTheParameter) {
               p->bind_gradient(Tensor::zeros({4, 6, 8}, Dtype::bf16, lab.context));
             }),
             "[parameter] w: gradient memory is [4, 6, 8] bf16; expected [4, 6, 8] f32");
-  EXPECT_EQ(message_of([&] {
-              made(lab, "w", Dtype::f32, {{Axis::tp, 3, 4, 0}});
-            }),
-            "[parameter] w [4, 6, 8]: piece 0 of 4 of dimension 3");
-  EXPECT_EQ(message_of([&] {
-              made(lab, "w", Dtype::f32, {{Axis::tp, 1, 2, 2}});
-            }),
-            "[parameter] w [4, 6, 8]: piece 2 of 2 of dimension 1");
+  EXPECT_EQ(
+      message_of([&] {
+        made(lab, "w", Dtype::f32, {{Axis::tp, 3, 4, 0}});
+      }),
+      "[parameter] w [4, 6, 8]: piece 0 of 4 of dimension 3; expected a piece in 0 .. 3 and a dimension in 0 .. 2");
+  EXPECT_EQ(
+      message_of([&] {
+        made(lab, "w", Dtype::f32, {{Axis::tp, 1, 2, 2}});
+      }),
+      "[parameter] w [4, 6, 8]: piece 2 of 2 of dimension 1; expected a piece in 0 .. 1 and a dimension in 0 .. 2");
   EXPECT_EQ(message_of([&] { made(lab, "w", Dtype::i32); }), "[initialize] does not support i32");
 }
 

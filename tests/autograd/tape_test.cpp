@@ -328,7 +328,7 @@ TEST_F(TapeTest, GradientForAReplayedOpThrows) {
     EXPECT_EQ(message_of([&] {
                 backward(t, y, lab.randn({3, 4}));
               }),
-              "[tape] an op replays earlier ops before it gives one of them a gradient");
+              "[tape] an op gives a gradient to an earlier op that it has already replayed");
   }
 }
 

@@ -208,7 +208,7 @@ test_vocabulary_too_large_for_the_text_is_reported() {
 test_input_without_text_is_refused() {
   mkdir texts
   expect 3 prepare 0 bytes
-  expect_text err "texts: holds no file to prepare"
+  expect_text err "texts: contains no file to prepare"
   : >texts/empty.txt
   expect 3 prepare 0 bytes
   expect_text err "expected at least one document"
@@ -234,7 +234,7 @@ test_options_that_would_do_nothing_are_refused() {
 test_output_is_not_read() {
   texts
   expect 2 "$HEXAD" prepare --input texts --output texts
-  expect_text err "texts: is the --output, which is not read, and --input has no other file"
+  expect_text err "texts: is the --output folder, which is not read, and --input has no other files"
 }
 
 test_empty_documents_are_left_out() {

@@ -26,8 +26,8 @@ test_read_and_skipped_files_are_listed() {
   expect_text out "data: 22 files" "20 .txt, " "1 .md, 8 B: texts/README.md" "1 .json, 15 B: texts/config.json" \
     "1 hidden: texts/.git/" "1 PNG image: texts/logo.png" \
     "2 links (not followed without --follow-links): texts/one.txt -> 1.txt, texts/passwd.txt -> /etc/passwd" \
-    "1 gzip-compressed file (to take the text: gunzip): texts/more.txt.gz" "all files are listed in data/summary.json"
-  expect_text err "warning: not taken: 1 gzip-compressed file (to take the text: gunzip): texts/more.txt.gz"
+    "1 gzip-compressed file (to extract the text: gunzip): texts/more.txt.gz" "all files are listed in data/summary.json"
+  expect_text err "warning: not taken: 1 gzip-compressed file (to extract the text: gunzip): texts/more.txt.gz"
   expect_equal "$(grep -c '^      "texts/' data/summary.json)" 27
   expect 0 prepare
   expect_text out "already prepared" "1 .md, 8 B: texts/README.md"
@@ -57,7 +57,7 @@ test_patterns_select_files() {
   expect 0 prepare --include '*.txt' --exclude '*.text' --force
   expect_text err "warning: --exclude *.text matches no file"
   expect 3 prepare --include '*.text'
-  expect_text err "texts: holds no file to prepare; not taken:" "22 without a match in --include"
+  expect_text err "texts: contains no file to prepare; not taken:" "22 without a match in --include"
 }
 
 test_text_with_several_names_counts_once() {
@@ -133,7 +133,7 @@ test_compressed_inputs_are_named_with_their_kind() {
   printf 'PAR1\x15\x04\x15\x10PAR1' >table
   expect 3 "$HEXAD" prepare --input texts/1.txt table --output data
   expect_text err "texts/1.txt: is not text but a gzip-compressed file" "table: is not text but a Parquet file" \
-    "to take its text: gunzip" "to take its text: convert to JSON lines"
+    "to extract its text: gunzip" "to extract its text: convert to JSON lines"
 }
 
 test_tiny_held_out_part_is_warned_about() {
@@ -174,8 +174,8 @@ test_paths_that_cannot_be_read_are_named_with_their_reason() {
   refuses 2 "tiny.yaml is not a directory" -- "$HEXAD" prepare --input tiny.yaml/x --output other
   refuses 2 "pipe: is not a regular file but a pipe" -- "$HEXAD" prepare --input pipe --output other
   refuses 2 "/dev/stdin: is not a regular file but a" -- "$HEXAD" prepare --input /dev/stdin --output other < <(seq 9)
-  refuses 2 "$long: cannot be made: $name" -- "$HEXAD" prepare --input texts --output "$long"
-  refuses 2 "loop: cannot be made: $loop" -- "$HEXAD" prepare --input texts --output loop
+  refuses 2 "$long: cannot be created: $name" -- "$HEXAD" prepare --input texts --output "$long"
+  refuses 2 "loop: cannot be created: $loop" -- "$HEXAD" prepare --input texts --output loop
   # Paths of tokenizers
   refuses 3 "loop: cannot be opened: $loop" -- "$HEXAD" prepare --input texts --output other --tokenizer loop
   refuses 3 "folder: is not a regular file but a directory" -- "$HEXAD" prepare --input texts --output other --tokenizer folder
@@ -207,8 +207,8 @@ test_paths_that_cannot_be_read_are_named_with_their_reason() {
   refuses 2 "$name" -- "$HEXAD" inspect "$long" --verify
   refuses 2 "'tiny.yaml' is not a checkpoint folder, run directory, prepared folder or .hxd file" \
     -- "$HEXAD" inspect tiny.yaml
-  refuses 2 "the run directory cannot be made: $name" -- "$HEXAD" train tiny.yaml run.dir="$long"
-  refuses 2 "the run directory cannot be made: $loop" -- "$HEXAD" train tiny.yaml run.dir=loop/run
+  refuses 2 "the run directory cannot be created: $name" -- "$HEXAD" train tiny.yaml run.dir="$long"
+  refuses 2 "the run directory cannot be created: $loop" -- "$HEXAD" train tiny.yaml run.dir=loop/run
   refuses 3 "train.init_from (loop) is not a checkpoint: manifest.json: $loop" -- "$HEXAD" train tiny.yaml train.init_from=loop
   # Paths of cluster files and traces
   refuses 2 "loop: $loop" -- "$HEXAD" train tiny.yaml schedule.profile=loop schedule.trace=1

@@ -184,9 +184,9 @@ test_short_trial_with_a_long_warmup_causes_a_warning() {
 
 test_old_names_are_reported_once_beside_problems() {
   expect 2 "$HEXAD" validate tiny.yaml schedule.moe.parts=2 model.heads=3
-  expect_count 1 err "schedule.moe.parts is called schedule.moe.chunks now"
+  expect_count 1 err "schedule.moe.parts is now called schedule.moe.chunks"
   expect 0 "$HEXAD" validate tiny.yaml optim.kind=adamw
-  expect_count 1 err "optim.kind is called optim.name now"
+  expect_count 1 err "optim.kind is now called optim.name"
 }
 
 test_nearest_values_are_those_of_the_given_key() {

@@ -64,7 +64,7 @@ TEST(Curve, RefusesOtherValuesAndNamesTheirPlace) {
   EXPECT_EQ(refusal_of_link(start + "efficiency: high\n"), "r.yaml:2: efficiency (high) must be a number");
   EXPECT_EQ(refusal_of_link(start + "efficiency: {a: 1}\n"), "r.yaml:2: efficiency (a section) must be a number");
   const std::string few =
-      "r.yaml:2: efficiency (a list) must be a number, the same everywhere, or at least two points, [[x, y], [x, y]]";
+      "r.yaml:2: efficiency (a list) must be a number (a constant) or at least two points, [[x, y], [x, y]]";
   EXPECT_EQ(refusal_of_link(start + "efficiency: []\n"), few);
   EXPECT_EQ(refusal_of_link(start + "efficiency: [[1, 0.5]]\n"), few);
   EXPECT_EQ(refusal_of_link(start + "efficiency: [8, 0.5]\n"),
@@ -74,7 +74,7 @@ TEST(Curve, RefusesOtherValuesAndNamesTheirPlace) {
   EXPECT_EQ(refusal_of_link(start + "efficiency:\n  - [2, 0.5]\n  - [x, 0.5]\n"),
             "r.yaml:4: efficiency.1.0 (x) must be a number");
   EXPECT_EQ(refusal_of_link(start + "efficiency:\n  - [2, 0.5]\n  - [2, 0.6]\n"),
-            "r.yaml:4: efficiency.1 (a list) must have a larger x than the point before it");
+            "r.yaml:4: efficiency.1 (a list) must have a larger x than the previous point");
 }
 
 TEST(Curve, IsDocumentedAndCompared) {

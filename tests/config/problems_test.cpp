@@ -40,7 +40,7 @@ TEST(Fault30, WrongTypesAreNamedWithTheExpectedType) {
   EXPECT_EQ(in_model("layers:"), "r.yaml:3: model.layers (nothing) must be an integer");
   EXPECT_EQ(in_model("layers: \"4\""), "r.yaml:3: model.layers (\"4\") must be an integer; remove the quotes");
   EXPECT_EQ(in_model("dropout: little"), "r.yaml:3: model.dropout (little) must be a number");
-  EXPECT_EQ(in_model("moe: 8"), "r.yaml:3: model.moe (8) must be a section, with its keys on lines of their own");
+  EXPECT_EQ(in_model("moe: 8"), "r.yaml:3: model.moe (8) must be a section, with one key per line");
   EXPECT_EQ(second_line("betas: 0.9"), "r.yaml:2: betas (0.9) must be a list; write [0.9]");
   EXPECT_EQ(second_line("sources: a.bin"), "r.yaml:2: sources (a.bin) must be a list");
   EXPECT_EQ(second_line("name:"), "r.yaml:2: name (nothing) must be a text; write \"\" for an empty one");

@@ -30,9 +30,9 @@ TEST(Renames, GiveAnOldKeyItsNewName) {
   ASSERT_EQ(said.size(), 4u);
   EXPECT_EQ(
       said[0],
-      "r.yaml:4: schedule.moe.parts is called schedule.moe.chunks now; the next version will refuse the old name");
+      "r.yaml:4: schedule.moe.parts is now called schedule.moe.chunks; the next version will refuse the old name");
   EXPECT_EQ(said[2],
-            "r.yaml:5: schedule.moe.memory_reuse: keep is called none now; the next version will refuse the old name");
+            "r.yaml:5: schedule.moe.memory_reuse: keep is now called none; the next version will refuse the old name");
 }
 
 TEST(Renames, ApplyToTheCommandLineToo) {

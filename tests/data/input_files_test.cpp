@@ -154,10 +154,11 @@ TEST_F(Inputs, KnownBinariesAreSkippedByContent) {
   InputRules bytes = rules();
   bytes.binary = true;
   EXPECT_EQ(taken(bytes).size(), 5u);
-  EXPECT_EQ(lines_of_skipped(find_inputs(rules())),
-            (Texts{cat("1 PNG image: ", folder_ / "in/picture.txt"),
-                   cat("1 Parquet file (to take the text: convert to JSON lines (.jsonl)): ", folder_ / "in/table.txt"),
-                   cat("1 gzip-compressed file (to take the text: gunzip): ", folder_ / "in/log")}));
+  EXPECT_EQ(
+      lines_of_skipped(find_inputs(rules())),
+      (Texts{cat("1 PNG image: ", folder_ / "in/picture.txt"),
+             cat("1 Parquet file (to extract the text: convert to JSON lines (.jsonl)): ", folder_ / "in/table.txt"),
+             cat("1 gzip-compressed file (to extract the text: gunzip): ", folder_ / "in/log")}));
 }
 
 TEST_F(Inputs, NonTextInputIsRefusedWithItsKind) {
@@ -173,14 +174,14 @@ TEST_F(Inputs, NonTextInputIsRefusedWithItsKind) {
   expect_contains(text, "b: is not text but a zstd-compressed file\n");
   expect_contains(text, "c.xz: is not text but an xz-compressed file\n");
   expect_contains(text, "d.pdf: is not text but a PDF document\n");
-  expect_contains(text, "to take its text: gunzip");
+  expect_contains(text, "to extract its text: gunzip");
 }
 
 TEST_F(Inputs, FolderOfOnlyBinariesIsReported) {
   for (int i = 0; i < 10; ++i) folder_.write(cat("in/", i, ".gz"), std::string_view("\x1f\x8b\x08\0", 4));
   expect_contains(
       refusal(ExitCode::data, rules()),
-      cat("in: holds no file to prepare; not taken:\n  10 gzip-compressed files (to take the text: gunzip): ",
+      cat("in: contains no file to prepare; not taken:\n  10 gzip-compressed files (to extract the text: gunzip): ",
           folder_ / "in/0.gz", ", ", folder_ / "in/1.gz", ", ", folder_ / "in/2.gz", ", ..."));
 }
 

@@ -364,7 +364,7 @@ TEST(Prepare, JsonWithoutItsTextIsNamedByLine) {
   for (int i = 0; i < 25; ++i) many += "{}\n";
   const std::string text = refusal("e.jsonl", many);
   expect_contains(text, "e.jsonl:10: has no key");
-  expect_contains(text, "e.jsonl: 15 more of its objects have problems");
+  expect_contains(text, "e.jsonl: 15 more objects have problems");
 }
 
 TEST(Prepare, WarnsOfATooSmallHeldOutPart) {
@@ -426,7 +426,7 @@ TEST(Prepare, DoesNotReadItsOwnOutput) {
   Corpus f;
   f.options.output = f.options.inputs.front();
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
-                  "text: is the --output, which is not read, and --input has no other file");
+                  "text: is the --output folder, which is not read, and --input has no other files");
   f.options.output = f.folder / "out";
   f.options.inputs = {f.folder.path()};
   f.options.output += "/";
@@ -491,7 +491,7 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
                             o.inputs = {single, copy};
                           }),
                   "has 2 equal documents, so no part can be held out; cut them into shorter documents");
-  expect_contains(message(resource, [](auto& o) { o.output = "/proc/none"; }), "/proc/none: cannot be made");
+  expect_contains(message(resource, [](auto& o) { o.output = "/proc/none"; }), "/proc/none: cannot be created");
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ TEST(Sources, ChangingSourceIsRefused) {
 }
 
 TEST(Sources, SourceWithAnotherContextOrNoSequenceIsRefused) {
-  EXPECT_EQ(error_of(base::ExitCode::data, [] { open(with_counting(0)); }), "data.source counting: has no sequence");
+  EXPECT_EQ(error_of(base::ExitCode::data, [] { open(with_counting(0)); }), "data.source counting: has no sequences");
   Sources sources;
   sources.add("counting",
               {.make = [](const SourceSpec&) -> NamedData { return {.train = std::make_shared<Counting>(5, 3, 0)}; }});

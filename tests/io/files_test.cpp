@@ -215,9 +215,9 @@ TEST(RunLock, EmptyLockFileOfAKilledStarterIsTakenOver) {
 TEST(RunLock, Fault15UnwritableRunDirectoryFailsAtTheStart) {
   const TempFolder folder;
   write_bytes(folder / "file", "");
-  expect_error(ExitCode::resource, {folder / "file/run", "the run directory cannot be made"},
+  expect_error(ExitCode::resource, {folder / "file/run", "the run directory cannot be created"},
                [&] { RunLock::acquire(folder / "file/run"); });
-  expect_error(ExitCode::resource, {folder / "file", "the run directory cannot be made"},
+  expect_error(ExitCode::resource, {folder / "file", "the run directory cannot be created"},
                [&] { RunLock::acquire(folder / "file"); });
   fs::create_directory(folder / "closed");
   fs::permissions(folder / "closed", fs::perms::owner_read | fs::perms::owner_exec);

@@ -105,7 +105,7 @@ TEST_F(Safetensors, RegionOutsideTheTensorIsRefused) {
   expect_error(ExitCode::data, {"not inside"}, read({-1, 0}, {1, 1}));
   expect_error(ExitCode::data, {"not inside"}, read({0}, {1}));
   expect_error(ExitCode::data, {"not inside"}, read({1, 1}, {INT64_MAX, 1}));
-  expect_error(ExitCode::data, {"holds no tensor 'u'"}, [&] { back.read("u", device); });
+  expect_error(ExitCode::data, {"contains no tensor 'u'"}, [&] { back.read("u", device); });
 }
 
 TEST_F(Safetensors, DuplicateTensorNamesThrow) {

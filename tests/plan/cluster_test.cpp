@@ -85,7 +85,7 @@ TEST(Cluster, BadFilesAreRefusedWithTheLine) {
   EXPECT_EQ(refusal("group: all, ranks: 8", "group: all, ranks: 7"),
             "c.yaml:6: links.3.ranks (7) must be divisible by nodes (2); nearest: 6, 8");
   EXPECT_EQ(refusal("[8192, 0.0015]", "[4096, 0.0015]"),
-            "c.yaml:3: links.0.points.1 (a list) must have a larger x than the point before it");
+            "c.yaml:3: links.0.points.1 (a list) must have a larger x than the previous point");
   EXPECT_EQ(refusal("[[4096, 0.004], [8192, 0.0045]]", "0.004"),
             "c.yaml:6: links.3.points (0.004) must be a list of points [size, seconds]");
   EXPECT_EQ(refusal("[[65536, 1e-5]", "[[-1, 1e-5]"),

@@ -121,7 +121,7 @@ TEST(Seconds, NameTheMissingAndTheMeasuredRates) {
   EXPECT_EQ(error_of([&] {
               rates.seconds({Lane::inter, "S", {.wire_bytes = 1}});
             }),
-            "rates: task 'S' has bytes on the wire but its kind is compute");
+            "rates: task 'S' transfers bytes, but its kind is compute");
 }
 
 TEST(RatesCheck, RefusesImpossibleMeasurements) {

@@ -64,7 +64,7 @@ TEST(Report, HoldsTheSummaryTheRecipeAndTheCharts) {
   inputs.samples = {{"In the beginning", " was the word"}};
   const std::string html = report_of(inputs);
   for (const char* part :
-       {"<h1>small</h1>", "2.2500", "1.7500", "46.7 B", "46,702,792,704 (12,879,925,248 active a token)", "layers: 4",
+       {"<h1>small</h1>", "2.2500", "1.7500", "46.7 B", "46,702,792,704 (12,879,925,248 active per token)", "layers: 4",
         "two cores", "<b>In the beginning</b> was the word", "/* charts */"})
     EXPECT_NE(html.find(part), std::string::npos) << part;
 }

@@ -41,7 +41,7 @@ for ((round = 0; round < rounds; round++)); do
     if ! { time timeout "$limit" "${command[@]}" run.dir="$scratch/run" >"$scratch/out" 2>&1; } 2>"$scratch/time"; then
       [ "$(awk '{print ($1 >= '"$limit"')}' "$scratch/time")" == 1 ] || { tail -5 "$scratch/out" >&2 && exit 1; }
     fi
-    step=$(sed -n 's/.*, \([^,]*\) a step on average.*/\1/p' "$scratch/out" | tail -1)
+    step=$(sed -n 's/.*, \([^,]*\) \(a\|per\) step on average.*/\1/p' "$scratch/out" | tail -1)
     awk -v which=$which -v step="${step:--}" '{print which ? "new" : "old", $1, $2 + $3, step}' "$scratch/time" | tee -a "$scratch/rows"
   done
 done

@@ -42,7 +42,7 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
 
   return tape.record("linear_cross_entropy", total, {x}, save(dx),
                      [scale = options.gradient_scale](Backward& b, const Tensor& dout, const Saved& s) {
-                       if (dout.device().on_host()) {  // not checked on a device, because the read would block the host
+                       if (dout.device().on_host()) {  // on a device, the read would block the host
                          const double given = dout.dtype() == Dtype::f64 ? *dout.data<double>() : *dout.data<float>();
                          require(dout.dtype() == Dtype::f64 ? given == scale : given == static_cast<float>(scale),
                                  "[cross_entropy] expected the gradient ", scale, " of the loss, got ", given);

@@ -12,9 +12,8 @@ using kernels::AttentionShape;
 using kernels::GeluKind;
 using kernels::RouterRule;
 
-/// Prepares `out` for a kernel that can add its result to existing values, so that `out` will include `so_far` (see
-/// Backward::accumulate). Returns the mode in which the kernel must write. If `out` and `so_far` are in different
-/// memory, copies `so_far` to `out`.
+/// Prepares `out` for a kernel that can add its result to the gradient `so_far` (see Backward::accumulate). Returns the
+/// mode in which the kernel must write. Copies `so_far` to `out` if they are in different memory.
 Write add_to(Stream& stream, const Tensor& out, const Tensor& so_far);
 
 // --- products (linear.cpp)
@@ -30,7 +29,7 @@ struct SumAndNorm {
   Value sum, normed;
 };
 /// Returns sum = x + addend, rounded to the dtype of x, and the RMS norm of this sum. x and addend have the same shape
-/// and dtype. Forward is one launch, and so is backward; x and addend get the same gradient.
+/// and dtype. Forward and backward are one launch each. x and addend get the same gradient.
 SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Parameter& gain, double eps);
 /// Returns the layer norm of the rows of x. `bias` may be null.
 Value layer_norm(Tape& tape, const Value& x, Parameter& gain, Parameter* bias, double eps);
@@ -69,18 +68,17 @@ Value reshape(Tape& tape, const Value& x, const Shape& shape);
 Value embedding(Tape& tape, Parameter& table, const Tensor& ids);
 
 struct CrossEntropyOptions {
-  /// Gradient of the loss that backward will receive: 1 / (number of valid tokens of all ranks). Backward needs it
-  /// earlier, because the forward pass computes the gradients.
+  /// Gradient of the loss: 1 / (number of valid tokens of all ranks). It is needed before backward, because the forward
+  /// pass computes the gradients of x and w.
   double gradient_scale = 1;
-  /// Number of rows whose logits are in memory at a time. The logits of a micro-batch are never in memory as a whole.
-  /// If empty, the device's preferred number is used.
+  /// Number of tokens whose logits are in memory at a time; if empty, the device's preferred number.
   std::optional<int64_t> chunk_rows{};
 };
-/// Returns the sum over valid tokens of -log softmax(x w^T)[target], a scalar [1] in the accumulator dtype. x[T, D],
-/// w[V, D], targets[T] (i32); tokens with target -1 are ignored. The forward pass computes, chunk by chunk, the product
-/// with w, the softmax and both gradients (as in Liger Kernel, Hsu et al. 2024). Therefore `options.gradient_scale`
-/// must be the gradient that backward will receive; backward throws if it receives another one. If `row_losses` is not
-/// null, it receives the losses [T].
+/// Returns the sum over valid tokens of -log softmax(x w^T)[target], a scalar [1] in the accumulator dtype. Shapes:
+/// x[T, D], w[V, D], targets[T] (i32). Tokens with target -1 are ignored. The forward pass computes the product with w,
+/// the softmax and both gradients, one chunk of tokens at a time (as in Liger Kernel, Hsu et al. 2024). Backward throws
+/// if it receives another gradient than `options.gradient_scale`. If `row_losses` is not null, it receives the losses
+/// [T].
 Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets,
                            const CrossEntropyOptions& options, Tensor* row_losses = nullptr);
 
@@ -92,30 +90,30 @@ struct RouterChoice {
   Tensor ids;     // [T, K] i32
 };
 /// Chooses experts from logits[T, E] (accumulator dtype). `bias` [E] (accumulator dtype, may be undefined) affects only
-/// which experts are chosen, not their weights. `forced_ids` [T, K] (may be undefined) replaces the choice; weights and
+/// which experts are chosen, not their weights. `forced_ids` [T, K] (may be undefined) replaces the choice. Weights and
 /// their gradients then belong to the forced experts.
 RouterChoice choose_experts(Tape& tape, const Value& logits, const Tensor& bias, const RouterRule& rule,
                             const Tensor& forced_ids);
 /// Use of a router's loss. The op returns weight * share * loss and adds share * loss to `total` ([1] f64), unless
-/// `total` is undefined. The gradient is that of weight * loss, without `share`: several ranks may compute the same
-/// loss, each with a share of the value and the whole gradient.
+/// `total` is undefined. The gradient is that of weight * loss, without `share`. If several ranks compute the same
+/// loss, each adds only its share of the value but computes the whole gradient.
 struct LossUse {
   double weight = 1, share = 1;
   Tensor total{};
 };
 /// Returns the load-balancing loss (Shazeer 2017; Fedus 2021, eq. 4), the mean over S scopes, as a scalar [1] in the
-/// accumulator dtype. The loss of one scope is E sum_e f_e P_e. f_e, a constant from `fractions`, is the fraction of
-/// assignments that go to expert e. P_e is the mean over valid tokens of the scores, normalised so that the scores of a
+/// accumulator dtype. The loss of one scope is E sum_e f_e P_e. f_e is the fraction of assignments that go to expert e,
+/// a constant from `fractions`. P_e is the mean over valid tokens of the scores, normalised so that the scores of a
 /// token sum to one.
 /// segment[T] (i32) is the scope of each token; -1 excludes a token. If `segment` is undefined, all tokens are in scope
 /// 0. fractions[S, E] is in the accumulator dtype. tokens_in_scope[S] is the number of valid tokens of all ranks in
-/// each scope. It is required if several ranks hold tokens of the same scope; the sum of the ranks' results is then the
-/// loss. If it is empty, the host reads `segment` and counts the tokens.
+/// each scope. tokens_in_scope is required if several ranks hold tokens of the same scope. The loss is then the sum of
+/// the ranks' results. If tokens_in_scope is empty, the host reads `segment` and counts the tokens.
 Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment, const Tensor& fractions,
                           const std::vector<int64_t>& tokens_in_scope = {}, const LossUse& use = {});
 /// Returns the mean over valid tokens of logsumexp(logits)^2 (Zoph et al. 2022, eq. 5), a scalar [1] in the accumulator
 /// dtype. `segment` is as in load_balancing_loss(). `valid_tokens` is the number of valid tokens of all ranks that
-/// share the mean; if it is empty, the valid tokens of `segment` are counted.
+/// share the mean. If it is empty, the host counts the valid tokens of `segment`.
 Value router_z_loss(Tape& tape, const Value& logits, const Tensor& segment, std::optional<int64_t> valid_tokens = {},
                     const LossUse& use = {});
 

@@ -14,8 +14,8 @@ Rotated rotary(Tape& tape, const Value& q, const Value& k, const Tensor& positio
   const QueriesAndKeys out{Tensor::like(q.data), Tensor::like(k.data)};
   kernel.apply(tape.stream, out, {q.data, k.data}, positions, cosine, sine, Direction::forward);
   const Value inputs[] = {q, k};
-  // The pullback may hold these tensors without saving them: the tables belong to the layer, the positions to the
-  // batch, and both outlive the tape.
+  // The pullback may hold these tensors without saving them, because they outlive the tape. The layer owns the tables,
+  // and the batch owns the positions.
   const std::vector<Value> values =
       tape.record_many("rotary", {out.q, out.k}, inputs, {},
                        [&kernel, positions, cosine, sine](Backward& b, const Tensor& dq, const Saved&) {

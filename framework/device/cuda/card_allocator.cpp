@@ -9,9 +9,9 @@ namespace hexad::device::cuda {
 namespace {
 
 constexpr int64_t alignment = 512;
-constexpr int64_t large = int64_t{1} << 20;  // smallest block, in bytes, outside the segment of small blocks
-constexpr int64_t least_whole = int64_t{4}
-                                << 20;  // minimum bytes of a whole block: at most a third of its pages is then unused
+constexpr int64_t large = int64_t{1} << 20;        // smallest block, in bytes, outside the segment of small blocks
+constexpr int64_t least_whole = int64_t{4} << 20;  // minimum bytes of a whole block; at most a third of its pages is
+                                                   // unused
 constexpr int64_t large_page =
     int64_t{8} << 20;  // bytes of a page of the large segments; smaller pages would need too many driver calls
 
@@ -79,7 +79,8 @@ void* CardAllocator::allocate(int64_t bytes, Category category) {
   return taken->begin;
 }
 
-// Sets all bits of a block, because a float with all bits set is NaN. Returns the mark after which the block is filled.
+// Sets all bits of a block, because a float with all bits set is NaN. Returns the mark that is passed when the block is
+// filled.
 Marks CardAllocator::poison(void* block, int64_t size, const Marks& former) {
   for (const auto& mark : former) cleaner_->wait(*mark);
   {

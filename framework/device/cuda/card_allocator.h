@@ -1,4 +1,4 @@
-// Allocator that reuses the card's memory without calls of the driver.
+// Allocator of card memory. It reuses freed memory without calls of the driver.
 #pragma once
 
 #include <array>
@@ -9,15 +9,14 @@
 
 namespace hexad::device::cuda {
 
-/// Allocates blocks at multiples of 512 bytes, like the driver. There are three segments: for small blocks, for
+/// Allocates blocks at multiples of 512 bytes, like the driver. It has one segment each for small blocks, for
 /// long-lived blocks (parameters, gradients, optimizer state), and for short-lived blocks. After Blocks::make_whole(),
 /// each large parameter or gradient is a separate allocation of the driver (whole_blocks.h).
 class CardAllocator final : public Allocator {
  public:
   struct Options {
     int ordinal = 0;
-    int64_t addresses = 0;  // bytes of address space for each segment, a multiple of the page size; upper bound of a
-                            // segment's size
+    int64_t addresses = 0;  // maximum bytes of each segment (its address space); a multiple of the page size
     int64_t limit = 0;      // maximum bytes of mapped pages; 0: no limit
     bool poison = false;    // fills new blocks with NaN
   };

@@ -29,7 +29,7 @@ int count_devices() {
   check(cudaRuntimeGetVersion(&runtime), "querying CUDA's version");
   int devices = 0;
   const cudaError_t result = cudaGetDeviceCount(&devices);
-  static_cast<void>(cudaGetLastError());  // clears the error, which is handled here
+  static_cast<void>(cudaGetLastError());  // clears the error, which is handled below
   if (result == cudaErrorInsufficientDriver)
     refuse_card(base::cat("the NVIDIA driver supports CUDA ", version(driver), ", but this program needs CUDA ",
                           version(runtime)));
@@ -52,7 +52,8 @@ int choose_device(int devices, int place) {
   return static_cast<int>(rank % devices);
 }
 
-// HEXAD_CUDA_ARCH is "90a" for kernels of this generation only, or "90" for kernels of this generation and later ones.
+// HEXAD_CUDA_ARCH is, for example, "90a" for kernels of generation 9.0 only, or "90" for kernels of generation 9.0 and
+// later.
 void require_generation(const cudaDeviceProp& card) {
   const std::string built = HEXAD_CUDA_ARCH;
   const int needed = std::atoi(built.c_str()), has = 10 * card.major + card.minor;

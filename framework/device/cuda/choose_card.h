@@ -8,9 +8,9 @@
 
 namespace hexad::device::cuda {
 
-/// Opens the card of the calling rank and makes it current. The ranks of a node get its cards in turn: by
-/// HEXAD_LOCAL_RANK if it is set, otherwise by `place`, the rank's index on its node. Throws Error(resource) if there
-/// is no driver, no card, or only a card of a generation for which this program was not built.
+/// Opens the card of the calling rank and makes it current. The rank's index on its node chooses the card:
+/// HEXAD_LOCAL_RANK if it is set, otherwise `place`. Throws Error(resource) if there is no driver, no card, or only a
+/// card of a generation for which this program was not built.
 std::shared_ptr<Card> choose_card(int place);
 
 /// Throws Error(resource) with the message "device: cuda was requested, but `reason`; use device: cpu".

@@ -20,8 +20,8 @@ namespace {
 
 using cuda::check;
 
-// Returns the bytes of addresses to reserve for a segment. They exceed the card's memory, because a segment can grow
-// only where contiguous addresses are free.
+// Returns the bytes of addresses to reserve for a segment. The result exceeds the card's memory, because a segment can
+// grow only into contiguous free addresses.
 int64_t addresses_of(const cudaDeviceProp& card) {
   constexpr int64_t step = int64_t{1} << 30;
   return 4 * (static_cast<int64_t>(card.totalGlobalMem) / step + 1) * step;
@@ -74,9 +74,9 @@ class CudaBackend final : public Backend {
 
   // A copy from or to ordinary (pageable) host memory is complete when the call returns. For such memory, CUDA waits
   // until the queue is empty. Therefore a copy of at most most_staged bytes from pageable memory goes through a staging
-  // buffer, and the host need not wait.
-  // The card reads a host_buffer() when the stream reaches the copy. Write to the buffer again only after that copy, or
-  // release it and take another.
+  // buffer, which avoids the wait.
+  // The card reads a host_buffer() when the stream reaches the copy. The caller must write to the buffer again only
+  // after that copy, or release it and take another buffer.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes <= 0 || to == from) return;
     cuda::ensure_card(card_->ordinal());

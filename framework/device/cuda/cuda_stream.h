@@ -63,8 +63,8 @@ class CudaStream final : public Stream {
   Card& card() const { return *card_; }
   const std::shared_ptr<Queue>& queue() const { return queue_; }
   const std::shared_ptr<Blocks>& blocks() const { return blocks_; }
-  /// Returns a new queue of the same context. `priority` is CUDA's: queues with lower numbers go first. If the card
-  /// does not support this priority, the nearest supported one is used.
+  /// Returns a new queue of the same context. `priority` is a CUDA priority: queues with lower numbers go first. If the
+  /// card does not support this priority, the nearest supported priority is used.
   std::unique_ptr<CudaStream> beside(int priority) const;
 
  private:

@@ -15,7 +15,7 @@ void Blocks::add(void* begin, int64_t bytes, Marks former, bool whole) {
 }
 
 Marks Blocks::remove(void* begin) {
-  Block block;  // declared before the lock, so that the block's companions are destroyed after the lock is released
+  Block block;  // declared before the lock; the block's companions are destroyed after the lock is released
   Marks last;
   {
     std::lock_guard lock(mutex_);
@@ -69,8 +69,8 @@ Blocks::User* Blocks::user_of(Block& block, const std::shared_ptr<Queue>& queue)
   return it == block.users.end() ? nullptr : &*it;
 }
 
-// Records `queue` as a user and makes it wait for the former users of the memory. Every queue waits for them itself, so
-// that no queue has to wait for another user of this block.
+// Records `queue` as a user and makes it wait for the former users of the memory. Every queue waits for the former
+// users directly, so no queue has to wait for another user of this block.
 void Blocks::touch_locked(Block& block, const std::shared_ptr<Queue>& queue) {
   if (User* const user = user_of(block, queue)) {
     user->end.reset();

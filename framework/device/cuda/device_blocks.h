@@ -12,7 +12,7 @@
 
 namespace hexad::device::cuda {
 
-/// Points in queues that must be passed before the next user of the memory may access it.
+/// Points in queues. All must be passed before the next user of the memory may access it.
 using Marks = std::vector<std::shared_ptr<const DeviceMark>>;
 
 /// Allows freed memory to be reused in the order of issue, without a wait on the host. Before the first work of a queue
@@ -23,9 +23,9 @@ class Blocks {
   /// Adds a new block. Queues wait for `former` before they use its memory. `whole` means that the block is a separate
   /// allocation of the driver (whole_blocks.h).
   void add(void* begin, int64_t bytes, Marks former, bool whole = false);
-  /// Removes a block. Returns one mark for each queue that used the block: the mark set by end_use(), or otherwise the
-  /// queue's current end. If no queue used it, returns the marks passed to add(). If the block has companions, blocks
-  /// the host until the returned marks have been passed.
+  /// Removes a block. Returns one mark for each queue that used the block: the mark set by end_use() or, without one,
+  /// the queue's current end. If no queue used the block, returns the marks passed to add(). If the block has
+  /// companions, blocks the host until the returned marks have been passed.
   Marks remove(void* begin);
   /// Announces a launch in `queue` that uses the block containing the address `place`. Does nothing if no block
   /// contains it.
@@ -35,7 +35,7 @@ class Blocks {
   /// after that work was issued. Does nothing if no block contains `place`.
   void end_use(const void* place, const std::shared_ptr<Queue>& queue);
 
-  /// Makes all later large long-lived blocks whole, because a library registers them.
+  /// Makes all later large long-lived blocks whole, for libraries that register blocks.
   void make_whole() { make_whole_ = true; }
   bool makes_whole() const { return make_whole_; }
   struct Extent {
@@ -47,8 +47,8 @@ class Blocks {
   /// Keeps the object `companion` alive until the block that begins at `begin` is removed.
   void accompany(void* begin, std::shared_ptr<const void> companion);
 
-  /// During its lifetime, records `queue` as a user of every new block: the temporary blocks of a kernel's launch. At
-  /// most one Launch may exist at a time.
+  /// Records `queue` as a user of every block that is added during the lifetime of this object. These are the temporary
+  /// blocks of a kernel's launch. At most one Launch may exist at a time.
   class Launch {
    public:
     Launch(Blocks& blocks, const std::shared_ptr<Queue>& queue);

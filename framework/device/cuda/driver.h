@@ -1,5 +1,5 @@
-// Access to the driver's virtual memory without linking the driver, so that a program built with CUDA also starts on
-// machines without a driver.
+// Access to the driver's virtual memory functions. The driver is not linked, because a program built with CUDA must
+// also start on machines without a driver.
 #pragma once
 
 #include <cuda.h>
@@ -8,9 +8,9 @@
 
 namespace hexad::device::cuda {
 
-/// Functions of libcuda, obtained through the CUDA runtime. If the card allows it, other processes can open the pages,
-/// as NCCL's registered buffers require. The constructor throws Error(resource) if the driver lacks a function, which
-/// it names, or if the card or its driver has no virtual memory management.
+/// Functions of libcuda, obtained through the CUDA runtime. If the card allows it, other processes can open the mapped
+/// pages, as NCCL's registered buffers require. The constructor throws Error(resource) that names the missing function
+/// if the driver lacks one, or if the card or its driver has no virtual memory management.
 class Driver {
  public:
   explicit Driver(int ordinal);
@@ -25,7 +25,7 @@ class Driver {
   /// Maps new memory of the card at `where`, accessible to kernels and copies. Returns false if the card has no more
   /// memory.
   bool map(CUdeviceptr where, int64_t bytes, Page& page) const;
-  /// Unmaps and frees memory that no queue uses any more.
+  /// Unmaps and frees memory. All queues must have finished using it.
   void unmap(CUdeviceptr where, int64_t bytes, Page page) const;
   /// Like unmap(), but ignores errors, because the process may be ending.
   void drop(CUdeviceptr where, int64_t bytes, Page page) const noexcept;

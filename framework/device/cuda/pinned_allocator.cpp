@@ -18,7 +18,7 @@ PinnedAllocator::~PinnedAllocator() {
   try {
     trim();
   } catch (const base::Error&) {
-    // The card has failed. The end of the process frees the rest.
+    // The card has failed. The remaining memory is freed when the process ends.
   }
 }
 
@@ -77,7 +77,7 @@ void PinnedAllocator::deallocate(void* block, int64_t bytes, Category category) 
     cached_[it->second].push_back({static_cast<std::byte*>(block), std::move(last)});
     size_of_.erase(it);
   } catch (const base::Error&) {
-    // The card has failed, and its next use will report that. The lost block no longer matters.
+    // The card has failed, and its next use reports the error. The lost block no longer matters.
   }
 }
 

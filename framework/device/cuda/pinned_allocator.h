@@ -9,10 +9,10 @@
 
 namespace hexad::device::cuda {
 
-/// Keeps freed blocks and reuses them. Sizes are rounded up by at most an eighth, so that a freed block can serve
+/// Keeps freed blocks and reuses them. Sizes are rounded up by at most an eighth. A freed block can therefore serve
 /// requests of slightly different sizes (routed rows). At the limit, frees the unused blocks or, if memory must not be
-/// freed yet (RawMemory::is_kept), uses a larger unused block. Only copies of the card may access the memory, because
-/// earlier copies may still be in flight.
+/// freed yet (RawMemory::is_kept), uses a larger unused block. Only copies of the card may access a new block, because
+/// copies of its former user may still be in flight.
 class PinnedAllocator final : public Allocator {
  public:
   PinnedAllocator(std::shared_ptr<Blocks> blocks, std::shared_ptr<PinnedMemory> memory)
@@ -34,7 +34,7 @@ class PinnedAllocator final : public Allocator {
 
   const std::shared_ptr<Blocks> blocks_;
   const std::shared_ptr<PinnedMemory> memory_;
-  std::map<int64_t, std::vector<Free>> cached_;  // by size
+  std::map<int64_t, std::vector<Free>> cached_;  // free blocks by size
   std::unordered_map<void*, int64_t> size_of_;   // sizes of the blocks in use
 };
 

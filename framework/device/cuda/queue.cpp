@@ -25,7 +25,7 @@ class Queue::Clock {
     check(cudaEventElapsedTime(&milliseconds, event_, event), "reading an event's time");
     return passed_at_ + 1e-3 * static_cast<double>(milliseconds);
   }
-  /// True if a new clock is needed: CUDA returns times as floats, whose resolution is 1 microsecond or better only up
+  /// True if a new clock is needed. CUDA returns times as floats, whose resolution is 1 microsecond or better only up
   /// to 16 s.
   bool is_old() const { return now() - passed_at_ > 16; }
 
@@ -35,7 +35,7 @@ class Queue::Clock {
   double passed_at_ = 0;
 };
 
-/// A mark that owns its event. The destructor returns the event to the queue's pool.
+/// A mark that owns a CUDA event. The destructor returns the event to the queue's pool.
 class Queue::Mark final : public DeviceMark {
  public:
   /// `clock` is null for marks that record no time.
@@ -52,7 +52,7 @@ class Queue::Mark final : public DeviceMark {
     ensure_card(queue_->ordinal());
     const cudaError_t state = cudaEventQuery(event_);
     if (state == cudaErrorNotReady) {
-      static_cast<void>(cudaGetLastError());  // "not ready" is a state, not an error
+      static_cast<void>(cudaGetLastError());  // clears "not ready", which is not an error
       return false;
     }
     check(state, "querying an event");
@@ -121,8 +121,8 @@ std::shared_ptr<const DeviceMark> Queue::record_timed() {
   return record_locked(timed_, cudaEventDefault, clock_);
 }
 
-// Records an event of the pool `unused`. The caller holds the mutex, so that no Handle can be created between the
-// recording of the event and the caller's check of handles_.
+// Records an event of the pool `unused`. The caller must hold the mutex; otherwise a Handle could be created between
+// the recording of the event and the caller's check of handles_.
 std::shared_ptr<const Queue::Mark> Queue::record_locked(Unused& unused, unsigned flags,
                                                         std::shared_ptr<const Clock> clock) {
   ensure_card(ordinal_);

@@ -11,21 +11,21 @@
 
 namespace hexad::device::cuda {
 
-/// A CUDA stream that does not wait for the default stream, with the events recorded in it. Owned by shared_ptr:
-/// streams, allocators and marks hold it. Thread-safe, because any thread may free memory, which records a mark. If the
+/// A CUDA stream that does not wait for the default stream, and the events recorded in it. Streams, allocators and
+/// marks share its ownership. Thread-safe, because any thread may free memory, and freeing records a mark. If the
 /// calling thread has no current card, the queue's card becomes current.
 class Queue : public std::enable_shared_from_this<Queue> {
  public:
-  /// `priority` is CUDA's: queues with lower numbers go first. If the card does not support this priority, the nearest
-  /// supported one is used. Makes the card current in the calling thread.
+  /// `priority` is a CUDA priority: queues with lower numbers go first. If the card does not support this priority, the
+  /// nearest supported priority is used. Makes the card current in the calling thread.
   Queue(int ordinal, int priority);
   ~Queue();
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
-  /// Permits the holder to append launches, copies and collectives during the lifetime of this object. The queue must
-  /// outlive it. If a Handle exists when record() makes a mark, a later record() does not return the same mark, because
-  /// work may have been appended after it.
+  /// Permits its owner to append launches, copies and collectives during its lifetime. The queue must outlive the
+  /// Handle. If a Handle exists when record() makes a mark, a later record() returns another mark, because work may
+  /// have been appended in between.
   class Handle {
    public:
     explicit Handle(Queue& queue);
@@ -47,8 +47,8 @@ class Queue : public std::enable_shared_from_this<Queue> {
   std::shared_ptr<const DeviceMark> record();
   /// Like record(), but the mark also records the time at which the queue passed it.
   std::shared_ptr<const DeviceMark> record_timed();
-  /// Makes later work of this queue wait for `event`. For a mark of another queue, the host does not wait. A mark of
-  /// this queue needs no wait. Any other event blocks the host until it is done.
+  /// Makes later work of this queue wait for `event`. If the event is a mark of another queue, the host does not wait.
+  /// If it is a mark of this queue, there is nothing to wait for. Any other event blocks the host until it is done.
   void wait(const Event& event);
   void wait(const DeviceMark& mark);
   /// Blocks the host until the queue is empty.

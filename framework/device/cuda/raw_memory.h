@@ -8,7 +8,7 @@
 
 namespace hexad::device::cuda {
 
-/// Memory that is allocated and freed directly. Thread-safe.
+/// Source of memory without a cache. Thread-safe.
 class RawMemory {
  public:
   virtual ~RawMemory() = default;
@@ -18,8 +18,8 @@ class RawMemory {
   /// True if memory must not be freed before the end of the context. An allocator at its limit then reuses its blocks
   /// or fails.
   virtual bool is_kept() const { return false; }
-  /// Texts for messages: name() is, for example, "page-locked host memory", and unavailable_reason()
-  /// "memory.pinned_bytes allows 1024 bytes, of which 512 are taken".
+  /// Return texts for messages, for example "page-locked host memory" and the reason "memory.pinned_bytes allows 1024
+  /// bytes, of which 512 are taken".
   virtual std::string_view name() const = 0;
   virtual std::string unavailable_reason() const = 0;
 };

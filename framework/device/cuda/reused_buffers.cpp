@@ -35,8 +35,7 @@ ReusedBuffers::~ReusedBuffers() {
   }
 }
 
-// Returns a cached buffer of `size` to most_waste * size bytes that no copy uses any more; an empty one if there is
-// none.
+// Returns a cached buffer of `size` to most_waste * size bytes whose copies have finished; empty if there is none.
 ReusedBuffers::Taken ReusedBuffers::from_cache(int64_t size) {
   constexpr int64_t most_waste = 8;
   for (auto it = free_.lower_bound(size); it != free_.end() && it->first <= most_waste * size; ++it) {
@@ -52,8 +51,8 @@ ReusedBuffers::Taken ReusedBuffers::from_cache(int64_t size) {
 
 ReusedBuffers::Taken ReusedBuffers::fresh(int64_t size) { return {memory_->allocate(size), size}; }
 
-// Obtains a buffer when the limit is reached. Waits for the copies of a released buffer that is large enough, or frees
-// released buffers after their copies have finished.
+// Obtains a buffer when the limit is reached. Waits for the copies of a released buffer that is large enough. If there
+// is none, frees released buffers after their copies have finished, until a new buffer fits.
 ReusedBuffers::Taken ReusedBuffers::after_others(int64_t size) {
   const auto release = [](std::vector<Free>& buffers) {
     const Free buffer = std::move(buffers.back());
@@ -88,8 +87,7 @@ std::shared_ptr<std::byte> ReusedBuffers::take(int64_t bytes) {
   return {taken.block, [self = shared_from_this(), size = taken.size](std::byte* b) { self->give_back(b, size); }};
 }
 
-// The number of buffers falls as their size grows, so that every size from 512 KiB on occupies the same number of
-// bytes.
+// The larger the buffers of a size, the fewer there are: every size from 512 KiB on occupies the same number of bytes.
 void ReusedBuffers::stock(int64_t bytes) {
   constexpr int64_t largest = int64_t{4} << 20, share = int64_t{8} << 20;
   constexpr int64_t fewest = 2, most = 16;

@@ -15,7 +15,7 @@ Segment::~Segment() {
     for (const auto& [begin, piece] : pieces_)
       for (const auto& mark : piece.last) mark->wait();
   } catch (const base::Error&) {
-    // The card has failed and accesses no memory any more.
+    // The card has failed and no longer accesses memory.
   }
   for (size_t p = 0; p < pages_.size(); ++p)
     if (pages_[p]) driver_.drop(base_ + p * static_cast<size_t>(page_), page_, *pages_[p]);

@@ -1,4 +1,4 @@
-// A range of card addresses, of which the used parts are mapped to pages.
+// A range of card addresses whose used parts are mapped to pages.
 #pragma once
 
 #include <map>
@@ -11,10 +11,10 @@
 
 namespace hexad::device::cuda {
 
-/// Allocates adjacent blocks. Free neighbours are merged, and a block is placed in the smallest free range that is
-/// large enough. If there is none, new pages are mapped at the end of the segment or in a gap. Free pages anywhere in
-/// the segment can be returned to the driver. Therefore blocks of changing sizes, such as routed rows, do not exhaust
-/// the card. Not thread-safe.
+/// Allocator of adjacent blocks. A block is placed in the smallest free range that is large enough. If there is none,
+/// new pages are mapped at the end of the segment or in a gap. Adjacent free ranges are merged, and free pages anywhere
+/// in the segment can be returned to the driver. Therefore blocks of changing sizes, such as routed rows, do not
+/// exhaust the card. Not thread-safe.
 class Segment {
  public:
   /// `addresses`, the size of the range, and `page` are in bytes. `addresses` is a multiple of `page`, and `page` is a
@@ -33,19 +33,19 @@ class Segment {
   std::optional<Taken> take(int64_t bytes);
   /// Returns the bytes of pages that must be added before take(bytes) can succeed.
   int64_t missing(int64_t bytes) const;
-  /// Adds pages of `bytes` bytes in total. Returns false if the card's memory does not suffice; the pages mapped until
-  /// then remain.
+  /// Adds pages of `bytes` bytes in total. Returns false if the card's memory does not suffice. Pages that were already
+  /// added remain.
   bool grow(int64_t bytes);
   /// Frees a block. The next user of its memory waits for the marks `last`.
   void give(void* begin, int64_t bytes, Marks last);
   bool contains(const void* place) const;
-  /// Waits until no queue uses the entirely free pages any more, and returns these pages to the driver.
+  /// Waits for the last users of all pages that are entirely free, and returns these pages to the driver.
   void give_back_pages();
   /// Returns the bytes of mapped pages.
   int64_t held() const { return held_; }
 
  private:
-  struct Piece {  // a range of free memory as it was freed, with the marks of its last users
+  struct Piece {  // one freed range, with the marks of its last users
     int64_t size;
     Marks last;
   };

@@ -1,4 +1,4 @@
-// NVIDIA libraries that are loaded at first use, so that a program built with CUDA starts without them.
+// NVIDIA libraries that are loaded at first use. A program built with CUDA therefore starts without them.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Current card of a thread. If a thread has chosen no card, CUDA opens the machine's first card for it and allocates
-// half a gigabyte of that card's memory.
+// Current card of a thread. For a thread without a current card, CUDA opens the machine's first card and allocates half
+// a gigabyte of its memory.
 #pragma once
 
 namespace hexad::device::cuda {
@@ -7,14 +7,15 @@ namespace hexad::device::cuda {
 /// Makes card `ordinal` current in the calling thread, a thread of a rank. Throws Error(resource) if CUDA refuses.
 void use_card(int ordinal);
 
-/// Makes card `ordinal` current in the calling thread if the thread has no current card. Call it first in every
-/// function that any thread may call. Which card is current does not matter there, because streams, events and memory
-/// belong to a fixed card. Ignores errors, because the following calls report them.
+/// Makes card `ordinal` current in the calling thread if the thread has no current card. Every function that any thread
+/// may call must call it first. Such functions work with any current card, because streams, events and memory belong to
+/// a fixed card. Ignores errors, because the following calls report them.
 void ensure_card(int ordinal) noexcept;
 
-/// Makes card `ordinal` current in the calling thread during its lifetime, for calls that depend on the current card:
-/// those that create events or allocate memory. The destructor restores the thread's former card, if any. If ranks are
-/// threads, the thread of one rank may make such calls for another rank. Ignores errors, like ensure_card().
+/// Makes card `ordinal` current in the calling thread during its lifetime. Calls that create events or allocate memory
+/// need it, because they use the current card. The destructor restores the thread's former card, if any. It is needed
+/// if ranks are threads, because the thread of one rank may make such calls for another rank. Ignores errors, like
+/// ensure_card().
 class OnCard {
  public:
   explicit OnCard(int ordinal) noexcept;

@@ -1,4 +1,4 @@
-// Blocks of which each is a separate allocation of the driver.
+// Blocks that are separate allocations of the driver.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class WholeBlocks {
   int64_t size_of(int64_t bytes) const { return (bytes + driver_.page() - 1) / driver_.page() * driver_.page(); }
   /// Allocates a block of size_of(bytes). Returns null if the card has no more memory.
   void* take(int64_t bytes);
-  /// Frees a block that no queue uses any more.
+  /// Frees a block. All queues must have finished using it.
   void give(void* block);
   /// Returns the total bytes of all blocks.
   int64_t held() const { return held_; }

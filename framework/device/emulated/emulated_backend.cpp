@@ -24,7 +24,7 @@ std::optional<uint64_t> jitter_from_environment() {
   const uint64_t seed = std::strtoull(text, &end, 10);
   if (end == text || *end != '\0')
     base::fail(base::ExitCode::usage, "HEXAD_EMULATED_JITTER is '", text, "', expected a seed, a number from 0");
-  // makes the delays of ranks that are threads of one process differ
+  // gives ranks that are threads of one process different delays
   static std::atomic<uint64_t> contexts{0};
   return seed + (contexts++ << 32);
 }
@@ -48,8 +48,8 @@ class EmulatedBackend final : public Backend {
     return std::make_unique<EmulatedStream>(heap_, std::make_shared<Queue>(std::string(name_of(lane)), jitter_));
   }
 
-  // Emulates CUDA's copies of pageable host memory. A copy from such memory has read it when the call returns, and a
-  // copy to such memory is complete when the call returns. Only copies from or to a host_buffer() are asynchronous.
+  // Emulates CUDA's copies of pageable host memory. When the call returns, a copy from such memory has read its source,
+  // and a copy to such memory is complete. Only copies from or to a host_buffer() are asynchronous.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes <= 0 || to == from) return;
     EmulatedStream& queue = emulated_stream(stream);

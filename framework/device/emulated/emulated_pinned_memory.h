@@ -13,7 +13,7 @@ namespace hexad::device::emulated {
 /// buffers refer to it. Thread-safe.
 class PinnedMemory : public std::enable_shared_from_this<PinnedMemory> {
  public:
-  /// `limit` is in bytes; 0 means no limit. If it would be exceeded, take() throws Error(resource).
+  /// `limit` is in bytes; 0 means no limit. take() throws Error(resource) if the limit would be exceeded.
   explicit PinnedMemory(int64_t limit = 0) : limit_(limit) {}
   std::shared_ptr<std::byte> take(int64_t bytes);
   /// Returns the buffer that contains the address `place`; null if there is none.
@@ -27,7 +27,7 @@ class PinnedMemory : public std::enable_shared_from_this<PinnedMemory> {
   const int64_t limit_;
   mutable std::mutex mutex_;
   int64_t held_ = 0;
-  std::map<const std::byte*, Buffer> buffers_;  // by the address of their first byte
+  std::map<const std::byte*, Buffer> buffers_;  // buffers by the address of their first byte
 };
 
 }  // namespace hexad::device::emulated

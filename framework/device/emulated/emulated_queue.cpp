@@ -33,7 +33,7 @@ class Queue::Mark final : public DeviceMark {
  private:
   const Queue* queue_;
   std::atomic<bool> passed_ = false;
-  std::exception_ptr error_;  // written before passed_ is set, as is passed_at_
+  std::exception_ptr error_;  // error_ and passed_at_ are written before passed_ is set
   double passed_at_ = 0;
 };
 
@@ -75,7 +75,7 @@ std::shared_ptr<const DeviceMark> Queue::record() {
   const auto mark = std::make_shared<Mark>(*this);
   {
     std::unique_lock lock(mutex_);
-    if (work_.empty() && !running_) {  // an empty queue has passed the mark already
+    if (work_.empty() && !running_) {  // an empty queue passes the mark immediately
       const std::exception_ptr error = error_;
       lock.unlock();
       mark->pass(error);
@@ -94,7 +94,7 @@ std::shared_ptr<const DeviceMark> Queue::record() {
 void Queue::wait(const Event& event) {
   const auto mark = std::dynamic_pointer_cast<const Mark>(event.launched());
   if (!mark) return event.wait();
-  // Captures only the mark, because an event may own memory that this thread must not free.
+  // The closure owns only the mark. An event may own memory, which the queue's thread must not free.
   if (!mark->is_of(*this) && !mark->passed_well()) push([mark] { mark->wait(); });
 }
 

@@ -18,8 +18,8 @@ namespace hexad::device::emulated {
 
 class Heap;
 
-/// A queue of launched work, owned by shared_ptr. Any thread may launch. Once work has failed, later launches throw its
-/// error, and so do waits for later marks.
+/// A queue of launched work, owned by shared_ptr. Any thread may launch. Once work has failed, later launches and waits
+/// for later marks throw its error.
 class Queue : public std::enable_shared_from_this<Queue> {
  public:
   /// If a seed is given, every launched operation starts after a random delay.
@@ -43,8 +43,8 @@ class Queue : public std::enable_shared_from_this<Queue> {
 
   struct Work {
     std::function<void()> run;
-    std::optional<uint64_t> launch;  // number of the launch, from which its delay is computed; empty for marks and
-                                     // waits, which are not delayed
+    std::optional<uint64_t> launch;  // number of the launch; determines its delay; empty for marks and waits, which are
+                                     // not delayed
   };
   void push(std::function<void()> work, bool launch = false);
   void loop();

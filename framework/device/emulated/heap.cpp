@@ -19,7 +19,7 @@ int64_t rounded(int64_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-// Waits for the mark. Ignores errors of the work, because the waiters for that work receive them.
+// Waits for the mark. Ignores errors of the work, because other waiters receive them.
 void wait_quietly(const DeviceMark& mark) {
   try {
     mark.wait();
@@ -59,7 +59,7 @@ void Heap::free(void* block) {
   for (const auto& queue : freed.queues)
     if (auto use = queue->record(); !use->passed()) uses.push_back(std::move(use));
   if (uses.empty()) {
-    lock.unlock();  // unlocked while filling; no other thread can reach the block
+    lock.unlock();  // unlocked during the fill, because no other thread can reach the block
     std::memset(memory_.device(block), nan_byte, freed.size);
     lock.lock();
     return cached_[freed.size].emplace_back(offset, freed.clean), void();

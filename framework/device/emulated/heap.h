@@ -10,9 +10,9 @@
 
 namespace hexad::device::emulated {
 
-/// Reuses freed blocks in the order of issue, like a card's allocator. A freed block is filled with NaNs once the
-/// queues that announced its use have passed that use, and the next user of the block waits for the filling. Work that
-/// was not announced therefore reads NaNs. New blocks also contain NaNs. Thread-safe.
+/// Reuses freed blocks in the order of issue, like a card's allocator. A freed block is filled with NaNs when the
+/// queues that announced a use of the block have passed this use. The next user of the block waits for the fill. Work
+/// that was not announced therefore reads NaNs. New blocks also contain NaNs. Thread-safe.
 class Heap {
  public:
   explicit Heap(int64_t bytes, std::shared_ptr<Queue> cleaner) : memory_(bytes), cleaner_(std::move(cleaner)) {}
@@ -34,7 +34,7 @@ class Heap {
   const MirroredMemory memory_;
   const std::shared_ptr<Queue> cleaner_;  // queue that writes the NaNs
   std::mutex mutex_;
-  std::map<int64_t, Block> live_;  // by offset
+  std::map<int64_t, Block> live_;  // blocks in use, by offset
   /// Freed blocks by size: offset, and the event that is done once the block is filled.
   std::map<int64_t, std::vector<std::pair<int64_t, Event>>> cached_;
   int64_t end_ = 0;

@@ -25,7 +25,7 @@ std::byte* map(int file, int64_t bytes, int rights) {
 }  // namespace
 
 MirroredMemory::MirroredMemory(int64_t bytes) : bytes_(bytes), file_(memfd_create("hexad-emulated", MFD_CLOEXEC)) {
-  if (file_ < 0) refuse("making its memory");
+  if (file_ < 0) refuse("creating its memory");
   if (ftruncate(file_, bytes) != 0) refuse("sizing its memory");
   host_ = map(file_, bytes, PROT_NONE);
   device_ = map(file_, bytes, PROT_READ | PROT_WRITE);

@@ -7,9 +7,9 @@
 namespace hexad::device::emulated {
 
 /// A range of addresses whose pages are allocated at first use. The host gets addresses in a mapping without access
-/// rights. An access by the host therefore crashes, as it would at an address of a card. The device adds a constant
-/// offset to reach the second mapping. (Changing the access rights around each kernel would affect all ranks that are
-/// threads of the process.)
+/// rights. An access by the host therefore crashes, as at an address of a card. The device adds a constant offset to
+/// reach the second mapping. (A single mapping with changing access rights would not work, because all ranks that are
+/// threads of the process share these rights.)
 class MirroredMemory {
  public:
   /// Throws Error(resource) if the system cannot provide a range of this size.

@@ -41,7 +41,7 @@ void IssueLog::wait(Lane lane, int32_t issue) {
 }
 
 void IssueLog::wait_on_host(int32_t issue) {
-  // A host that computes runs its own operations synchronously, so it has to wait only for communication.
+  // A host that computes runs its operations synchronously, so it has to wait only for communication.
   if (host_ == Host::launches || issues_[issue].communicates()) host_waits_.push_back(issue);
 }
 

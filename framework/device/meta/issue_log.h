@@ -25,8 +25,8 @@ struct ProductWork {
   base::Dtype dtype;  // dtype of the operands
   base::GemmPass pass;
   int64_t rows, inputs, outputs, groups = 1;
-  // Bytes that are moved in addition to the operands and a result in `dtype`: for a wider result, and for reading the
-  // result to which the product is added.
+  // Bytes moved in addition to the operands and a result in `dtype`. They occur if the result is wider, or if the
+  // product is added to an existing result, which must be read.
   int64_t extra_bytes = 0;
 
   double flops() const {
@@ -49,7 +49,7 @@ struct MemoryWork {
 };
 
 /// Copy of `bytes` bytes. device: within device memory, which is host memory on a CPU. to_host, from_host: between a
-/// device and its host. offload, restore: to offload memory, and back.
+/// device and its host. offload, restore: to offload memory, and from it.
 struct CopyWork {
   enum class Kind : uint8_t { device, to_host, from_host, offload, restore };
   int64_t bytes;
@@ -68,11 +68,11 @@ using Work = std::variant<ProductWork, AttentionWork, MemoryWork, CopyWork, Comm
 /// Operation that a rank issued. The operations of one lane run in the order of the log, except communication, which
 /// runs concurrently with all lanes.
 struct Issue {
-  std::string_view family, name;  // "swiglu", "backward"; "comm", "all_to_all"; "copy", "offload"
+  std::string_view family, name;  // such as "swiglu", "backward" or "comm", "all_to_all"
   Lane lane;                      // lane of the stream to which the operation was issued
   Work work;
   int32_t span;  // index of the rank's innermost open span at the time of issue; -1: none
-  // Operations that must end before this one starts. Earlier operations of the same lane are listed only for
+  // Operations that must end before this operation starts. Earlier operations of the same lane are listed only for
   // communication.
   std::vector<int32_t> after;
 
@@ -82,15 +82,14 @@ struct Issue {
 /// Group of ranks that communicate with each other.
 struct IssuedGroup {
   std::string name;        // name of the group, such as "ep"
-  int traffic;             // comm::TrafficClass
+  int traffic;             // number of its comm::TrafficClass
   std::vector<int> ranks;  // world ranks of the members, in the group's order
   int rank;                // index of this rank in `ranks`
 };
 
 class IssueLog;
 
-/// Mark after an operation of the log. wait() returns immediately, because nothing runs; the log records that the host
-/// waits.
+/// Mark after an operation of the log. wait() only records in the log that the host waits, because nothing runs.
 class IssueMark final : public DeviceMark {
  public:
   IssueMark(IssueLog& log, int32_t issue) : log_(log), issue_(issue) {}
@@ -107,7 +106,7 @@ class IssueMark final : public DeviceMark {
 /// Log of the operations that a rank issues. Not thread-safe.
 class IssueLog {
  public:
-  /// Place where kernels run. computes: on the issuing thread, as on a CPU; the thread does nothing else meanwhile.
+  /// Place where kernels run. computes: on the issuing thread, which does nothing else meanwhile, as on a CPU.
   /// launches: in queues of a device.
   enum class Host : uint8_t { computes, launches };
 
@@ -125,7 +124,7 @@ class IssueLog {
 
   /// Makes later operations of `lane` wait for `issue`.
   void wait(Lane lane, int32_t issue);
-  /// Makes all later operations wait for `issue`, because the issuing thread waits for it.
+  /// Records that the issuing thread waits for `issue`: all later operations wait for it.
   void wait_on_host(int32_t issue);
   /// Returns the number of the lane's last operation that is not communication; -1: none.
   int32_t last(Lane lane) const { return lanes_[base::ordinal(queue(lane))].last; }
@@ -154,7 +153,7 @@ class IssueLog {
   struct Queue {
     int32_t last = -1;
     std::vector<int32_t> waits;  // operations that the queue's next operation must wait for
-    size_t host_waits = 0;       // the queue already waits for the first host_waits entries of host_waits_
+    size_t host_waits = 0;       // the queue already waits for this many entries at the start of host_waits_
   };
   // On a host that computes, all lanes are one queue: the issuing thread.
   Lane queue(Lane lane) const { return host_ == Host::computes ? Lane::compute : lane; }

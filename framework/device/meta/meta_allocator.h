@@ -19,7 +19,7 @@ class MetaAllocator final : public Allocator {
   bool on_host() const override { return false; }
 
  private:
-  void take(int64_t bytes);  // negative: frees bytes
+  void take(int64_t bytes);  // a negative number frees bytes
   const std::shared_ptr<MetaMemory> memory_;
   int64_t blocks_ = 0;
 };

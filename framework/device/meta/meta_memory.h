@@ -1,4 +1,4 @@
-// Addresses of a meta device, which refer to no memory, and the values that are known nevertheless.
+// Addresses of a meta device, which refer to no memory, and the known values at some of them.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace hexad::device {
 
-/// Assigns unique addresses to blocks. Addresses are never reused, so that they identify blocks. The addresses must not
-/// be accessed. Some bytes have known values: bytes from the host, copies of these, and the results that routing
-/// kernels compute from them. Not thread-safe.
+/// Assigns addresses to blocks. Addresses are never reused, so each identifies one block. They must not be accessed.
+/// Some bytes have known values: bytes from the host, copies of known bytes, and results that routing kernels compute
+/// from known bytes. Not thread-safe.
 class MetaMemory {
  public:
   enum class Place : uint8_t { device, offloaded };
@@ -20,12 +20,12 @@ class MetaMemory {
   void* reserve(int64_t bytes, Place place = Place::device);
   void release(void* block);
   bool contains(const void* address) const;
-  /// True if the block that contains `address` stands for offload memory.
+  /// True if the block that contains `address` represents offload memory.
   bool is_offloaded(const void* address) { return around(address, 0)->second.place == Place::offloaded; }
 
   /// Returns the values of the `bytes` bytes at `address`; null unless all of them are known.
   std::byte* known(const void* address, int64_t bytes);
-  /// Like known(), but first marks all these bytes as known. The caller must write those that were unknown.
+  /// Like known(), but first marks all these bytes as known. The caller must write the bytes that were unknown.
   std::byte* remember(const void* address, int64_t bytes);
   void forget(const void* address, int64_t bytes);
 
@@ -34,7 +34,7 @@ class MetaMemory {
   using Ranges = std::map<int64_t, int64_t>;  // begin -> end; no two ranges touch
   struct Block {
     int64_t bytes;
-    Bytes values;  // valid only in the known ranges
+    Bytes values;  // values of the bytes; valid only in the known ranges
     Ranges known;
     Place place = Place::device;
   };

@@ -16,7 +16,7 @@ namespace hexad::device {
 /// State that the rank's context shares with the code that starts the run. Not thread-safe.
 class MetaRun {
  public:
-  /// Constraints on the experts that a token is routed to: top_k different ones among `experts`. The experts form
+  /// Constraints on the experts to which a token is routed: top_k different experts among `experts`. The experts form
   /// `groups` equal groups, and a token uses experts of at most top_groups groups.
   struct Choice {
     int64_t top_k, experts, groups = 1, top_groups = 1;
@@ -27,8 +27,8 @@ class MetaRun {
   /// Function that writes the experts of `ids.size() / top_k` tokens, token after token.
   using Choose = std::function<void(std::span<int32_t> ids, const Choice& choice)>;
 
-  /// `stands_for` is the kind of device to imitate. Queries about the properties of the device (asynchronous launches,
-  /// for example) return the answers of that kind.
+  /// `stands_for` is the kind of device to imitate. Queries about properties of the device, such as asynchronous
+  /// launches, return the properties of that kind.
   explicit MetaRun(DeviceKind stands_for, Choose routing = {}) : choose(std::move(routing)), stands_for_(stands_for) {}
 
   /// Starts to log the operations that the run issues. Call it before the contexts and groups of the run are created.
@@ -41,7 +41,7 @@ class MetaRun {
   DeviceKind stands_for() const { return stands_for_; }
   const std::shared_ptr<MetaMemory>& memory() const { return memory_; }
 
-  /// Model of routing, which replaces the choices of the routers. Empty if the run must not depend on routing.
+  /// Function that replaces the choices of the routers. It is empty if the run must not depend on routing.
   const Choose choose;
   /// Floating-point operations of products and of attention, in forward and backward.
   double product_flops = 0, attention_flops = 0;

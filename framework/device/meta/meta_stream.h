@@ -8,7 +8,7 @@ namespace hexad::device {
 
 class IssueLog;
 
-/// Runs host work immediately. If the run has a log, records the order of the lane's operations in it.
+/// Runs host work immediately. Records the order of the lane's operations in the run's log, if it has one.
 class MetaStream final : public Stream {
  public:
   /// `log` may be null.

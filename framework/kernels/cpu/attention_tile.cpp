@@ -4,8 +4,8 @@
 #include "framework/kernels/cpu/simd/math.h"
 
 // Every product uses multiply() of micro.h: a strip of mr queries (or keys) times panels of nr columns. Scores,
-// probabilities and their gradients are strips of mr rows with a distance of `span` elements. A strip is as wide as a
-// key block. The packed queries are multiplied by the scale.
+// probabilities and their gradients are strips of mr rows. A strip is as wide as a key block, and its rows are `span`
+// elements apart. The packed queries are multiplied by the scale.
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
@@ -22,8 +22,8 @@ struct Range {
   int64_t begin, end;
 };
 
-/// Partial sums or maxima that fill 64 bytes on every instruction set, so that the order of a reduction does not depend
-/// on the instruction set.
+/// Partial sums or maxima that fill 64 bytes on every instruction set. The order of a reduction is therefore the same
+/// on all instruction sets.
 template <class T>
 struct Lanes {
   static constexpr int parts = 64 / vector_bytes, count = parts * lanes<T>;
@@ -114,7 +114,7 @@ struct Attention {
 
   const AttentionProblem& p;
   const AttentionTask& task;
-  int64_t size = p.size, padded = round_up(size, width);  // elements of a head, and this number rounded up to panels
+  int64_t size = p.size, padded = round_up(size, width);  // elements of a head, and elements rounded up to panels
   int64_t depths = (size + attention_keys - 1) / attention_keys;
 
   In* row(const HeadRows& h, int64_t token, int64_t head) const {
@@ -164,9 +164,9 @@ struct Attention {
     }
   }
 
-  /// Computes columns `keys` of strip[mr, keys of the block] = `left` times the transposed pack. `origin` is the first
-  /// key of the pack and `block` the first key of the block. Panels extend up to nr - 1 keys beyond both ends of
-  /// `keys`.
+  /// Computes the columns `keys` of strip[mr, keys of the block] = `left` times the transposed pack. `origin` is the
+  /// first key of the pack, and `block` is the first key of the block. The computed panels may extend up to nr - 1 keys
+  /// beyond both ends of `keys`.
   void scores(T* strip, const T* left, int64_t rows, const T* panels, int64_t origin, int64_t block, Range keys) const {
     for (int64_t j = origin + (keys.begin - origin) / width * width; j < keys.end; j += width) {
       const T* panel = panels + (j - origin) * padded;
@@ -180,7 +180,7 @@ struct Attention {
 
   void forward(Arena arena) const {
     const Range all = seen(task.first_query, task.end_query);
-    // Packs start at a multiple of 256 keys, so that no panel extends across the end of a block.
+    // Packs start at a multiple of 256 keys. No panel then extends across the end of a block.
     const int64_t origin = all.begin / attention_keys * attention_keys, count = all.end - origin;
     T* keys = arena.take<T>(round_up(count, width) * padded);
     T* values = arena.take<T>(count * padded);
@@ -247,10 +247,10 @@ struct Attention {
     int64_t origin, count;  // first key of the packs, and number of keys
     T *keys, *values;       // transposed panels
     T* plain_keys;          // [C / nr][count][nr]
-    T *dk, *dv;             // [count, padded], with memory for one more strip
+    T *dk, *dv;             // [count, padded], plus memory for one more strip
     T *queries, *douts;     // one head's queries, times the scale, and douts: [C / nr][queries of a block][nr]
     T *p, *ds;              // [queries of a block][span]
-    T *left, *dout_left;    // strips
+    T *left, *dout_left;    // left operands of products, as strips
     T* dq;                  // [queries of a block][padded]
   };
 
@@ -300,7 +300,7 @@ struct Attention {
     for (int64_t block = all.begin / attention_keys * attention_keys; block < all.end; block += attention_keys) {
       const Range here{max(all.begin, block), min(all.end, block + attention_keys)};
       for (int64_t r = 0; r < rows; r += mr) backward_strip(b, i + r, r, min(mr, rows - r), head, block, here);
-      // Up to the end of the last strip, keys beyond the range are multiplied by the zeros in p and ds.
+      // The last strip may extend beyond the range. Its additional keys are multiplied by zeros in p and ds.
       for (int64_t j = here.begin; j < here.end; j += mr) {
         for (int64_t c = 0; c < size; c += width) {
           const int64_t at = (j - b.origin) * padded + c;
@@ -314,8 +314,8 @@ struct Attention {
       store_scaled<In>(row(p.dq, query_token(i + r), head), b.dq + r * padded, static_cast<T>(p.scale), size);
   }
 
-  /// Computes p, ds and dq of queries [i, i + rows) for the keys of one block. These queries are the rows from `at` on
-  /// in their own block.
+  /// Computes p, ds and dq of queries [i, i + rows) for the keys of one block. The first of these queries is row `at`
+  /// of its query block.
   void backward_strip(const Backward& b, int64_t i, int64_t at, int64_t rows, int64_t head, int64_t block,
                       Range here) const {
     pack_strip(b.left, p.q, i, rows, head, static_cast<T>(p.scale));

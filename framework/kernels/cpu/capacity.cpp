@@ -26,14 +26,14 @@ void drop_in(const std::vector<int64_t>& rows, const Tensor& ids, const Tensor& 
     for (int32_t* slot = id + row * top_k; slot < id + (row + 1) * top_k; ++slot) {
       if (*slot < 0 || *slot >= experts) continue;
       any = true;
-      // A NaN is replaced by -inf, because NaN has no order. It is thus sorted last.
+      // A NaN is replaced by -inf, because NaN has no order. It is then sorted last.
       const auto s = static_cast<double>(score[row * experts + *slot]);
       queues[*slot].push_back({slot, std::isnan(s) ? -std::numeric_limits<double>::infinity() : s});
     }
     valid += any;
   }
   const double mean = static_cast<double>(top_k * valid) / static_cast<double>(experts);
-  // Compares before the cast, because the result of a huge factor exceeds every integer type.
+  // Limits the result before the cast, because with a huge factor it exceeds every integer type.
   const auto most = static_cast<size_t>(std::min(static_cast<double>(valid), std::ceil(c.factor * mean)));
   for (auto& q : queues) {
     if (q.size() <= most) continue;

@@ -5,8 +5,8 @@
 namespace hexad::kernels::cpu {
 namespace {
 
-// Computes the rows of the gradient in the accumulator type: in place if the gradient has this type, otherwise in
-// separate memory.
+// Computes the losses and gradients of rows. Gradients are computed in the accumulator type: in place if dlogits has
+// this type, otherwise in separate memory.
 template <class A, class D>
 void rows(const Rows<A>& X, const Tensor& dlogits, const int32_t* target, A* loss, A scale) {
   const auto& loops = choose<A>(v3::activation_loops, v4::activation_loops);
@@ -54,8 +54,8 @@ void forward(Stream& stream, const Tensor& losses, const Tensor& dlogits, const 
   });
 }
 
-// Returns the number of rows whose logits are in memory at a time. It is small, so that logits of usual vocabularies
-// are still in the last-level cache when gradients are computed from them.
+// Returns the number of rows whose logits are in memory at a time. It is small: logits of usual vocabularies are then
+// still in the last-level cache when gradients are computed from them.
 int64_t chunk_rows(int64_t, int64_t) { return base::block_sizes().logit_rows; }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A tensor of any rank as rows: the leading dimensions are flattened, and the last dimension is contiguous.
+// View of a tensor of any rank as rows. The leading dimensions are flattened, and the last dimension is contiguous.
 #pragma once
 
 #include "framework/tensor/tensor.h"
@@ -22,7 +22,7 @@ class Rows {
       if (t.dim(d) == 1) continue;
       const size_t last = levels_ - 1;
       if (levels_ > 0 && t.strides()[d] == size_[last] * stride_[last]) {
-        size_[last] *= t.dim(d);  // dimension d continues the next inner one
+        size_[last] *= t.dim(d);  // dimension d is contiguous with the next inner dimension
       } else {
         size_[levels_] = t.dim(d);
         stride_[levels_++] = t.strides()[d];

@@ -11,8 +11,8 @@
 namespace hexad::kernels::cpu {
 namespace {
 
-// Approximate time to put a thread to sleep and to wake it. A thread that spins this long before it sleeps wastes at
-// most half of its time.
+// Time limit of spinning before a thread sleeps: about the time to put a thread to sleep and to wake it. At this limit,
+// spinning at most doubles the cost of a wait.
 constexpr std::chrono::microseconds spin_limit{50};
 
 }  // namespace

@@ -12,8 +12,8 @@
 
 namespace hexad::kernels::cpu {
 
-/// Counting semaphore for one incrementing thread. Replaces std::counting_semaphore, whose waiting thread first yields
-/// its core to other runnable threads, for as long as these run.
+/// Counting semaphore for one incrementing thread. std::counting_semaphore is not used, because a waiting thread first
+/// yields its core to other runnable threads, for as long as these threads run.
 class Semaphore {
  public:
   Semaphore() { sem_init(&semaphore_, 0, 0); }
@@ -23,10 +23,10 @@ class Semaphore {
 
   void give() { sem_post(&semaphore_); }
   bool try_take() { return sem_trywait(&semaphore_) == 0; }
-  /// Waits until the count is positive and decrements it. Spins as long as `spin` allows, then sleeps.
+  /// Waits until the count is positive, and decrements it. Spins as long as `spin` allows, then sleeps.
   void take(base::BriefSpin& spin) {
     if (spin.until([this] { return try_take(); })) return;
-    while (sem_wait(&semaphore_) != 0) {  // interrupted by a signal handler
+    while (sem_wait(&semaphore_) != 0) {  // repeats the wait if a signal handler interrupted it
     }
   }
 
@@ -50,7 +50,7 @@ class Helpers {
   Helpers& operator=(const Helpers&) = delete;
 
   /// Calls `work` for each piece and returns when all pieces have been computed. The calling thread computes the first
-  /// piece, then every piece that no helper has begun. Therefore a helper that gets no core does not delay the call.
+  /// piece, then every piece that no helper has begun. A helper that gets no core therefore does not delay the call.
   void run(const Work& work);
 
  private:

@@ -21,7 +21,8 @@ AdamwConstants<A> constants_of(const AdamwStep& s, double weight_decay, double f
           .eps = static_cast<A>(s.eps)};
 }
 
-/// Returns the factor by which gradients are multiplied; 1 if it is undefined. If it is negative, the step is skipped.
+/// Returns the factor by which gradients are multiplied; 1 if `factor` is undefined. The step is skipped if the factor
+/// is negative.
 double value_of(std::string_view op, const Tensor& factor) {
   if (!factor.defined()) return 1;
   require_flat(op, "factor", factor, 1);

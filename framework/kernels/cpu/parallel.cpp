@@ -9,11 +9,11 @@ namespace hexad::kernels::cpu {
 
 namespace {
 
-// The default is 1, not the number of cores. A rank has several threads, including the threads of lanes, and only one
-// of them may use all cores.
+// The default is 1, not the number of cores, because only one of the threads of a rank (including the threads of lanes)
+// may use all cores.
 thread_local int threads_of_kernels = 1;
 
-// During its lifetime, loops that are called inside a loop run on this thread only.
+// Makes loops inside a parallel loop run only on this thread during the lifetime of this object.
 class Alone {
  public:
   ~Alone() { threads_of_kernels = before_; }

@@ -6,7 +6,7 @@ namespace hexad::kernels::cpu {
 using namespace base;
 namespace {
 
-// Copies out[r, :] = x[index[r], :], except where index[r] is -1, which is allowed only if `lowest` is -1.
+// Copies out[r, :] = x[index[r], :]. Rows with index -1 are not copied; -1 is allowed only if `lowest` is -1.
 void copy_rows(std::string_view op, std::string_view name, const Tensor& out, const Tensor& x, const Tensor& index,
                int64_t lowest) {
   with_dtype<float, bf16, double>(op, x.dtype(), [&]<class T>() {
@@ -23,7 +23,7 @@ void copy_rows(std::string_view op, std::string_view name, const Tensor& out, co
   });
 }
 
-// Iterates over the rows of `out`. `x` is small in comparison and is read from the cache.
+// Iterates over the rows of `out`, because `x` is smaller and is read from the cache.
 void gather(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& tokens, const Tensor&) {
   stream.run([=] { copy_rows("gather", "tokens", out, x, tokens, -1); });
 }
@@ -52,7 +52,7 @@ void combine(Stream& stream, const Tensor& out, const Tensor& y, const Tensor& r
         for (int64_t t = begin; t < end; ++t) {
           size_t n = 0;
           for (int64_t slot = t * slots; slot < (t + 1) * slots; ++slot) {
-            if (row[slot] < 0) continue;  // a dropped slot's row is not read, because it may contain NaN
+            if (row[slot] < 0) continue;  // a dropped slot is not read, because its memory may contain NaN
             kept[n] = Y[row[slot]];
             kept_weights[n++] = w ? w[slot] : A(1);
           }

@@ -8,7 +8,7 @@
 namespace hexad::kernels::cpu {
 namespace {
 
-constexpr double tiny = 1e-20;  // prevents 0/0 if the scores of all chosen experts have underflowed (as in DeepSeek-V3)
+constexpr double tiny = 1e-20;  // prevents 0/0 if the scores of all chosen experts are zero (as in DeepSeek-V3)
 
 void check(const RouterRule& rule, int64_t experts) {
   require(rule.top_k >= 1 && rule.groups >= 1 && experts % rule.groups == 0 && rule.top_groups >= 1 &&
@@ -18,7 +18,7 @@ void check(const RouterRule& rule, int64_t experts) {
 }
 
 /// The best candidates offered so far, in descending order of their scores. Candidates are offered in ascending order
-/// of their index. Therefore the lower index wins a tie, and NaN comes last.
+/// of their index, so the lower index wins a tie. NaN comes last.
 template <class A>
 class Best {
  public:
@@ -42,7 +42,7 @@ class Best {
   size_t size_ = 0;
 };
 
-/// Chooses the experts of tokens, one token at a time. Owns the scratch memory for this.
+/// Chooses the experts of tokens, one token at a time. Owns the necessary scratch memory.
 template <class A>
 class Chooser {
  public:
@@ -65,8 +65,8 @@ class Chooser {
     for (int64_t e = begin; e < end; ++e) experts_.offer(selection[e], static_cast<int32_t>(e));
   }
 
-  // Returns the groups with the largest sums of their two best selection scores. The result is in ascending order, so
-  // that ties are still decided by index.
+  // Returns the groups with the largest sums of their two best selection scores. The result is in ascending order,
+  // because ties are decided by index.
   std::vector<int32_t> open_groups(const A* selection) {
     constexpr A lowest = -std::numeric_limits<A>::infinity();
     groups_.clear();

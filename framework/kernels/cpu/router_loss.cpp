@@ -1,5 +1,5 @@
-// [T, E] is small compared with the operands of products, so plain loops in double suffice. All threads compute
-// addends; one thread sums them in the order of the tokens.
+// Router losses. Plain loops in double suffice, because [T, E] is small compared with the operands of products. All
+// threads compute addends, and one thread sums them in the order of the tokens.
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -34,7 +34,7 @@ double sum_over_tokens(int64_t tokens, int64_t experts, const F& f) {
   return std::accumulate(addends.begin(), addends.end(), 0.0);
 }
 
-// Upper bound of scopes for kernels that only distinguish tokens without a scope.
+// Upper bound of scopes for kernels that only need to know whether a token has a scope.
 constexpr int64_t any = std::numeric_limits<int32_t>::max();
 
 void count(Stream& stream, const Tensor& counts, const Tensor& totals, const Tensor& ids, const Tensor& segment) {

@@ -12,8 +12,8 @@ namespace {
 
 using Split = SplitSoftmaxKernels;
 
-// Reduces x[0 .. n) with f, beginning with `start`, in 16 lanes that the compiler may put into vectors. The order
-// differs from that of a plain loop but is fixed.
+// Reduces x[0 .. n) with f, beginning with `start`, in 16 lanes that the compiler may put into vectors. The order of
+// reduction is fixed, but differs from that of a plain loop.
 template <class A, class F>
 A fold(const A* x, int64_t n, A start, const F& f) {
   constexpr int64_t lanes = 16;
@@ -28,7 +28,7 @@ A fold(const A* x, int64_t n, A start, const F& f) {
   return result;
 }
 
-// The vocabulary's columns that this rank holds.
+// The columns of the vocabulary that this rank holds.
 struct Columns {
   int64_t first, count;
   bool hold(int64_t target) const { return first <= target && target < first + count; }
@@ -49,8 +49,8 @@ void start(Stream& stream, const Tensor& statistics, const Tensor& logits, const
         for (int64_t t = begin; t < end; ++t) {
           A* row = x + t * columns.count;
           out[Split::at_target * rows + t] = columns.hold(target[t]) ? row[target[t] - columns.first] : A(0);
-          // m is finite even if every logit is -inf, so that such logits become 0 and not NaN. The maximum ignores a
-          // NaN; the NaN then makes the sum NaN.
+          // m is finite even if every logit is -inf; such logits then become 0 and not NaN. The maximum ignores NaN,
+          // but the sum becomes NaN.
           const A m =
               fold(row, columns.count, std::numeric_limits<A>::lowest(), [](A a, A b) { return b > a ? b : a; });
           for (int64_t v = 0; v < columns.count; ++v) row[v] -= m;

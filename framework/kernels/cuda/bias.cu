@@ -12,7 +12,7 @@ namespace {
 
 constexpr int threads = 256, at_once = 4;
 
-/// Division of rows among the threads of a block. `lanes` adjacent threads process one row, with one vector each; the
+/// Division of rows among the threads of a block. `lanes` adjacent threads process one row, with one vector each. The
 /// next threads process the next row. `across` such blocks cover the width of a row.
 struct Sharing {
   int lanes;
@@ -29,7 +29,7 @@ struct Sharing {
   __device__ int64_t block() const { return blockIdx.x / across; }
 };
 
-/// Rows of groups, given by offsets on the device or, if `offsets` is null, all of `size` rows.
+/// Rows of groups, given by offsets on the device. If `offsets` is null, one group has all `size` rows.
 struct Ranges {
   const int64_t* offsets;
   int64_t groups, size;
@@ -85,8 +85,8 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// Writes or adds to out[group * splits + split, :] the column sums of part `split` of the group's rows. The order of
-/// addition depends only on the number of rows.
+/// Writes the column sums of part `split` of the group's rows to out[group * splits + split, :], or adds them. The
+/// order of addition depends only on the number of rows.
 template <class D, int N>
 __global__ void __launch_bounds__(threads)
     column_sums(sum_t<D>* out, Rows<D> x, Ranges ranges, int64_t splits, Sharing sharing, bool add) {
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
       for (int u = 0; u < at_once; ++u)
 #pragma unroll
-        for (int i = 0; i < N; ++i) sums[i] += to<A>(elements(loaded[u]).at[i]);  // rows beyond the end are zeros
+        for (int i = 0; i < N; ++i) sums[i] += to<A>(elements(loaded[u]).at[i]);  // loads beyond the end are zeros
     }
   }
 #pragma unroll
@@ -168,11 +168,10 @@ void sum_columns(std::string_view op, Stream& stream, sum_t<D>* out, const Rows<
   });
 }
 
-/// Adds the column sums of each group's rows to dbias[groups, N]. If a group has many rows, this takes two steps.
+/// Adds the column sums of each group's rows to dbias[groups, N]. Takes two steps if a group has many rows.
 void add_column_sums(std::string_view op, Stream& stream, const Tensor& dbias, const Tensor& dy, const Ranges& ranges) {
   constexpr int64_t rows_per_split = 256, wanted_blocks = 1024;
-  constexpr int warp = 32, few = 8;  // possible values of lanes; `few` gives more blocks and is used if there are few
-                                     // rows
+  constexpr int warp = 32, few = 8;  // values of `lanes`; `few` gives more blocks if there are few rows
   require_flat(op, "dbias", dbias, ranges.groups * dy.dim(-1));
   with_dtype<float, bf16, double>(op, dy.dtype(), [&]<class T>() {
     using A = accumulator_t<T>;

@@ -1,6 +1,6 @@
-// Drops the slots that exceed the capacity. One block per expert and scope finds the score of the last slot that is
-// kept, digit by digit from the highest. It drops all slots with lower scores and, among the slots with exactly that
-// score, those of the last tokens.
+// Drops the slots that exceed the capacity. One block per expert and scope finds the lowest score that is kept, digit
+// by digit from the highest digit. It drops all slots with lower scores. Of the slots with exactly this score, it drops
+// those of the last tokens.
 #include <limits>
 
 #include "framework/kernels/cuda/order.cuh"
@@ -72,8 +72,8 @@ __global__ void __launch_bounds__(threads) drop_kernel(const A* scores, const in
   const auto most = static_cast<unsigned>(min(n, ceil(o.factor * mean)));
   if (slots <= most) return;
 
-  // Invariant: the last slot kept is the `left`-th highest among the slots whose known leading digits equal those of
-  // `last`.
+  // Invariant: the last slot kept has the `left`-th highest score among the slots whose known leading digits equal
+  // those of `last`.
   Order<A> last = 0, known = 0;
   unsigned left = most;
   for (int shift = 8 * sizeof(A) - digit_bits; o.by_score && most > 0 && shift >= 0; shift -= digit_bits) {

@@ -22,7 +22,7 @@ struct Operands {
   A scale;
 };
 
-/// Returns the logit of the target. If the target is out of range, returns NaN, so that the loss is NaN and the step is
+/// Returns the logit of the target. If the target is out of range, returns NaN. The loss is then NaN, and the step is
 /// skipped.
 template <class A, class D>
 __device__ __forceinline__ A logit_of(const Operands<A, D>& o, int64_t row, int32_t target) {
@@ -34,7 +34,7 @@ constexpr int held = 8, most_threads = 1024;
 constexpr int row_elements = 4;  // f32 elements in 16 bytes
 
 /// Computes rows that fit into the registers of a block. Each block iterates over rows. While it computes a row, the
-/// next row is copied to shared memory, where each thread reads only elements that it copied itself.
+/// next row is copied to shared memory. Each thread reads only elements that it copied.
 template <class D>
 __global__ void __launch_bounds__(most_threads) losses_of_rows(Operands<float, D> o) {
   constexpr int N = row_elements;
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(most_threads) losses_of_rows(Operands<float, D
   fetch(blockIdx.x);
   for (int64_t row = blockIdx.x; row < o.rows; row += gridDim.x) {
     const int32_t target = o.targets[row];
-    // Read before the gradient is written, because dlogits may be logits.
+    // Must be read before the gradient is written, because dlogits may be logits.
     const float at_target = target >= 0 && thread == 0 ? logit_of(o, row, target) : 0.0f;
     __pipeline_wait_prior(0);
     constexpr float lowest = std::numeric_limits<float>::lowest();
@@ -120,8 +120,8 @@ struct Running {
 
 constexpr int any_threads = 512;
 
-/// Computes rows of any length and alignment in vectors of N elements. One block per row reads the row twice: for the
-/// sum and for the gradient.
+/// Computes rows of any length and alignment in vectors of N elements. There is one block per row. It reads the row
+/// twice: for the sum and for the gradient.
 template <class A, class D, int N>
 __global__ void __launch_bounds__(any_threads) losses_any(Operands<A, D> o) {
   constexpr int at_once = 4;
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(any_threads) losses_any(Operands<A, D> o) {
       for (int u = 0; u < at_once; ++u)
         if (top + u * any_threads * N < o.vocabulary) mine.take(x[u]);
     }
-    // Read before the gradient is written, because dlogits may be logits.
+    // Must be read before the gradient is written, because dlogits may be logits.
     const A at_target = threadIdx.x == 0 ? logit_of(o, row, target) : A(0);
     largest = block_max(mine.largest, scratch);
     sum = block_sum(mine.sum * exp(mine.largest - largest), scratch);

@@ -1,5 +1,5 @@
-// Lookup of the rows of a table by id, and its gradient. For the gradient, tokens are sorted stably by id. One block
-// adds the rows of an id in the order of their tokens, with a few columns per thread.
+// Lookup of the rows of a table by id, and its gradient. The gradient sorts tokens stably by id. One block adds the
+// rows of an id in the order of their tokens, with a few columns per thread.
 #include <bit>
 
 #include "framework/kernels/cuda/launch.cuh"
@@ -14,8 +14,7 @@ namespace {
 
 constexpr int warps = 8, threads = warps * warp_size;
 constexpr int batch = 4;           // accesses in flight per thread
-constexpr int run_batch = 8;       // accesses in flight per thread for the rows of an id, which are added one after the
-                                   // other
+constexpr int run_batch = 8;       // accesses in flight per thread for the rows of one id
 constexpr int most_threads = 512;  // maximum number of threads that share the columns of an id
 
 template <int N, class D>
@@ -42,12 +41,12 @@ __global__ void __launch_bounds__(threads) forward_kernel(Rows<D> out, Rows<D> t
   }
 }
 
-/// Adds the rows of each id in one block: block p, where p is the first position of the id among the sorted ids. Blocks
-/// at other positions do nothing. Tokens without an id (-1) come last and are not added.
+/// Adds the rows of each id in one block. The index of this block is the first position of the id among the sorted ids.
+/// Blocks at other positions do nothing. Tokens without an id (-1) come last and are not added.
 template <class A, class D, int N>
 __global__ void __launch_bounds__(most_threads, 2)
     backward_kernel(Rows<A> dtable, Rows<D> dout, const int32_t* ids, const int32_t* tokens, int count) {
-  // Elements are loaded as raw bits. For bf16 elements, the compiler would use twice as many registers.
+  // Elements are loaded as raw bits. As bf16 elements, they would use twice as many registers.
   using Packed = std::conditional_t<sizeof(D) * N == sizeof(uint2), uint2, Vector<D, N>>;
   const int begin = static_cast<int>(blockIdx.x), id = ids[begin];
   if (id < 0 || (begin > 0 && ids[begin - 1] == id)) return;

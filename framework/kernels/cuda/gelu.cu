@@ -45,7 +45,8 @@ template <class D>
 struct TanhGradient {
   __device__ sum_t<D> operator()(D dout, D x) const {
     const auto v = to<sum_t<D>>(x), u = twice_sqrt_2_pi<D> * (v + cubic<D> * v * v * v);
-    // Computes the smaller of sigmoid(u) and 1 - sigmoid(u) directly. As one minus the larger, it would lose precision.
+    // Computes the smaller of sigmoid(u) and 1 - sigmoid(u) directly, because one minus the larger value would lose
+    // precision.
     const auto smaller = sigmoid<D>(-fabs(u)), larger = 1 - smaller;
     const auto s = u < 0 ? smaller : larger;
     const auto slope = s + v * smaller * larger * twice_sqrt_2_pi<D> * (1 + 3 * cubic<D> * v * v);

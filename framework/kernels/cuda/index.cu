@@ -26,7 +26,7 @@ struct ShiftParts {
   int64_t count;
   __device__ int64_t operator()(int64_t x) const {
     if (x < 0) return x;
-    int64_t first = 0, last = count - 1;  // range of indices in which the part is
+    int64_t first = 0, last = count - 1;  // binary search for the index of the part
     while (first < last) {
       const int64_t middle = (first + last) / 2;
       if (x < parts[middle])

@@ -138,7 +138,7 @@ inline void require_flat(std::string_view op, std::string_view name, const Tenso
           t.strides(), "; expected ", count, " contiguous elements");
 }
 
-/// Types that can be passed to a kernel as a copy of their bytes, which excludes containers and views of host memory.
+/// Types that can be passed to a kernel as a copy of their bytes. Containers and views of host memory are excluded.
 template <class T>
 concept KernelParameter = std::is_trivially_copyable_v<T> && !std::is_reference_v<T> && !std::ranges::range<T>;
 
@@ -151,11 +151,11 @@ void launch_shared(std::string_view op, void (*kernel)(Parameters...), Blocks bl
   if (blocks.none()) return;
   require(blocks.possible(), "[", op, "] needs ", blocks.x, " x ", blocks.y, " blocks of threads; at most ",
           most_blocks_x, " x ", most_blocks_y, " are possible");
-  require(threads <= most_threads_of_block, "[", op, "] needs ", threads, " threads a block; at most ",
+  require(threads <= most_threads_of_block, "[", op, "] needs ", threads, " threads per block; at most ",
           most_threads_of_block, " are possible");
   require(shared <= most_shared, "[", op, "] needs ", shared, " bytes of shared memory; expected at most ",
           most_shared);
-  // Set at every launch, because other host threads may set a maximum for the same kernel.
+  // The maximum is set at every launch, because other host threads may set a maximum for the same kernel.
   if (most_shared > usual_shared_memory) check(allow_shared(kernel, most_shared), op);
   const auto queue = cuda_stream(stream).handle();
   start_kernel(op, kernel, dim3(static_cast<unsigned>(blocks.x), static_cast<unsigned>(blocks.y)),
@@ -170,8 +170,8 @@ void launch(std::string_view op, void (*kernel)(Parameters...), Blocks blocks, i
   launch_shared<0>(op, kernel, blocks, threads, 0, stream, std::forward<Arguments>(arguments)...);
 }
 
-/// Returns the number of blocks for a loop over n items whose stride is the whole grid: enough blocks to fill the card,
-/// but no more than there is work for.
+/// Returns the number of blocks for a loop over n items whose stride is the whole grid. There are at most as many
+/// blocks as fill the card, and each has work.
 inline int64_t blocks_for(Stream& stream, int64_t n, int64_t per_block, int blocks_per_multiprocessor = 8) {
   return blocks_of_loop(n, per_block,
                         int64_t{cuda_stream(stream).card().multiprocessors()} * blocks_per_multiprocessor);
@@ -210,7 +210,7 @@ __device__ __forceinline__ A block_sum(A x, A* scratch) {
 }
 
 /// Returns the maximum over all threads of the block, on every thread. Synchronises the block like block_sum(). NaN is
-/// ignored; callers must detect it by a sum.
+/// ignored; callers must detect NaN by a sum.
 template <class A>
 __device__ __forceinline__ A block_max(A x, A* scratch) {
   x = warp_max(x);

@@ -1,5 +1,5 @@
-// Sizes of launches on a card, and widths of the reads of their threads. All functions are pure and accept any number
-// of elements.
+// Sizes of launches on a card, and the number of elements that a thread reads at a time. All functions are pure and
+// accept any number of elements.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ inline constexpr int64_t most_blocks_x = INT32_MAX, most_blocks_y = 65535;
 inline constexpr int most_threads_of_block = 1024;
 
 /// Bytes of shared memory per block: the amount available to every kernel, and the maximum that a kernel may request on
-/// all supported generations (that of 8.0; later generations have more).
+/// all supported generations. The maximum is that of generation 8.0; later generations have more.
 inline constexpr size_t usual_shared_memory = size_t{48} << 10, most_shared_memory = size_t{163} << 10;
 
 /// Numbers of blocks of a launch, in two dimensions.
@@ -31,7 +31,7 @@ struct Blocks {
 /// Returns the number of blocks for n items if each block processes `per_block` items.
 constexpr int64_t blocks_of(int64_t n, int64_t per_block) { return (n + per_block - 1) / per_block; }
 
-/// Like blocks_of(), but at most `most`. For kernels that loop over items with a stride of the whole grid.
+/// Like blocks_of(), but returns at most `most`. Kernels that use it loop over items with a stride of the whole grid.
 constexpr int64_t blocks_of_loop(int64_t n, int64_t per_block, int64_t most) {
   return std::clamp<int64_t>(blocks_of(n, per_block), 0, most);
 }
@@ -49,8 +49,8 @@ struct RowGroups {
   int threads;  // threads of a block
   int rows;     // rows of a block, one per group
 
-  /// Returns the groups for rows of `vectors` vectors if each thread holds `held` vectors. Unless a group is wider than
-  /// a warp, a block has `threads` threads.
+  /// Returns the groups for rows of `vectors` vectors if each thread holds `held` vectors. A block has `threads`
+  /// threads unless a group is wider than a warp.
   static RowGroups of(int64_t vectors, int held, int threads) {
     const auto wanted = static_cast<unsigned>(std::max<int64_t>(1, (vectors + held - 1) / held));
     if (wanted <= warp_size) {

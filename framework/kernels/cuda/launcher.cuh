@@ -1,4 +1,4 @@
-// Features that exist only in the CUDA language: launching a kernel, and the shared memory of a block.
+// Features that exist only in the CUDA language: kernel launches and shared memory.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,5 +1,5 @@
-// Table of the CUDA backend's own kernels. A launch checks shapes on the host and returns. No function waits for the
-// device or accesses device memory from the host.
+// Table of the CUDA backend's kernels. A launch checks shapes on the host and returns. No function waits for the device
+// or accesses device memory from the host.
 #pragma once
 
 #include "framework/kernels/kernel_table.h"

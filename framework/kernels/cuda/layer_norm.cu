@@ -6,7 +6,7 @@ namespace hexad::kernels::cuda {
 using namespace base;
 namespace {
 
-// Number of vectors of a row per thread; number of threads of a block for narrow rows; maximum number of threads.
+// Number of vectors of a row per thread, number of threads of a block for narrow rows, and maximum number of threads.
 constexpr int held = 8, narrow_threads = 128, most_threads = 256;
 
 template <class D, class A = sum_t<D>>
@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(narrow_threads) input_gradient_any(InputGradie
     o.dx[start + c] = to<D>(r * (weighted(c) - mean_g - centred(c) * back));
 }
 
-// Number of adjacent columns of threads in a block of the weight gradient, and number of rows per step.
+// Size of a thread block of the weight gradient: number of threads along columns, and along rows.
 constexpr int column_threads = 32, row_threads = 8;
 
 template <class D, class A = sum_t<D>>
@@ -296,7 +296,7 @@ void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Te
 
 void weight_gradient(Stream& stream, const Tensor& dgain, const Tensor& dbias, const Tensor& dy, const Tensor& x,
                      const Tensor& stats) {
-  constexpr int64_t fewest_rows = 64, most_blocks = 64;  // minimum rows per block; maximum number of blocks
+  constexpr int64_t fewest_rows = 64, most_blocks = 64;  // minimum rows per block, and maximum number of blocks
   const int64_t width = x.dim(-1), rows = rows_of_shape(x.shape());
   require_flat("layer_norm", "dgain", dgain, width);
   if (dbias.defined()) require_flat("layer_norm", "dbias", dbias, width);

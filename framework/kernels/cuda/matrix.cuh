@@ -1,12 +1,12 @@
-// Tensors as matrices, whose rows have a single stride.
+// Tensors as matrices whose rows have a single stride.
 #pragma once
 
 #include "framework/kernels/cuda/launch.cuh"
 
 namespace hexad::kernels::cuda {
 
-/// Returns the rows of a matrix. They have a single stride, so that kernels need no divisions. Throws std::logic_error
-/// that names `op` if the rows are not evenly spaced.
+/// Returns the rows of a matrix. They have a single stride, so kernels need no divisions. Throws std::logic_error that
+/// names `op` if the rows are not evenly spaced.
 template <class T>
 Rows<device_t<T>> matrix_of(std::string_view op, const Tensor& t) {
   const auto rows = rows_of<T>(op, t);

@@ -57,7 +57,8 @@ struct Batch {
   int64_t chunks = 0;
 };
 
-/// Returns the factor by which gradients are multiplied; 1 if `factor` is null. If it is negative, the step is skipped.
+/// Returns the factor by which gradients are multiplied; 1 if `factor` is null. The step is skipped if the factor is
+/// negative.
 __device__ __forceinline__ double factor_of(const double* factor) { return factor ? *factor : 1.0; }
 
 /// Writes the moments of the elements of a slice from element i on. Elements must be written in order.
@@ -116,7 +117,7 @@ struct Elements {
   }
 };
 
-/// Updates elements [begin, end) of a slice, N at a time.
+/// Updates elements [begin, end) of a slice, N elements at a time.
 template <int N, class A, class G, class W, class M>
 __device__ __forceinline__ void update_range(const Slice<A, G, W, M>& s, const AdamwConstants<A>& c, A factor,
                                              int64_t begin, int64_t end) {

@@ -18,8 +18,8 @@ constexpr int most_addends = 4;  // maximum number of addends of a combine
 __device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
 __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x / warp_size; }
 
-/// N elements in flight. 16 bytes are loaded as raw bits, because the compiler would use twice as many registers for
-/// bf16 elements.
+/// N elements of an access in flight. 16 bytes are loaded as raw bits; as bf16 elements, they would use twice as many
+/// registers.
 template <class D, int N>
 using Packed = std::conditional_t<sizeof(D) * N == sizeof(uint4), uint4, Vector<D, N>>;
 
@@ -59,7 +59,7 @@ __device__ __forceinline__ void store_batch(V* row, const V (&held)[B], int64_t 
     if (first + b * warp_size < count) row[first + b * warp_size] = held[b];
 }
 
-/// Copies out[to[r]] = x[from[r]]. A null index list stands for index r. A row whose index is -1 is not copied.
+/// Copies out[to[r]] = x[from[r]]. If an index list is null, its index r is r. A row whose index is -1 is not copied.
 template <class D, int N>
 __global__ void __launch_bounds__(threads)
     copy_kernel(Rows<D> out, Rows<D> x, const int64_t* to, const int64_t* from, int64_t count) {
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(threads)
   });
 }
 
-/// The addends of a combine, in order of addition.
+/// The addends of a combine, in the order of addition.
 template <class D>
 struct Addends {
   int count = 0;
@@ -290,7 +290,7 @@ void with_vector(bool aligned, const F& f) {
     f(std::integral_constant<int, 1>{});
 }
 
-/// Copies out[to[r]] = x[from[r]] for `count` rows. An undefined index list stands for index r.
+/// Copies out[to[r]] = x[from[r]] for `count` rows. If an index list is undefined, its index r is r.
 template <class T>
 void copy_rows(std::string_view op, Stream& stream, const Tensor& out, const Tensor& x, const Tensor& to,
                const Tensor& from, int64_t count) {

@@ -36,7 +36,7 @@ struct Scale {
   __device__ sum_t<D> operator()(D x) const { return to<sum_t<D>>(x) * alpha; }
 };
 
-// These comparisons keep NaN, so that it is detected later.
+// These comparisons keep NaN, which is detected later.
 template <class D>
 struct Clamp {
   sum_t<D> limit;
@@ -127,7 +127,7 @@ void fill(Stream& stream, const Tensor& out, double value) {
 void copy(Stream& stream, const Tensor& out, const Tensor& x) {
   require_shape("copy", "out", out, x.shape());
   if (x.numel() == 0) return;
-  if (out.dtype() == x.dtype() && out.contiguous() && x.contiguous()) {  // both may be in pinned host memory
+  if (out.dtype() == x.dtype() && out.contiguous() && x.contiguous()) {  // works even if both are in pinned host memory
     const auto queue = cuda_stream(stream).handle();
     return check(cudaMemcpyAsync(device_raw(out), device_raw(x), x.bytes(), cudaMemcpyDefault, queue.get()), "copy");
   }

@@ -7,11 +7,11 @@ namespace hexad::kernels::cuda {
 using namespace base;
 namespace {
 
-// Number of threads of a block for narrow rows, and maximum number. Rows that are too wide for it are not held in
-// registers.
+// Number of threads of a block for narrow rows, and maximum number of threads. Rows that are too wide for the maximum
+// are not held in registers.
 constexpr int narrow_threads = 128, most_threads = 256;
-// Number of threads of a block in backward, and its maximum by the number of vectors per thread. Partial sums need many
-// groups of threads per block.
+// Number of threads of a block in backward, and its maximum for each number of vectors per thread. Both are large,
+// because partial sums need many groups of threads per block.
 constexpr int backward_threads = 256;
 constexpr int most_backward_threads(int held) { return held == 1 ? 256 : held == 2 ? 512 : 384; }
 
@@ -24,7 +24,8 @@ struct Forward {
   A eps;
 };
 
-/// Normalises rows with one group of threads per row. The row stays in registers: at most `held` vectors per thread.
+/// Normalises rows with one group of threads per row. The row stays in registers, with at most `held` vectors per
+/// thread.
 template <class D, int held>
 __global__ void __launch_bounds__(held <= 4 ? narrow_threads : most_threads) forward_rows(Forward<D> o, int lanes) {
   using A = sum_t<D>;
@@ -80,7 +81,7 @@ __global__ void __launch_bounds__(narrow_threads) forward_any(Forward<D> o) {
   using A = sum_t<D>;
   __shared__ A scratch[warp_size];
   const int64_t row = blockIdx.x;
-  // In the second pass, each thread reads only elements that it wrote itself.
+  // In the second pass, each thread reads only elements that it wrote.
   const D* x = row_at(o.x, row);
   if (o.addend.data) {
     const D* addend = row_at(o.addend, row);
@@ -130,8 +131,8 @@ __device__ __forceinline__ void group_sums(A (&x)[rows], int lanes, A (&scratch)
 }
 
 /// Computes dx = r (g dy - n mean(g dy n)), with n = x r. r is the inverse root mean square and g the gain. Each thread
-/// has `held` vectors of columns in every row of its group. It processes `rows` rows at a time, so that their loads are
-/// in flight together.
+/// has `held` vectors of columns in every row of its group. It processes `rows` rows at a time, whose loads are in
+/// flight together.
 template <class D, int held, int rows>
 __global__ void __launch_bounds__(most_backward_threads(held)) backward_rows(Backward<D> o, int lanes) {
   using A = sum_t<D>;
@@ -230,7 +231,8 @@ __global__ void __launch_bounds__(most_backward_threads(held)) backward_rows(Bac
   }
 }
 
-/// Computes dx for rows of any width and alignment. One block computes the rows of one partial sum, which is in memory.
+/// Computes dx for rows of any width and alignment. One block computes the rows of one partial sum and keeps the sum in
+/// memory.
 template <class D>
 __global__ void __launch_bounds__(backward_threads) backward_any(Backward<D> o) {
   using A = sum_t<D>;
@@ -257,8 +259,8 @@ __global__ void __launch_bounds__(backward_threads) backward_any(Backward<D> o) 
   }
 }
 
-/// True if the rows and the gain can be read in vectors. The width must be a multiple of a vector. Operands without
-/// data impose no condition.
+/// True if the rows and the gain can be read in vectors. The width must be a multiple of the vector size. Operands
+/// without data impose no condition.
 template <class D>
 bool vectors_lie_right(int64_t width, const D* gain, std::initializer_list<Rows<D>> rows) {
   return width % wide<D> == 0 && reinterpret_cast<uintptr_t>(gain) % 16 == 0 &&
@@ -298,8 +300,8 @@ void forward(Stream& stream, const Tensor& out, const Tensor& sum, const Tensor&
   });
 }
 
-/// Returns the number of vectors per thread. A row of up to 128 vectors needs at most one warp. For wider rows, each
-/// thread holds as few vectors as the size of the block permits.
+/// Returns the number of vectors per thread. At most one warp processes a row of up to 128 vectors. For wider rows,
+/// each thread holds as few vectors as the size of the block permits.
 int vectors_held(int64_t vectors) {
   if (vectors <= 4 * warp_size) return vectors <= warp_size ? 1 : vectors <= 2 * warp_size ? 2 : 4;
   return vectors <= most_backward_threads(1) ? 1 : vectors <= 2 * most_backward_threads(2) ? 2 : 4;

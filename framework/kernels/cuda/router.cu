@@ -1,5 +1,5 @@
-// Routers. One warp computes the scores of a token's experts, chooses experts, and computes the weights of those
-// chosen.
+// Routers. One warp computes the scores of a token's experts, chooses experts, and computes the weights of the chosen
+// experts.
 #include <limits>
 
 #include "framework/kernels/cuda/launch.cuh"
@@ -11,7 +11,7 @@ namespace hexad::kernels::cuda {
 using namespace base;
 namespace {
 
-constexpr double tiny = 1e-20;  // prevents 0/0 if the scores of all chosen experts have underflowed (as in DeepSeek-V3)
+constexpr double tiny = 1e-20;  // prevents 0/0 if the scores of all chosen experts are zero (as in DeepSeek-V3)
 constexpr int warps = 4, threads = warps * warp_size;
 constexpr unsigned whole_warp = 0xffffffffu;
 
@@ -41,7 +41,7 @@ void check_rule(const RouterRule& rule, int64_t experts) {
           rule.groups, " groups");
 }
 
-/// Order of an expert that has been chosen already: lower than all others.
+/// Order of an expert that has already been chosen. It is lower than all other orders.
 constexpr uint32_t taken = 0;
 
 /// Returns the number that `order` represents; -infinity for NaN.
@@ -61,7 +61,8 @@ struct Candidate {
   Order<A> order = taken;
   int index = 0;
 
-  /// Offers a candidate. Candidates are offered in ascending order of their index, so that the lower index wins a tie.
+  /// Offers a candidate. Candidates must be offered in ascending order of their index, because the lower index wins a
+  /// tie.
   __device__ void offer(Order<A> other, int at) {
     if (other > order) order = other, index = at;
   }
@@ -80,7 +81,7 @@ struct Candidate {
 };
 
 /// A lane's elements of a row: elements lane, lane + 32, ... There are N elements in registers or, if N is 0, any
-/// number of them in memory.
+/// number of elements in memory.
 template <class X, int N>
 struct LaneRow {
   X at[N];
@@ -125,7 +126,7 @@ __device__ void close_groups(Order<A>* orders, Order<A>* group_orders, const Rul
     }
     group_orders[g] = order_of(size > 1 ? first + second : first);
   }
-  for (int n = 0; n < rule.top_groups; ++n) {  // each lane reads only its own groups
+  for (int n = 0; n < rule.top_groups; ++n) {  // each lane reads only groups that it wrote
     Candidate<A> best;
     for (int g = lane; g < rule.groups; g += warp_size) best.offer(group_orders[g], g);
     best = best.of_warp();
@@ -136,8 +137,8 @@ __device__ void close_groups(Order<A>* orders, Order<A>* group_orders, const Rul
     if (group_orders[e / size] != taken) orders[e] = taken;
 }
 
-/// Chooses among at most 32 N experts. If N is 0, any number is allowed, and `scratch` must have one element for each
-/// expert and each group of every warp.
+/// Chooses among at most 32 N experts. If N is 0, any number of experts is allowed, and `scratch` must have one element
+/// for each expert and each group of every warp.
 template <class A, int N>
 __global__ void __launch_bounds__(threads)
     forward_kernel(A* scores, int32_t* ids, A* weights, const A* logits, const A* bias, int64_t tokens, Rule<A> rule,

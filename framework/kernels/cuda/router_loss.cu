@@ -1,5 +1,5 @@
-// Statistics of routing, and the losses computed from them. A sum over tokens consists of partial sums, whose number
-// depends only on the number of tokens.
+// Statistics of routing, and the losses computed from them. Sums over tokens are divided into partial sums. Their
+// number depends only on the number of tokens.
 #include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/kernel_table.h"
 
@@ -12,7 +12,7 @@ constexpr int threads = 256, warps = threads / warp_size;
 constexpr int shared_bins = 4096;
 
 int64_t warps_for(int64_t tokens) { return blocks_of(tokens, warps); }
-/// Returns the number of blocks that compute a sum over tokens: enough to fill any card.
+/// Returns the number of blocks that compute a sum over tokens. It is enough to fill any card.
 int64_t partial_sums(int64_t tokens) { return std::min<int64_t>(warps_for(tokens), 1024); }
 
 __device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
@@ -22,8 +22,8 @@ __device__ int64_t warp_count() { return int64_t{gridDim.x} * warps; }
 /// Returns the scope of token t; -1 if it has none.
 __device__ int scope_of(const int32_t* segment, int64_t t) { return segment ? segment[t] : 0; }
 
-/// Counts slots by bin. If all `bins` fit into shared memory, counts there first. If `counts` is null, all scopes share
-/// bins.
+/// Counts slots by bin. If all `bins` fit into shared memory, counts in shared memory first. If `counts` is null, all
+/// scopes share bins.
 __global__ void __launch_bounds__(threads)
     count_kernel(int64_t* counts, int64_t* totals, const int32_t* ids, const int32_t* segment, int64_t slots, int top_k,
                  int experts, int bins, bool shared) {

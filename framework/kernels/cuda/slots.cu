@@ -1,7 +1,7 @@
-// Sorts slots by expert with a stable counting sort. The slots are divided into parts, one per block. First, the slots
-// of each part are counted by expert. Sums over experts and parts give the first row of each part's slots of an expert.
-// Then the blocks write their slots to these rows. If there are more experts (or experts in chunks) than counters of a
-// block, a radix sort is used.
+// Sorts slots by expert with a stable counting sort. The slots are divided into parts, one per block. First, each block
+// counts the slots of its part by expert. Sums over experts and parts then give the first row for the slots of each
+// expert in each part. Finally, the blocks write their slots to these rows. A radix sort is used if there are more
+// experts (or experts in chunks) than counters of a block.
 #include "framework/kernels/cuda/radix_sort.h"
 #include "framework/kernels/cuda/scan.cuh"
 #include "framework/kernels/kernel_table.h"
@@ -12,7 +12,7 @@ using namespace base;
 namespace {
 
 constexpr int threads = 256;
-/// Number of counters in a block that writes slots: one for each warp and expert.
+/// Number of counters in a block that writes slots. Each warp has one counter for each expert.
 constexpr int counters = 8192;
 /// Maximum number of parts. One block sums the counts of an expert, with one thread per part.
 constexpr int most_parts = 512;
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(threads) iota_kernel(int64_t* out, int64_t cou
   if (i < count) out[i] = first + i;
 }
 
-/// Division of the slots: `part` slots per block, of which each warp has `chunk`, a multiple of the warp size.
+/// Division of the slots: `part` slots per block and `chunk` slots per warp. `chunk` is a multiple of the warp size.
 struct Parts {
   int slots, experts, top_k, warps, chunk, part, count;
 };
@@ -86,8 +86,7 @@ __global__ void __launch_bounds__(most_parts) offsets_kernel(int64_t* offsets, c
 
 __global__ void __launch_bounds__(threads) place_kernel(int64_t* tokens, int64_t* rows, const int64_t* offsets,
                                                         const unsigned* counts, const int32_t* ids, Parts p) {
-  __shared__ unsigned next[counters];  // [warp, expert]: first the number of the warp's slots, then the row of its next
-                                       // slot
+  __shared__ unsigned next[counters];  // [warp, expert]: number of the warp's slots; later, row of its next slot
   const int lane = static_cast<int>(threadIdx.x) % warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
   for (int i = static_cast<int>(threadIdx.x); i < p.warps * p.experts; i += static_cast<int>(blockDim.x)) next[i] = 0;
   __syncthreads();
@@ -136,8 +135,8 @@ __global__ void __launch_bounds__(threads)
   keys[i] = static_cast<int32_t>(key);
 }
 
-/// Writes the rows and tokens of slots that have been sorted by id (as unsigned numbers, so that dropped slots come
-/// last).
+/// Writes the rows and tokens of slots that have been sorted by id. Ids are sorted as unsigned numbers, so dropped
+/// slots come last.
 __global__ void __launch_bounds__(threads) place_sorted_kernel(int64_t* tokens, int64_t* rows, const uint32_t* ids,
                                                                const int32_t* slots, int count, int top_k) {
   const int row = static_cast<int>(blockIdx.x * threads + threadIdx.x);
@@ -152,7 +151,7 @@ __global__ void __launch_bounds__(threads)
     sorted_offsets_kernel(int64_t* offsets, const uint32_t* ids, int count, int experts) {
   const int e = static_cast<int>(blockIdx.x * threads + threadIdx.x);
   if (e > experts) return;
-  int first = 0, last = count;  // range that contains the first id that is not below e
+  int first = 0, last = count;  // binary search for the first id that is not below e
   while (first < last) {
     const int middle = first + (last - first) / 2;
     if (ids[middle] < static_cast<uint32_t>(e))

@@ -33,8 +33,9 @@ __global__ void __launch_bounds__(threads) start_kernel(A* statistics, Columns<A
   __shared__ A scratch[warp_size];
   A* const row = c.row();
   const int64_t column = c.target_column();
-  const A at_target = threadIdx.x == 0 && column >= 0 ? row[column] : A(0);  // read before the row is overwritten
-  // m is finite even if every logit is -inf, so that such logits become 0 and not NaN.
+  const A at_target = threadIdx.x == 0 && column >= 0 ? row[column] : A(0);  // must be read before the row is
+                                                                             // overwritten
+  // m is finite even if every logit is -inf; such logits then become 0 and not NaN.
   A m = std::numeric_limits<A>::lowest(), total = 0;
   for (int64_t v = threadIdx.x; v < c.count; v += threads) m = row[v] > m ? row[v] : m;
   m = block_max(m, scratch);
@@ -53,8 +54,8 @@ __global__ void __launch_bounds__(threads)
   const auto of = [&](int64_t r, Split::Statistic what) {
     return statistics[(r * Split::statistics_count + what) * c.rows + blockIdx.x];
   };
-  // Every thread combines the statistics of all ranks in the order of the ranks. These are three numbers per rank, and
-  // all threads read the same one at the same time.
+  // Every thread combines the statistics of all ranks in the order of the ranks. There are three numbers per rank. All
+  // threads read the same number at the same time, which is fast.
   A m = of(0, Split::largest), total = 0, logit = 0;
   for (int64_t r = 1; r < ranks; ++r) m = m < of(r, Split::largest) ? of(r, Split::largest) : m;
   for (int64_t r = 0; r < ranks; ++r) {

@@ -50,7 +50,8 @@ struct Backward {
   const A* weights;
 };
 
-/// Computes N adjacent elements. Results may overwrite operands, because all elements are read before any is written.
+/// Computes N adjacent elements. Results may overwrite operands, because all N elements are read before any result is
+/// written.
 template <class D, int N>
 struct Item {
   using A = sum_t<D>;
@@ -179,7 +180,7 @@ void backward(Stream& stream, const SwigluGradients& gradients, const Tensor& do
         [&]<int N>(const Items<N>& items) {
           if (!dweights.defined())
             return launch("swiglu", backward_items<D, N>, blocks_of<at_once>(items), item_threads, stream, o, items);
-          constexpr int64_t rows = item_threads / warp_size;  // per block
+          constexpr int64_t rows = item_threads / warp_size;  // rows per block
           launch("swiglu", backward_rows<D, N>, blocks_of(o.dout.count, rows), item_threads, stream, o);
         },
         o.dout, o.gate, o.up, o.dgate, o.dup, product.defined() ? o.product : o.dout);

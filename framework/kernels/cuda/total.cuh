@@ -10,7 +10,7 @@ using base::with_dtype;
 
 inline constexpr int total_threads = 256, total_at_once = 4, final_threads = 1024;
 
-/// Loads the vector at p; elements from index `left` on become zeros. Alignment does not affect the result.
+/// Loads the vector at p. Elements from index `left` on become zeros. Alignment does not affect the result.
 template <int N, class D>
 __device__ __forceinline__ Vector<D, N> load_some(const D* p, int64_t left, bool aligned) {
   if (aligned && left >= N) return load<N>(p);
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(total_threads)
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;
 }
 
-/// Writes the sum of the partial sums to out[0], or adds it, in a single block.
+/// Writes the sum of the partial sums to out[0], or adds it. Runs as a single block.
 template <class Out>
 __global__ void __launch_bounds__(final_threads)
     add_totals(Out* out, const double* partials, int64_t count, bool replace) {

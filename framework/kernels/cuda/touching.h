@@ -10,8 +10,8 @@
 
 namespace hexad::kernels::cuda {
 
-/// Announces to the allocator the blocks of memory that a launch reads and writes. The next user of such a block then
-/// waits for the launch. Blocks that the launch itself allocates are announced as well.
+/// Tells the allocator which blocks of memory a launch reads and writes. The next user of such a block then waits for
+/// the launch. Blocks that are allocated during the launch are also announced.
 class Touches {
  public:
   explicit Touches(Stream& stream)
@@ -54,8 +54,8 @@ struct TouchingEntry<Family, Entry, Kernel<void(Stream&, Args...)> F::*> {
   }
 };
 
-/// Wraps an entry that returns a property of a kernel to the host. Such an entry launches nothing, so nothing is
-/// announced.
+/// Wraps an entry that returns a property of a kernel to the host. Nothing is announced, because such an entry launches
+/// nothing.
 template <auto Family, auto Entry, class F, class Answer, class... Args>
 struct TouchingEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
   static Answer launch(Args... args) { return (launches().*Family.*Entry)(args...); }

@@ -31,7 +31,7 @@ struct WordOf<1> {
   using type = unsigned char;
 };
 
-/// N elements, stored as words with two bf16 per register. For a Vector that is used later, the compiler tends to use
+/// N elements, stored as words with two bf16 per register. In a Vector that is used later, the compiler tends to use
 /// one register per bf16.
 template <class D, int N>
 struct Words {
@@ -41,7 +41,7 @@ struct Words {
   Word at[count];
 };
 
-/// Loads a vector. `p` must be a multiple of the vector's size or of 16 bytes.
+/// Loads a vector. `p` must be a multiple of the vector's size or, for larger vectors, of 16 bytes.
 template <int N, class D>
 __device__ __forceinline__ Words<D, N> load_words(const D* p) {
   Words<D, N> words;
@@ -57,7 +57,7 @@ template <class D, int N>
 __device__ __forceinline__ Words<D, N> words_of(const Vector<D, N>& v) {
   return std::bit_cast<Words<D, N>>(v);
 }
-/// Prevents the compiler from keeping the elements unpacked, which needs many more registers than the words.
+/// Prevents the compiler from keeping the elements unpacked. Unpacked elements need many more registers than words.
 template <class D, int N>
 __device__ __forceinline__ void keep_packed(Words<D, N>& words) {
   static_assert(sizeof(typename Words<D, N>::Word) == 16);
@@ -131,7 +131,7 @@ __device__ __forceinline__ D* row_at(const Rows<D>& rows, int64_t r) {
   return inner + r % rows.size[1] * rows.stride[1] + r / rows.size[1] * rows.stride[2];
 }
 
-/// If all operands are contiguous, makes each a single row, so that the row of an item is found without a division.
+/// Makes each operand a single row if all operands are contiguous. The row of an item is then found without a division.
 /// Operands without data do not change.
 template <class... D>
 void merge_rows(Rows<D>&... rows) {
@@ -157,7 +157,7 @@ struct Items {
 };
 
 /// Number of threads in a block of an elementwise kernel, and number of items that each thread reads before it writes
-/// the first one.
+/// the first item.
 inline constexpr int item_threads = 256, items_at_once = 4;
 
 /// Returns the index of item u of this thread if each thread has `at_once` items.

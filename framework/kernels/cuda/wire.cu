@@ -17,7 +17,7 @@ namespace {
 
 constexpr int warps = 8, threads = warps * warp_size;
 constexpr int batch = 4;         // accesses in flight per lane
-constexpr int codes_a_lane = 8;  // fp8: number of codes that a lane writes at a time if rows are aligned
+constexpr int codes_a_lane = 8;  // number of fp8 codes that a lane writes at a time if rows are aligned
 
 __device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
 __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x / warp_size; }
@@ -26,7 +26,7 @@ __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x 
 struct Wire {
   uint8_t* bytes;
   int64_t stride;        // distance between rows, in bytes
-  uint8_t* row_weights;  // null: not needed
+  uint8_t* row_weights;  // null: row weights are not needed
   int64_t weight_bytes;
   WireLayout layout;
   int64_t rows;
@@ -46,7 +46,8 @@ __device__ __forceinline__ void copy_row(V* to, const V* from, int64_t count) {
   }
 }
 
-/// Writes what follows the values in row r: the scale if there is one, the row_weights, and zeros in the gaps.
+/// Writes the end of row r, which follows the values: the scale if there is one, the row_weights, and zeros in the
+/// gaps.
 __device__ void write_tail(const Wire& wire, uint8_t* row, int64_t r, bool scaled, float scale) {
   const WireLayout& layout = wire.layout;
   for (int64_t i = layout.values + lane_id(); i < layout.bytes; i += warp_size) {
@@ -107,8 +108,8 @@ __device__ float scale_of(float largest) {
 }
 
 /// Computes x / divisor for many x, from the rounded reciprocal of the divisor. The exact remainder corrects the
-/// quotient twice, which removes an error of a few units (Markstein 1990). The result is rounded like a division,
-/// except where it is so small that its code is zero anyway.
+/// quotient twice, which removes an error of a few units in the last place (Markstein 1990). The result is rounded like
+/// a division unless it is so small that its code is zero.
 struct Divider {
   float divisor, reciprocal;
   bool exact;  // true if no relevant remainder is a subnormal float
@@ -119,7 +120,7 @@ struct Divider {
     float q = x * reciprocal;
     q = fmaf(fmaf(-q, divisor, x), reciprocal, q);
     q = fmaf(fmaf(-q, divisor, x), reciprocal, q);
-    return copysignf(q, x);  // a remainder would lose the sign of -0
+    return copysignf(q, x);  // the correction by the remainder would lose the sign of -0
   }
 };
 
@@ -134,7 +135,8 @@ __global__ void __launch_bounds__(threads) encode_kernel(const __grid_constant__
   auto* const codes = reinterpret_cast<Codes<N>*>(row);
   const int64_t width = x.width / N;
 
-  // As integers, the bits of non-negative floats are ordered like the floats; infinity and NaN are above all others.
+  // As integers, the bits of non-negative floats are ordered like the floats. The bits of infinity and NaN are above
+  // all others.
   uint32_t largest = 0;
 #pragma unroll 4
   for (int64_t v = lane_id(); v < width; v += warp_size) {
@@ -162,7 +164,8 @@ __global__ void __launch_bounds__(threads) encode_kernel(const __grid_constant__
   write_tail(wire, row, r, true, scale);
 }
 
-/// Returns the value of a code, like base::e4m3. The multiplication corrects the exponent, also that of subnormals.
+/// Returns the value of a code, like base::e4m3. The multiplication corrects the exponents of all values, including
+/// subnormals.
 __device__ float value_of(uint8_t code) {
   const uint32_t magnitude = code & 0x7fu;
   const float value =
@@ -200,8 +203,8 @@ int64_t bytes_of_row_weights(std::string_view op, std::string_view name, const T
   require(row_weights.rank() == 2 && row_weights.dim(0) == rows && row_weights.contiguous(), "[", op, "] ", name,
           " has shape ", row_weights.shape(), " and strides ", row_weights.strides(), "; expected ", rows,
           " contiguous rows");
-  require(row_weights.dtype() == accumulator_dtype(dtype), "[", op, "] ", name, " is ", row_weights.dtype(), " beside ",
-          dtype);
+  require(row_weights.dtype() == accumulator_dtype(dtype), "[", op, "] ", name, " is ", row_weights.dtype(),
+          "; expected ", accumulator_dtype(dtype), " for rows of ", dtype);
   return row_weights.dim(1) * size_of(row_weights.dtype());
 }
 

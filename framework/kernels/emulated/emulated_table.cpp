@@ -13,7 +13,7 @@ namespace emulated {
 Tensor Launch::hold(const Tensor& t) {
   if (!t.defined()) return t;
   std::byte* begin = DeviceAccess::begin(*t.storage());
-  if (!begin) return t.borrowed_at(nullptr, t.device().host());  // no elements
+  if (!begin) return t.borrowed_at(nullptr, t.device().host());  // tensor without elements
   const auto& memory = stream_.heap().memory();
   require(memory.contains(begin), "[emulated device] a kernel was given memory that is not the device's: ", t.shape(),
           " ", t.dtype());

@@ -1,5 +1,5 @@
-// CPU kernels as kernels of the emulated device: a launch queues the kernel, which runs later on memory that it does
-// not own.
+// CPU kernels as kernels of the emulated device. A launch queues the kernel. The kernel runs later, on memory that it
+// does not own.
 #pragma once
 
 #include <span>
@@ -64,7 +64,7 @@ struct QueuedEntry<Family, Entry, Kernel<void(Stream&, Args...)> F::*> {
   }
 };
 
-/// Wraps an entry that returns a property of a kernel to the host. It is called immediately.
+/// Wraps an entry that returns a property of a kernel to the host. The entry is called immediately.
 template <auto Family, auto Entry, class F, class Answer, class... Args>
 struct QueuedEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
   static Answer launch(Args... args) { return (cpu_table.*Family.*Entry)(args...); }

@@ -26,8 +26,8 @@ void product(Stream& stream, const Tensor& result, base::Dtype dtype, GemmPass p
   log_issue<Family, Entry>(result, stream, work);
 }
 
-// Returns the number of rows in all groups. The host does not know offsets that are on the device; the result is then
-// an upper bound that includes all rows of x.
+// Returns the number of rows in all groups. If the host does not know the offsets, the result is an upper bound: all
+// rows of x.
 int64_t rows_of(const GroupOffsets& offsets, const Tensor& x) {
   return offsets.host.empty() ? x.dim(0) : offsets.host.back() - offsets.host.front();
 }
@@ -40,8 +40,8 @@ int64_t groups_of(const GroupOffsets& offsets) {
   return groups;
 }
 
-// Returns the FLOPs of the scores and of the product with the values. Positions are treated as continuous: a causal
-// mask leaves half of the pairs of query and key. Borders of documents are ignored.
+// Returns the FLOPs of the scores and of the product with the values. A causal mask is assumed to leave half of the
+// pairs of query and key. Borders of documents are ignored.
 double attention_flops(const Tensor& q, const AttentionShape& shape) {
   const auto queries = static_cast<double>(shape.queries), keys = static_cast<double>(shape.keys);
   double seen = queries * keys;
@@ -133,7 +133,7 @@ void attention_forward(Stream& stream, const Tensor& out, const Tensor& log_sum_
       out, stream, device::AttentionWork{q.dtype(), false, flops, shape.keys, q.dim(2)});
 }
 
-// Counts two products, with the gradients of both operands of each.
+// Counts the gradients of both operands of the two products of attention.
 void attention_backward(Stream& stream, const AttentionGradients& gradients, const Tensor&, const AttentionSaved& saved,
                         const AttentionShape& shape) {
   forget(gradients);

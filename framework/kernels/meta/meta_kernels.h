@@ -50,7 +50,7 @@ inline int64_t bytes_of(std::span<const Tensor> tensors) {
 }
 inline int64_t bytes_of(std::span<const AdamwSlice> slices) {
   int64_t bytes = 0;
-  for (const AdamwSlice& s : slices)  // an update reads and writes each state
+  for (const AdamwSlice& s : slices)  // factor 2, because an update reads and writes each state
     bytes += 2 * (bytes_of(s.main) + bytes_of(s.m) + bytes_of(s.v)) + bytes_of(s.weights) + bytes_of(s.gradient);
   return bytes;
 }
@@ -65,7 +65,7 @@ int64_t bytes_of(const T&) {
   return 0;
 }
 
-/// If the run of `t` keeps a log, appends the work of an entry to it.
+/// Appends the work of an entry to the log of the run of `t`, if this run keeps a log.
 template <auto Family, auto Entry>
 void log_issue(const Tensor& t, const Stream& stream, const device::Work& work) {
   if (!t.defined() || t.device().has_memory()) return;
@@ -109,7 +109,7 @@ struct NothingEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
   static Answer launch(Args... args) { return (cpu_table.*Family.*Entry)(args...); }
 };
 
-/// Wraps an entry so that nothing is computed.
+/// Wraps an entry. The wrapper computes nothing.
 template <auto Family, auto Entry>
 struct Nothing : NothingEntry<Family, Entry, decltype(Entry)> {};
 

@@ -1,4 +1,5 @@
-// Kernels that determine the number of rows for each destination. The CPU's kernels compute them from the known values.
+// Kernels that determine the number of rows for each destination. The CPU's kernels compute the results from the known
+// values.
 #include <vector>
 
 #include "framework/kernels/meta/meta_kernels.h"
@@ -9,7 +10,7 @@ namespace hexad::kernels::meta {
 using namespace tensor;
 namespace {
 
-// Returns a view of `t` for the CPU's kernels whose first element is at `first_element`; a null view if `t` has no
+// Returns a view of `t` for the CPU's kernels. Its first element is at `first_element`; the view is null if `t` has no
 // elements.
 Tensor at(const Tensor& t, std::byte* first_element) {
   if (!first_element) return t.borrowed_at(nullptr, t.device().host());
@@ -39,7 +40,7 @@ void router_forward(Stream& stream, const Tensor& scores, const Tensor& ids, con
   choose_on_meta_device(ids, rule, logits.dim(1), false);
 }
 
-// Scores are not known and are treated as equal, so that the earliest tokens are kept.
+// Scores are not known and are treated as equal, so the earliest tokens are kept.
 const CapacityKernels capacity{.drop = [](Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows,
                                           const Capacity& limits) {
   log_issue<&KernelTable::capacity, &CapacityKernels::drop>(ids, stream,
@@ -84,7 +85,7 @@ namespace hexad::kernels {
 void choose_on_meta_device(const Tensor& ids, const RouterRule& rule, int64_t experts, bool given, int64_t layer) {
   const device::MetaRun* run = ids.device().context().meta();
   if (!run || !run->choose || ids.numel() == 0) return;
-  // A router may ignore the routing that the recipe fixes.
+  // The ids are unknown if a router ignored the routing that the recipe fixes.
   const bool was_known = run->memory()->known(tensor::device_raw(ids), ids.bytes());
   const Tensor values = meta::result(ids);
   run->choose({values.data<int32_t>(), static_cast<size_t>(ids.numel())},

@@ -1,5 +1,5 @@
 // Arrays of the reference kernels. A tensor of any dtype and strides is read as doubles in row-major order. If the
-// tensor is not in host memory, its elements are copied after the work of the device's compute stream.
+// tensor is not in host memory, its elements are copied to the host after the work of the device's compute stream.
 #pragma once
 
 #include <vector>
@@ -27,7 +27,7 @@ struct Array {
 
 /// Returns an array of zeros with the shape of `t`.
 Array zeros(const Tensor& t);
-/// Returns the elements of `t`, which may also be integers (exact up to 2^53).
+/// Returns the elements of `t`. They may be integers, which are exact up to 2^53.
 Array load(const Tensor& t);
 /// Writes the values to `t`, rounded to its dtype.
 void store(const Tensor& t, const Array& values);
@@ -54,7 +54,7 @@ class HostMemory {
   std::vector<std::byte> copy_;
 };
 
-/// Offsets of groups, for work that runs later. If the host has the offsets, stores a copy of them; otherwise reads the
+/// Offsets of groups, for work that runs later. Stores a copy of the offsets if the host has them. Otherwise reads the
 /// tensor when they are needed.
 class Groups {
  public:

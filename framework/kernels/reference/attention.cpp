@@ -6,7 +6,8 @@
 namespace hexad::kernels::reference {
 namespace {
 
-// Probabilities of the keys for one query row, and the row's log-sum-exp. If the row sees no key: zeros and -inf.
+// Probabilities of the keys for one query row, and the row's log-sum-exp. They are zeros and -inf if the row sees no
+// key.
 struct Attended {
   std::vector<double> p;
   double log_sum_exp;

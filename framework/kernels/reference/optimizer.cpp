@@ -7,7 +7,8 @@
 namespace hexad::kernels::reference {
 namespace {
 
-// Returns the factor by which gradients are multiplied; 1 if it is undefined. If it is negative, the step is skipped.
+// Returns the factor by which gradients are multiplied; 1 if `factor` is undefined. The step is skipped if the factor
+// is negative.
 double value_of(const Tensor& factor) { return factor.defined() ? load(factor)[0] : 1; }
 
 double rounded_at_random(double value, uint32_t random) {

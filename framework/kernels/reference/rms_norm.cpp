@@ -12,7 +12,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& sum, const Tensor&
       const Array Addend = load(addend);
       for (int64_t i = 0; i < X.size(); ++i) X[i] += Addend[i];
       store(sum, X);
-      X = load(sum);  // the stored sum, which is rounded
+      X = load(sum);  // reads the stored sum, because it is rounded
     }
     const Array G = load(gain);
     Array Y = zeros(out), R = zeros(inverse_rms);

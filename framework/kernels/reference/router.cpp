@@ -10,7 +10,7 @@ namespace hexad::kernels::reference {
 using namespace base;
 namespace {
 
-constexpr double tiny = 1e-20;  // prevents 0/0 if the scores of all chosen experts have underflowed (as in DeepSeek-V3)
+constexpr double tiny = 1e-20;  // prevents 0/0 if the scores of all chosen experts are zero (as in DeepSeek-V3)
 
 void check(const RouterRule& rule, int64_t experts) {
   require(rule.top_k >= 1 && rule.groups >= 1 && experts % rule.groups == 0 && rule.top_groups >= 1 &&

@@ -47,7 +47,7 @@ void fractions(Stream& stream, const Tensor& fractions, const Tensor& counts) {
   });
 }
 
-/// Sum `total` of a token's scores, and mean of the fractions, weighted by these scores. If `total` is zero, the token
+/// Sum of a token's scores (`total`), and mean of the fractions weighted by these scores. If `total` is zero, the token
 /// contributes nothing to the loss.
 struct Token {
   double total = 0, mean = 0;

@@ -13,7 +13,7 @@ namespace hexad::kernels::reference {
 using namespace base;
 namespace {
 
-/// Access to the elements of a matrix in memory, for copies that must be bitwise identical.
+/// Access to the bytes of the elements of a matrix, for copies that must be bitwise identical.
 class Elements {
  public:
   explicit Elements(const Tensor& t)

@@ -1,22 +1,22 @@
 // Functions shared by the charts of report.html and of a comparison. `tables` has the columns of each run. The values
-// of a line belong to the first table unless the line names another.
+// of a line belong to the first table unless the line names another table.
 function chartKit(tables) {
   const longest = (of) => Math.max(...tables.map(of));
   const element = (id) => document.getElementById(id);
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
   const series = (i) => colour(`series-${(i % 7) + 1}`);
-  // The order is fixed, so that a class has the same colour and position in every page (see traffic_legend.cpp).
+  // The order is fixed. A class therefore has the same colour and position in every page (see traffic_legend.cpp).
   const trafficClasses = ['ep', 'tp', 'cp', 'pp', 'dp', 'control'];
   const place = (order, name) => (order.indexOf(name) < 0 ? order.length : order.indexOf(name));
   const ordered = (names, order) => names.sort((a, b) => place(order, a) - place(order, b) || a.localeCompare(b));
   const trafficColour = (name) => series(place(trafficClasses, name));
-  const faint = (hex) => `${hex}4d`;  // a third of the opacity
+  const faint = (hex) => `${hex}4d`;  // the colour with a third of its opacity
   const hide = (card) => { element(`card-${card}`).hidden = true; };
   const finite = (values) => values.filter((v) => v !== null);
 
   // Numbers ------------------------------------------------------------------------------------------------------
   const exponentBelow = 1e-3;
-  /// Formats a number with a unit that suits `top`, so that all ticks of an axis have the same unit.
+  /// Formats a number with a unit that suits `top`, the largest value, so all ticks of an axis have the same unit.
   const scaled = (units, base) => (value, top = value) => {
     if (value === null || value === undefined) return 'not finite';
     let i = 0, unit = 1;
@@ -42,8 +42,8 @@ function chartKit(tables) {
     tokens: {title: 'tokens', of: (t) => t.tokens, format: human},
     seconds: {title: `training time (${timeName})`, of: (t) => t.seconds.map((s) => s / timeUnit), format: plain},
   };
-  // Smoothing causes lag, so the default depends on the length of each run: short runs are not smoothed. A value chosen
-  // by the reader applies to all runs.
+  // The default depends on the length of each run: short runs are not smoothed, because smoothing causes lag. A value
+  // chosen by the reader applies to all runs.
   const usualSmoothing = (steps) => (steps < 100 ? 0 : steps < 1000 ? 0.6 : 0.85);
   const settings = {axis: 'step', smoothing: usualSmoothing(longest((t) => t.step.length)), chosen: false, logarithmic: false};
   const smoothingOf = (values) => (settings.chosen ? settings.smoothing : usualSmoothing(values.length));
@@ -66,7 +66,7 @@ function chartKit(tables) {
   }
 
   // Charts -------------------------------------------------------------------------------------------------------
-  /// Draws a line at the step under the pointer in every chart, so that a spike can be compared between charts.
+  /// Draws a line at the step under the pointer in every chart. It helps to compare a spike between charts.
   const crosshair = {
     id: 'crosshair', at: null,
     afterEvent(chart, {event}) {
@@ -102,8 +102,8 @@ function chartKit(tables) {
     return {label, data: points(values, more.table ?? tables[0]), borderColor: hex, backgroundColor: hex, borderWidth: 2, pointRadius: 0,
             pointHitRadius: 0, pointHoverRadius: 4, tension: 0, ...alone, ...more};
   }
-  /// Draws evaluations of one text. The first curve of a run has dots; later curves have hollow diamonds around them, in
-  /// front, so that points of several curves at the same step stay visible.
+  /// Draws the evaluations of one text. The first curve of a run has dots. Later curves have hollow diamonds in front
+  /// of the dots, so points of several curves at the same step stay visible.
   function heldoutLine(label, curve, hex, i, more = {}) {
     const dots = curve.step.length > 60 ? 0 : curve.step.length === 1 ? 4 : 3;
     const marks = i === 0 ? {pointRadius: dots}
@@ -122,7 +122,7 @@ function chartKit(tables) {
 
   function options({format = plain, stacked = false, legend = false, y = {}}) {
     const text = {color: colour('muted')}, grid = {color: colour('grid'), drawTicks: false};
-    const end = longest((t) => axes[settings.axis].of(t).at(-1)) || undefined;  // the longest, to align all charts
+    const end = longest((t) => axes[settings.axis].of(t).at(-1)) || undefined;  // the longest run's end, to align all charts
     return {
       animation: false, responsive: true, maintainAspectRatio: false, normalized: true,
       interaction: {mode: 'nearest', axis: 'x', intersect: false},
@@ -158,18 +158,18 @@ function chartKit(tables) {
     charts.push(new Chart(element(id), {type: 'line', data: {datasets}, options: options(settingsOf), plugins: legendPlugins(settingsOf.legend)}));
   }
 
-  /// Draws the chart unless every value is absent or zero: a run without experts has no router to show.
+  /// Draws the chart unless every value is absent or zero. For example, a run without experts has no router values.
   function drawIfAny(id, columns, datasets, settingsOf) {
     if (!columns.some((values) => values.some((v) => v))) return hide(id);
     draw(id, datasets(), settingsOf);
   }
 
-  /// Places ticks at round binary sizes; the library's own ticks are round in decimal.
+  /// Places ticks at round binary sizes, because the library's ticks are round in decimal.
   function byteTicks(top) {
     return {stepSize: 2 ** Math.ceil(Math.log2(Math.max(top, 1) / 5)), color: colour('muted'), padding: 8, callback: ticksIn(bytes)};
   }
 
-  /// Prepares for drawing all charts again.
+  /// Removes all charts and resets the font before they are drawn again.
   function reset() {
     charts.splice(0).forEach((chart) => chart.destroy());
     crosshair.at = null;

@@ -4,7 +4,7 @@
     chartKit(runs.map((r) => r.columns));
   const hidden = new Set();  // indices of runs that the reader has hidden
 
-  // Seven colours, then the same colours with other line styles.
+  // Line styles. Runs get the seven colours with the first style, then the seven colours with the next style.
   const strokes = [[], [7, 3], [2, 3], [9, 3, 2, 3]];
   const look = (i) => ({hex: series(i), dash: strokes[Math.floor(i / 7) % strokes.length]});
   const stroke = (i) => `<svg width="22" height="8" aria-hidden="true"><line x1="0" x2="22" y1="4" y2="4" stroke="${look(i).hex}" stroke-width="3" stroke-dasharray="${look(i).dash.join(' ')}"/></svg>`;
@@ -14,7 +14,8 @@
       line(run.name, values(run.columns), look(i).hex, {table: run.columns, borderDash: look(i).dash, ...more(run.columns)}));
   const drawLines = (id, datasets, settingsOf) => { element(`card-${id}`).hidden = !datasets.length; if (datasets.length) draw(id, datasets, settingsOf); };
 
-  /// Draws one legend for all charts. A legend with a dozen names in each chart would leave no room for the lines.
+  /// Draws one legend for all charts, because a legend with a dozen names in each chart would leave no room for the
+  /// lines.
   function drawLegend() {
     element('legend').replaceChildren(...runs.map((run, i) => {
       const item = document.createElement('li'), button = document.createElement('button');

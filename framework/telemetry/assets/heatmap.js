@@ -5,7 +5,7 @@
 class Heatmap {
   constructor(experts, colour) {
     this.experts = experts;
-    this.colour = colour;  // name of a CSS variable -> value
+    this.colour = colour;  // function: name of a CSS variable -> its value
     this.canvas = document.getElementById('heatmap');
     this.tip = document.getElementById('heat-tip');
     this.slider = document.getElementById('heat-step');
@@ -24,7 +24,8 @@ class Heatmap {
     return `rgb(${a.map((v, i) => Math.round(v + (b[i] - v) * share)).join(',')})`;
   }
 
-  /// Returns black or white, whichever is easier to read on `rgb(...)`: a contrast of at least 4.5 on any colour.
+  /// Returns black or white, whichever is easier to read on the colour `rgb(...)`. The contrast is at least 4.5 on any
+  /// colour.
   static readable(background) {
     const [r, g, b] = background.match(/\d+/g).map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? '#000000' : '#ffffff';

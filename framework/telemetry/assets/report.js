@@ -24,7 +24,7 @@
          {legend: few, format: (v) => `${plain(Number(v.toPrecision(3)))}×`, y: {suggestedMin: 1}});
   }
 
-  // The order is fixed, so that a category has the same colour and position in every run.
+  // The order is fixed. A category therefore has the same colour and position in every run.
   const categories = ['parameter', 'gradient', 'optimizer', 'activation', 'temporary', 'communication'];
 
   function drawMemory() {
@@ -44,7 +44,7 @@
     const names = ordered(Object.keys(data.comm).filter((n) => data.comm[n].bytes.some((v) => v)), trafficClasses);
     if (!names.length) return hide('comm'), hide('time');
     const rows = names.map((n) => {
-      // A class may be absent from steps that ran in another layout.
+      // A class may be absent from steps that ran with another parallel layout.
       const of = (values) => median(values.filter((_, i) => data.comm[n].bytes[i]));
       const exposed = of(data.comm[n].exposed_seconds) * 1e3;
       return {exposed, hidden: Math.max(of(data.comm[n].seconds) * 1e3 - exposed, 0), bytes: of(data.comm[n].bytes)};
@@ -78,8 +78,8 @@
                   ...names.map((n, i) => area(n, smooth(exposed[i]), hues[i], false))],
          {legend: true, stacked: true, format: milliseconds, y: {min: 0, max: timeLimit()}});
   }
-  /// Returns the upper limit of the chart. Unusually slow steps are cut off, because one of them would flatten all
-  /// others; the caption gives their time.
+  /// Returns the upper limit of the chart of step times. Unusually slow steps are cut off, because one slow step would
+  /// flatten all others. The caption gives their time.
   function timeLimit() {
     const sorted = finite(data.step_seconds).sort((a, b) => a - b);
     const usual = sorted[Math.floor(sorted.length * 0.98)] * 1.25, cut = sorted.at(-1) > 1.5 * usual;
@@ -89,8 +89,8 @@
     return cut ? Math.ceil(usual * 1e3 / round) * round : undefined;
   }
 
-  /// Draws the MFU. A value above 100% means that the peak is wrong: the chart ends at 100%, and the caption gives the
-  /// reason.
+  /// Draws the MFU. A value above 100% means that the peak is set or measured too low. The chart then ends at 100%, and
+  /// the caption gives the reason.
   function drawMfu() {
     const most = Math.max(0, ...finite(data.mfu));
     element('card-mfu').querySelector('p').textContent = 'Share of the machine\u2019s peak FLOP/s that the model\u2019s own products use.' +
@@ -126,7 +126,7 @@
     heatmap.draw();
   }
 
-  /// Places half-width cards in pairs. A single card before a wide one gets the whole row.
+  /// Places half-width cards in pairs. A single card before a wide card gets the whole row.
   function pairCards() {
     let row = [];
     const close = () => { if (row.length % 2) row.at(-1).classList.add('wide'); row = []; };

@@ -1,4 +1,5 @@
-// Prefetches operands of products. For files that hexad_simd_sources compiles; everything has internal linkage.
+// Prefetching of operands of products. Only files that hexad_isa_objects compiles include this file, so everything has
+// internal linkage.
 #pragma once
 
 #include "framework/kernels/cpu/products/gemm_tile.h"
@@ -7,8 +8,8 @@ namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
 /// Prefetches the next block of b into the second-level cache, a few cache lines at each step. Without prefetching,
-/// copying the block from memory would take a tenth of the time of 256 rows. The matrix unit also benefits from
-/// prefetching a.
+/// copying the block from memory would take a tenth of the time of a product with 256 rows. The matrix unit also
+/// benefits from prefetching a.
 class Ahead {
  public:
   Ahead() = default;

@@ -17,8 +17,7 @@ namespace {
 struct Loops {
   void (*run)(const GemmTile& tile, const GemmTile* next, void* scratch);
   int64_t scratch;                // bytes
-  int64_t row_step, column_step;  // tiles are cut at multiples of these steps, which are multiples of the register
-                                  // blocks
+  int64_t row_step, column_step;  // tiles are cut at these multiples of the register blocks
   int64_t depth;                  // maximum number of terms for which a bf16 result needs no sums in scratch memory
 };
 
@@ -44,7 +43,8 @@ GemmTile part_of(const GemmTile& t, int64_t row, int64_t rows, int64_t column, i
   return p;
 }
 
-/// Halves the longer side of the tile until its multiplications and its sums in scratch memory are below their limits.
+/// Halves the longer side of the tile until the numbers of its multiplications and of its sums in scratch memory are
+/// below their limits.
 void cut(const GemmTile& t, const Loops& loops, double limit, std::vector<GemmTile>& tiles) {
   const bool too_many_sums = t.c.dtype == base::Dtype::bf16 && t.k > loops.depth && t.m * t.n > gemm_sums;
   const bool by_columns = t.n >= t.m;

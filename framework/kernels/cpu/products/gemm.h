@@ -11,10 +11,9 @@ namespace hexad::kernels::cpu {
 /// pairs of bf16) and `matrix` (AMX) accept only bf16 and require machine_has_dot() and machine_has_amx().
 enum class Unit : uint8_t { vector, dot, matrix };
 
-/// Computes independent products. They are cut into tiles; each thread takes the next tile when it has finished one.
-/// The bits of an element do not depend on the cut (see gemm_tile.h). Therefore they depend neither on the number of
-/// threads nor on the number of rows that are computed together. If k is zero, the sums are zero. Each thread keeps the
-/// scratch memory of the unit.
+/// Computes independent products. They are cut into tiles, and each thread takes the next tile when it has finished
+/// one. The bits of an element do not depend on the cut (see gemm_tile.h), the number of threads, or the number of rows
+/// that are computed together. If k is zero, the sums are zero. Each thread keeps the scratch memory of the unit.
 void gemm(std::span<const GemmTile> products, Unit unit = Unit::vector);
 
 }  // namespace hexad::kernels::cpu

@@ -3,9 +3,9 @@
 #include "framework/kernels/cpu/products/ahead.h"
 #include "framework/kernels/cpu/products/micro.h"
 
-// Goto & van de Geijn 2008: blocks of a and b are copied ("packed") so that the innermost loop reads both sequentially.
-// That loop keeps mr x nr sums in registers. Packing converts bf16 to f32. This file is compiled once for each
-// instruction set, so everything except the entry function has internal linkage.
+// Method of Goto & van de Geijn 2008: blocks of a and b are copied ("packed") into the order in which the innermost
+// loop reads them. This loop keeps mr x nr sums in registers. Packing converts bf16 to f32. This file is compiled once
+// for each instruction set, so everything except the entry function has internal linkage.
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
@@ -13,7 +13,7 @@ using base::Dtype;
 static_assert(gemm_rows % mr == 0 && gemm_columns % nr<float> == 0 && gemm_columns % nr<double> == 0);
 
 /// Packs rows [i, i + rows) and terms [k, k + depth) of a as panels of mr rows. A panel is [mr][gemm_depth] if the
-/// terms of a row are contiguous, and [depth][mr] if the rows of a term are.
+/// terms of a row are contiguous, and [depth][mr] if the rows of a term are contiguous.
 template <class T, class In>
 void pack_a(T* to, const Operand& a, int64_t i, int64_t rows, int64_t k, int64_t depth) {
   const In* from = static_cast<const In*>(a.data) + i * a.row + k * a.column;
@@ -46,7 +46,7 @@ struct Product {
   T *packed_a, *packed_b, *sums, *whole;
   Depths depths{t.k};
   bool narrow = t.c.dtype == Dtype::bf16;
-  bool rounded_at_once = narrow && depths.blocks == 1;  // a bf16 result that needs no sums in memory
+  bool rounded_at_once = narrow && depths.blocks == 1;  // true for a bf16 result that needs no sums in memory
 
   void run() const {
     for (int64_t j = 0; j < t.n; j += gemm_columns)

@@ -18,7 +18,8 @@ struct Operand {
   int64_t row, column;
 };
 
-/// A matrix whose contiguous rows are `stride` elements apart: bf16 or f32, or f64 if the operands are f64.
+/// A matrix whose contiguous rows are `stride` elements apart. Its dtype is bf16 or f32, or f64 if the operands are
+/// f64.
 struct Result {
   void* data;
   base::Dtype dtype;
@@ -33,8 +34,8 @@ struct GemmTile {
   bool add;
 };
 
-/// Number of terms that are added in one chain: up to gemm_depth terms in a single chain, about gemm_chain terms in
-/// each chain of a longer sum.
+/// Numbers of terms that are added in one chain. A sum of up to gemm_depth terms is a single chain. Each chain of a
+/// longer sum has about gemm_chain terms.
 inline constexpr int64_t gemm_chain = 256, gemm_depth = 512;
 /// Numbers of rows of a and of columns of b that are packed at a time.
 inline constexpr int64_t gemm_rows = 84, gemm_columns = 512;

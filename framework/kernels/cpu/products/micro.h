@@ -1,5 +1,5 @@
-// The innermost loops of products. They copy operands into panels and multiply panels in registers. For files that
-// hexad_simd_sources compiles; everything has internal linkage.
+// The innermost loops of products. They copy operands into panels and multiply panels in registers. Only files that
+// hexad_isa_objects compiles include this file, so everything has internal linkage.
 #pragma once
 
 #include "framework/kernels/cpu/products/vector.h"
@@ -17,7 +17,7 @@ constexpr int nr = 2 * lanes<T>;
 
 int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/// Integer type of the width of T, for the indices of shuffles.
+/// Integer type with the width of T, for the indices of shuffles.
 template <class T>
 struct IndexOf;
 template <>
@@ -106,8 +106,8 @@ void pack_along(T* to, const In* from, int64_t across, int64_t count, int64_t de
 enum class Put { sums, replace, add };
 
 /// Computes c[height, nr] = a[height, depth] b[depth, nr], or adds the product to c. Element (i, k) of a is at i * row
-/// + k * term. b is a panel of aligned rows of nr elements. For `sums`, c is not prefetched, because it was used
-/// recently.
+/// + k * term. b is a panel of aligned rows of nr elements. If `how` is `sums`, c is not prefetched, because it was
+/// used recently.
 template <int height, class T, int64_t row, int64_t term, Put how>
 __attribute__((noinline)) void multiply_rows(T* c, int64_t stride, const T* a, const T* b, int64_t depth) {
   constexpr int n = lanes<T>;

@@ -1,6 +1,6 @@
-// One tile of a bf16 product: its division into blocks that stay in caches, and the work that is done while they are
-// multiplied. The unit that multiplies is a template parameter. For files that hexad_isa_objects compiles; everything
-// has internal linkage.
+// One tile of a bf16 product: its division into blocks that stay in caches, and the work that is done while blocks are
+// multiplied. The unit that multiplies is a template parameter. Only files that hexad_isa_objects compiles include this
+// file, so everything has internal linkage.
 #pragma once
 
 #include "framework/kernels/cpu/products/ahead.h"
@@ -47,7 +47,7 @@ struct Factors {
   int64_t steps() const { return (depth + terms - 1) / terms; }
 };
 
-/// Thirty-two rows of a result that are needed soon, two cache lines each. They are prefetched into the second-level
+/// Two cache lines of each of 32 rows of a result that are needed soon. They are prefetched into the second-level
 /// cache, because rows whose distance is a power of two would evict each other from the first-level cache.
 struct Near {
   const char* data = nullptr;
@@ -60,14 +60,14 @@ struct Near {
   }
 };
 
-/// Work that is done while strips are multiplied, a small part at each step of 32 terms. All of it at once would stall
-/// the multiplications.
+/// Work that is done while strips are multiplied. It is divided into small parts, one at each step of 32 terms, because
+/// all work at once would stall the multiplications.
 class Meanwhile {
  public:
   Rounding rounding;
-  Ahead a, b;  // the operands that are needed next
+  Ahead a, b;  // prefetches of the operands that are needed next
 
-  /// Prepares `steps` steps. `near` may be null.
+  /// Prepares the work of `steps` steps. `near` may be null.
   void begin(int64_t steps, const Near& near) {
     near_ = near;
     rounded_per_step_ = (rounding.rows + steps - 1) / steps;
@@ -93,20 +93,20 @@ void copy(float* to, int64_t to_stride, const float* from, int64_t from_stride, 
   }
 }
 
-/// True or false: a block of terms is the first, or the last, of its sums.
+/// Flags of a block of terms: true if it is the first, or the last, block of its sums.
 struct TermBlock {
   bool first, last;
 };
 
 /// Computes the product of a tile with `Unit`, which defines `PairBlocks blocks` and `void multiply(to, from, factors,
-/// meanwhile)`. multiply() computes to = from + a b (or a b if there is no `from`) for at least the requested rows, and
-/// does one step of `meanwhile` in each step of the factors.
+/// meanwhile)`. multiply() must compute to = from + a b (or a b if there is no `from`) for at least the requested rows.
+/// It must do one step of `meanwhile` in each step of the factors.
 template <class Unit>
 struct Product {
   static constexpr PairBlocks blocks = Unit::blocks;
   const GemmTile& t;
   const GemmTile* next;
-  char *left, *right;  // packed operands
+  char *left, *right;  // packed operands a and b
   float* corner;       // 32 x 32 sums
   float* partial;      // sums of a bf16 result with more than one block of terms
   bool narrowed = t.c.dtype == base::Dtype::bf16;
@@ -124,8 +124,8 @@ struct Product {
     while (meanwhile.rounding.rows > 0) meanwhile.rounding.step();
   }
 
-  /// Returns the maximum number of columns of b that are packed at a time. It is twice as large if a must be packed
-  /// again for each such block of columns.
+  /// Returns the maximum number of columns of b that are packed at a time. The number is doubled if a must be packed
+  /// again for each block of columns.
   static int64_t columns_of_block(const GemmTile& t) {
     const int64_t depth = round_up(min(t.k, blocks.depth), terms);
     return min(round_up(t.n, strip), blocks.right / (rows_of(t.a).contiguous ? 2 : 1) / depth / strip * strip);
@@ -136,7 +136,7 @@ struct Product {
     const int64_t steps = (depth + terms - 1) / terms, strip_bytes = steps * step_bytes;
     const int64_t padded = round_up(columns, strip), strips = (rows + strip - 1) / strip;
     meanwhile.b = block_after(i + rows < t.m, j, k, strips * padded / strip * steps);
-    // The last rows, if they are fewer than a strip, are packed, because all 32 rows of a strip are read.
+    // If the last strip has fewer than 32 rows, its rows are packed, because all 32 rows of a strip are read.
     const int64_t in_place = a.contiguous && depth % terms == 0 ? rows / strip * strip : 0;
     const int64_t group = blocks.left / (steps * terms) / strip * strip;  // maximum rows packed at a time
     const bool kept =
@@ -148,7 +148,7 @@ struct Product {
         if (at == 0 && !kept) pack<Factor::left>(left, a, i + r, min(group, rows - r), k, depth);
         x = {left + at / strip * strip_bytes, 64, step_bytes};
       }
-      const int64_t here = r < in_place ? strip : group;  // number of rows until the next part of a is needed
+      const int64_t here = r < in_place ? strip : group;  // number of rows before the next part of a is needed
       if (at == 0)
         meanwhile.a = rows_after(i + r + here, here, k, depth,
                                  (min(here, rows - r) + strip - 1) / strip * (padded / strip) * steps);
@@ -185,7 +185,7 @@ struct Product {
     if (narrowed) {
       const Sums from{block.first ? nullptr : sums.data, sums.stride};
       if (!block.last) return multiply(sums, from, factors, {});
-      // The previous sums in this memory are rounded before the new ones are stored, because `meanwhile` needs fewer
+      // `meanwhile` rounds the previous sums in this memory before the new sums are stored, because it needs fewer
       // steps than the multiplication has.
       multiply({corner, strip}, from, factors, {at, t.c.stride * 2});
       meanwhile.rounding = {reinterpret_cast<uint16_t*>(at), t.c.stride, factors.rows, first(columns), corner};
@@ -203,7 +203,7 @@ struct Product {
     copy(c, t.c.stride, corner, strip, factors.rows, columns);
   }
 
-  /// Multiplies, and meanwhile prefetches `near` unless it is null.
+  /// Multiplies, and prefetches `near` meanwhile unless it is null.
   void multiply(const Sums& to, const Sums& from, const Factors& factors, const Near& near) {
     meanwhile.begin(factors.steps(), near);
     Unit::multiply(to, from, factors, meanwhile);

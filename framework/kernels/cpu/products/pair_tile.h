@@ -1,10 +1,10 @@
-// One tile of a bf16 product on one thread, computed by instructions that multiply and add pairs of terms: those of the
-// matrix unit (AMX) or of the vector unit (AVX-512 BF16). They are compiled if the compiler supports them.
+// One tile of a bf16 product on one thread. It is computed by instructions that multiply and add pairs of terms, in the
+// matrix unit (AMX) or in the vector unit (AVX-512 BF16). The code is compiled if the compiler supports these
+// instructions.
 //
-// An element of c is a sum in a fixed order. With AVX-512 BF16, pairs are added one after the other; with AMX, groups
-// of 32 terms, in the unit's own order within a group. An element does not depend on other rows or columns, or on the
-// cut of the product into tiles. The two units may differ in the last bits. Subnormal operands and results count as
-// zero.
+// An element of c is a sum in a fixed order. AVX-512 BF16 adds pairs one after the other. AMX adds groups of 32 terms;
+// the unit determines the order within a group. An element does not depend on other rows or columns, or on the cut of
+// the product into tiles. The two units may differ in the last bits. Subnormal operands and results count as zero.
 #pragma once
 
 #include "framework/kernels/cpu/products/gemm_tile.h"
@@ -14,7 +14,7 @@ namespace hexad::kernels::cpu {
 /// Sizes of the parts of a product that are kept in the second-level cache at a time, for one unit.
 struct PairBlocks {
   int64_t depth;        // number of terms packed at a time
-  int64_t left, right;  // number of packed elements of a and of b (including the next block of b if a is not packed)
+  int64_t left, right;  // packed elements of a and of b (including the next block of b if a is not packed)
   int64_t partial;      // number of sums of a bf16 result with more than `depth` terms
 
   /// Returns the bytes of scratch memory of one call. The memory must be aligned to 64 bytes.

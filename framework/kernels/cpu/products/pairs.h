@@ -1,7 +1,8 @@
 // bf16 operands as pairs of terms, for the instructions that multiply and add pairs of bf16. Operands are copied
 // ("packed") into tiles of 16 rows of 64 bytes, with zeros beyond their edges. A left tile is [16 rows][16 pairs of
 // terms], and a right tile is [16 pairs of terms][16 columns]. As matrices of pairs, one is the transpose of the other.
-// For files that hexad_isa_objects compiles with AVX-512 and its bf16 instructions; everything has internal linkage.
+// Only files that hexad_isa_objects compiles with AVX-512 and its bf16 instructions include this file, so everything
+// has internal linkage.
 #pragma once
 
 #include <immintrin.h>
@@ -17,8 +18,8 @@ constexpr int64_t step_bytes = 2 * tile_bytes;               // bytes of a strip
 
 int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-/// Lines of an operand along which a sum runs: rows of a, columns of b. Either the terms of each line are contiguous or
-/// the lines of each term are. In the other direction, the distance is `stride` elements.
+/// Lines of an operand: the rows of a or the columns of b, which contain the terms of a sum. Either the terms of each
+/// line are contiguous, or the lines of each term. In the other direction, the distance is `stride` elements.
 struct Lines {
   const uint16_t* data;
   int64_t stride;
@@ -90,8 +91,8 @@ void pair_all_lines(float* to, const Lines& from, int64_t line, int64_t term) {
 }
 
 /// Writes the transpose of 16 x 16 pairs in memory, whose rows are `stride` bytes apart, to `to`. Each register loads
-/// the same 16 bytes of four rows that are four apart; then pairs are exchanged only within 128 bits. This needs half
-/// as many shuffles as loading whole rows.
+/// the same 16 bytes of four rows whose indices differ by four. Pairs are then exchanged only within 128 bits. This
+/// needs half as many shuffles as loading whole rows.
 void transpose_from(float* to, const void* from, int64_t stride) {
   const char* p = static_cast<const char*>(from);
   const auto part = [&](int row, int quarter) {
@@ -154,7 +155,7 @@ void pack(char* to, const Lines& from, int64_t line, int64_t lines, int64_t term
       transpose_from(tile(at + tile_bytes), buffer + side * side, 64);
     }
   };
-  // Copies in the order of memory, so that the hardware prefetcher is effective.
+  // Copies in the order of memory, which makes the hardware prefetcher effective.
   if constexpr (contiguous) {
     for (int64_t l = 0; l < lines; l += strip)
       for (int64_t k = 0; k < depth; k += terms) step(to + l / strip * strip_bytes + k / terms * step_bytes, l, k);

@@ -15,7 +15,7 @@ namespace {
 
 /// A tensor as a matrix. Leading dimensions are flattened; rows are `stride` elements apart.
 struct Matrix {
-  Tensor tensor;  // owns the memory
+  Tensor tensor;  // shares the ownership of the memory
   int64_t rows, columns, stride;
 
   Operand operand(int64_t first_row = 0) const { return {at(first_row), tensor.dtype(), stride, 1}; }
@@ -58,7 +58,7 @@ void check_result(std::string_view op, const Matrix& out, Dtype in) {
           "; expected ", accumulator);
 }
 
-/// Throws std::logic_error unless both have the same dtype, or `wide` has the accumulator dtype of `other`.
+/// Throws std::logic_error unless both operands have the same dtype, or `wide` has the accumulator dtype of `other`.
 void check_operands(std::string_view op, const Matrix& wide, const Matrix& other) {
   require(dtype(wide) == dtype(other) || dtype(wide) == accumulator_dtype(dtype(other)), "[", op, "] operands are ",
           dtype(other), " and ", dtype(wide), "; expected one dtype");
@@ -78,8 +78,8 @@ Unit bf16_unit() {
   return machine_prefers_dot() ? Unit::dot : Unit::vector;
 }
 
-/// Computes products of operands like a and b: as one list that the threads share or, if they are added to bf16
-/// results, one after the other.
+/// Computes products of operands like a and b. The threads share the list of products. Products that are added to bf16
+/// results are computed one after the other.
 void multiply(const Matrix& a, const Matrix& b, const std::vector<GemmTile>& products) {
   const Unit unit = dtype(a) == Dtype::bf16 && dtype(b) == Dtype::bf16 ? bf16_unit() : Unit::vector;
   if (products.empty()) return;
@@ -88,7 +88,7 @@ void multiply(const Matrix& a, const Matrix& b, const std::vector<GemmTile>& pro
     if (p.m > 0) add_rounded(p, [&](const GemmTile& part) { gemm({&part, 1}, unit); });
 }
 
-/// Form in which a product uses a weight: y = x w^T uses it transposed, dx = dy w as it is.
+/// Form in which a product uses a weight: transposed in y = x w^T, plain in dx = dy w.
 enum class Side : uint8_t { plain, transposed };
 
 /// Computes rows [offsets[e], offsets[e + 1]) of `out` = the same rows of `in` times the weight of expert e, or adds

@@ -1,4 +1,5 @@
-// Vectors of one instruction set, for files that hexad_simd_sources compiles. Everything has internal linkage.
+// Vectors of one instruction set. Only files that hexad_isa_objects compiles include this file, so everything has
+// internal linkage.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ constexpr int lanes = vector_bytes / static_cast<int>(sizeof(T));
 template <class T, int n>
 struct Vector {
   typedef T type __attribute__((vector_size(n * sizeof(T))));
-  typedef T loose __attribute__((vector_size(n * sizeof(T)), aligned(alignof(T)), may_alias));  // at any address
+  typedef T loose __attribute__((vector_size(n * sizeof(T)), aligned(alignof(T)), may_alias));  // vector at any address
 };
 template <class T, int n = lanes<T>>
 using V = typename Vector<T, n>::type;

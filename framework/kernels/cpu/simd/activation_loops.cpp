@@ -98,7 +98,8 @@ void gelu_tanh_backward(T* dx, const T* dout, const T* x, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
     const A v = load(x, i), u = twice_sqrt_2_pi * (v + cubic * v * v * v);
-    // Computes the smaller of sigmoid(u) and 1 - sigmoid(u) directly. As one minus the larger, it would lose precision.
+    // Computes the smaller of sigmoid(u) and 1 - sigmoid(u) directly, because one minus the larger value would lose
+    // precision.
     const A smaller = sigmoid_of(u < 0 ? u : -u), larger = 1 - smaller;
     const A slope = (u < 0 ? smaller : larger) + v * smaller * larger * twice_sqrt_2_pi * (1 + 3 * cubic * v * v);
     store(dx, i, load(dout, i) * slope);

@@ -35,7 +35,7 @@ Isa detect() {
 bool detect_dot() { return allows("dot") && machine_isa() == Isa::v4 && __builtin_cpu_supports("avx512bf16"); }
 
 bool detect_amx() {
-  constexpr int request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM of Linux's asm/prctl.h
+  constexpr int request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM of Linux (asm/prctl.h)
   return allows("amx") && machine_isa() == Isa::v4 && __builtin_cpu_supports("amx-bf16") &&
          __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("avx512bf16") &&
          syscall(SYS_arch_prctl, request_permission, tile_data) == 0;

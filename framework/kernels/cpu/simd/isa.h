@@ -1,4 +1,4 @@
-// Choice of this machine's instruction set, among those for which the files of simd/ are compiled.
+// Choice of an instruction set for this machine, among those for which the files of simd/ are compiled.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ enum class Isa : uint8_t { v3, v4 };
 std::string_view name_of(Isa isa);
 
 /// Returns the best instruction set of this processor that the environment variable HEXAD_MAX_ISA permits. The variable
-/// names the limit: v3, v4, dot or amx. It serves to reproduce the results of another machine, and is read once. Throws
-/// Error(usage) for any other value.
+/// is v3, v4, dot or amx, the highest permitted set. It serves to reproduce the results of another machine. It is read
+/// once. Throws Error(usage) for any other value.
 Isa machine_isa();
-/// True if the machine has x86-64-v4 and AVX-512 BF16, the instruction that multiplies and adds pairs of bf16, and
-/// HEXAD_MAX_ISA permits it.
+/// True if the machine has x86-64-v4 and AVX-512 BF16 (the instruction that multiplies and adds pairs of bf16), and
+/// HEXAD_MAX_ISA permits their use.
 bool machine_has_dot();
-/// True if the machine has AVX-512 BF16 and it is faster than f32 multiply-adds, or HEXAD_MAX_ISA is "dot". On AMD's
-/// processors, the instruction does twice as many operations per cycle as f32 multiply-adds; on Intel's, the same
-/// number.
+/// True if the machine has AVX-512 BF16 and this instruction is faster than f32 multiply-adds, or if HEXAD_MAX_ISA is
+/// "dot". On AMD's processors, the instruction does twice as many operations per cycle as f32 multiply-adds. On Intel's
+/// processors, it does the same number.
 bool machine_prefers_dot();
 /// True if the machine has x86-64-v4 and the matrix unit for bf16 (AMX), HEXAD_MAX_ISA permits it, and the operating
 /// system lets this process use the unit's registers. The first call requests this permission.

@@ -1,5 +1,5 @@
 // Element types and elementary functions for the loops of this folder, which is compiled once for each instruction set.
-// Every function processes one element, so that `omp simd` loops can vectorise it, and has internal linkage (see
+// Every function processes one element, because `omp simd` loops vectorise it. Every function has internal linkage (see
 // cmake/HexadSimd.cmake).
 #pragma once
 
@@ -36,8 +36,8 @@ inline void store(double* p, int64_t i, double v) { p[i] = v; }
 inline void store(bf16* p, int64_t i, float v) { p[i].bits = bf16_bits(v); }
 inline void store(bf16* p, int64_t i, double v) { p[i].bits = bf16_bits(static_cast<float>(v)); }
 
-// Fused multiply-add. The compiler fuses no other operations, because contraction is off. Therefore an element has the
-// same bits in the vector part of a loop, in its scalar remainder, and on every instruction set.
+// Returns a b + c with one rounding. The compiler fuses no other operations, because contraction is off. Therefore an
+// element has the same bits in the vector part of a loop, in its scalar remainder, and on every instruction set.
 inline float fma_of(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
 // Factors of e^x = p * 2^n for |x| <= 104, by Cody-Waite reduction and the polynomial of Cephes' expf on [-ln 2 / 2, ln
@@ -73,12 +73,12 @@ inline float clamp_of(float x, float low, float high) {
 /// Returns e^x with an error of at most 2 ulp, also for denormal results. Infinite and NaN arguments give 0, inf and
 /// NaN.
 inline float exp_of(float x) {
-  const ScaledExp e = scaled_exp(clamp_of(x, -104.0f, 89.0f));  // n is between -150 and 128, hence two factors
+  const ScaledExp e = scaled_exp(clamp_of(x, -104.0f, 89.0f));  // two factors, because n is between -150 and 128
   return e.p * power_of_two(e.n >> 1) * power_of_two(e.n - (e.n >> 1));
 }
 
-/// Returns 1 / d for 1 <= d < 2^126 with an error of at most 2 ulp: an estimate from the bits of d and three Newton
-/// steps. A vector division would occupy its unit twice as long as these steps.
+/// Returns 1 / d for 1 <= d < 2^126 with an error of at most 2 ulp. The method is an estimate from the bits of d and
+/// three Newton steps. A vector division would occupy its unit twice as long as these steps.
 inline float reciprocal_of(float d) {
   float r = __builtin_bit_cast(float, 0x7ef311c7u - __builtin_bit_cast(uint32_t, d));
   r = fma_of(r, fma_of(-d, r, 1.0f), r);

@@ -66,8 +66,8 @@ void layer_input_gradient(T* dx, const T* dy, const T* x, const A* gain, const A
   for (int64_t i = 0; i < n; ++i) store(dx, i, r * (gain[i] * load(dy, i) - mean_g - (load(x, i) - mean) * back));
 }
 
-// Adds to out[c] the sum over rows of term(row, c), in blocks of 64 rows. Short sums lose less precision, and the order
-// is fixed.
+// Adds the sum of term(row, c) over rows to out[c]. Rows are summed in blocks of 64, because short sums lose less
+// precision. The order of addition is fixed.
 template <class A, class Term>
 inline void add_column_sums(A* out, int64_t rows, int64_t width, Term term) {
   constexpr int64_t row_block = 64;

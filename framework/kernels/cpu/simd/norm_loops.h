@@ -5,7 +5,8 @@
 
 namespace hexad::kernels::cpu {
 
-/// Number of columns that are summed at a time. The sums of one task thus stay in registers and the first-level cache.
+/// Number of columns that are summed at a time. It is small enough for the sums of one task to stay in registers and
+/// the first-level cache.
 inline constexpr int64_t column_chunk = 128;
 
 template <class T>
@@ -14,7 +15,7 @@ struct NormLoops {
 
   /// Normalises one row of n elements. Returns 1 / sqrt(mean(x^2) + eps).
   A (*rms_forward)(T* out, const T* x, const A* gain, int64_t n, A eps);
-  /// Computes dx of one row. `residual`, which may be dx, is added before rounding; if it is null, nothing is added.
+  /// Computes dx of one row. `residual` is added before rounding, unless it is null. It may be dx.
   void (*rms_input_gradient)(T* dx, const T* dy, const T* x, const A* gain, A inverse_rms, const T* residual,
                              int64_t n);
   /// Adds the sums over `rows` rows, which are `stride` elements apart, to dgain[0, width); width <= column_chunk. The

@@ -1,5 +1,5 @@
-// Loops of AdamW and SGD. One pass reads main weights, moments and gradient, and updates the model's copy of the
-// weights too.
+// Loops of AdamW and SGD. One pass reads main weights, moments and gradient, and also updates the model's copy of the
+// weights.
 #pragma once
 
 #include "framework/kernels/cpu/simd/isa.h"

@@ -31,7 +31,7 @@ void scale(T* out, A alpha, int64_t n) {
   for (int64_t i = 0; i < n; ++i) store(out, i, load(out, i) * alpha);
 }
 
-// These comparisons keep NaN, so that it is detected later.
+// These comparisons keep NaN, which is detected later.
 template <class T, class A = acc_t<T>>
 void clamp(T* out, const T* x, A limit, int64_t n) {
 #pragma omp simd
@@ -94,7 +94,7 @@ A scale_and_dot(T* dy, A weight, const T* dout, const T* y, int64_t n) {
   return dot;
 }
 
-// Reads at four addresses at a time, because a single stream of reads does not use the full memory bandwidth.
+// Reads four streams of addresses at a time, because one stream does not use the full memory bandwidth.
 template <class T>
 double squared_sum(const T* x, int64_t n) {
   const int64_t part = n / 4;

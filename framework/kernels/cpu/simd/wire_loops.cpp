@@ -16,7 +16,7 @@ inline uint32_t e4m3_bits(float v) {
   return (magnitude < bits_of(0x1p-6f) ? subnormal : normal) | ((u >> 24) & 0x80u);
 }
 
-// A subnormal 0.mmm is computed as 1.mmm - 1. This avoids floats below 2^-126, which processors multiply slowly.
+// A subnormal 0.mmm is computed as 1.mmm - 1, which avoids floats below 2^-126. Processors multiply such floats slowly.
 inline float e4m3_value(uint32_t code) {
   const uint32_t magnitude = code & 0x7fu, shifted = magnitude << 20;
   const float normal = float_of(shifted + (120u << 23)), subnormal = float_of(shifted + (121u << 23)) - 0x1p-6f;
@@ -24,7 +24,8 @@ inline float e4m3_value(uint32_t code) {
   return float_of((magnitude == 0x7fu ? 0x7fc00000u : value) | ((code & 0x80u) << 24));
 }
 
-// As integers, the bits of non-negative floats are ordered like the floats; infinity and NaN are above all others.
+// As integers, the bits of non-negative floats are ordered like the floats. The bits of infinity and NaN are above all
+// others.
 template <class T>
 uint32_t largest_bits(const T* x, int64_t n) {
   uint32_t largest = 0;

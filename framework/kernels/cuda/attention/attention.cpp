@@ -1,5 +1,5 @@
-// Checks a call and chooses its implementation: cuDNN if it is known to be correct and fast for the call, otherwise our
-// own kernels.
+// Checks a call and chooses its implementation: cuDNN if it is known to be correct and fast for the call, otherwise the
+// kernels of this folder.
 #include <cstdint>
 
 #include "framework/kernels/cuda/attention/calls.h"
@@ -33,7 +33,7 @@ void check_call(const Call& c) {
   const int64_t heads = c.q.dim(1), key_heads = c.k.dim(1), size = c.q.dim(2);
   require(key_heads > 0 && heads % key_heads == 0, "[attention] ", heads, " query heads for ", key_heads,
           " key heads; expected a multiple");
-  constexpr int64_t most = INT32_MAX / 2;  // positions in tiles beyond the end must still fit in an int
+  constexpr int64_t most = INT32_MAX / 2;  // an int must also hold positions beyond the end, in the last tile
   require(size > 0 && size <= most && heads <= most && s.queries <= most && s.keys <= most,
           "[attention] heads of size ", size, ", ", s.queries, " queries and ", s.keys,
           " keys; expected sizes from 1 and at most ", most, " of each");

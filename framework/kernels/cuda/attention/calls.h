@@ -1,5 +1,4 @@
-// Operands of an attention call, in the form that its implementations take, and the implementations. See
-// AttentionKernels.
+// Implementations of attention, and the operands that they take. See AttentionKernels.
 #pragma once
 
 #include <span>
@@ -17,12 +16,12 @@ struct AttentionBackward {
   const AttentionShape& shape;
 };
 
-/// Runs cuDNN's fused attention. It requires bf16, as many queries as keys, and either no `first` and `last` or counted
-/// documents. Returns false, without a launch, if cuDNN does not support the call.
+/// Runs cuDNN's fused attention. It requires bf16 and as many queries as keys. `first` and `last` must be undefined, or
+/// the documents must be counted. Returns false, without a launch, if cuDNN does not support the call.
 bool cudnn_attention(Stream& stream, const AttentionForward& call);
 bool cudnn_attention(Stream& stream, const AttentionBackward& call);
 
-/// Runs our own kernels, which support every call. Backward gives bitwise identical results each time.
+/// Runs the kernels of this folder, which support every call. Backward gives bitwise identical results each time.
 void tiled_attention(Stream& stream, const AttentionForward& call);
 void tiled_attention(Stream& stream, const AttentionBackward& call);
 
@@ -35,13 +34,14 @@ struct DocumentBounds {
   const Tensor &first, &last;
 };
 /// Writes cuDNN's operands for packed documents, in the order of the tokens. lengths[D] (i32) receives the lengths of
-/// the documents. offsets[N, D + 1] (i64) describes N tensors (at most 9): the offsets of the first token of each
-/// document, then the end of the last one, in elements. The tokens of tensor n are distances[n] elements apart. If
-/// there are fewer than D documents, empty ones follow. Documents beyond D are omitted.
+/// the documents in tokens. offsets[N, D + 1] (i64) receives, for each of N tensors (at most 9), the offsets in
+/// elements of the first token of each document and of the end of the last document. The tokens of tensor n are
+/// distances[n] elements apart. If there are fewer than D documents, empty documents follow. Documents beyond D are
+/// omitted.
 void find_documents(Stream& stream, const Tensor& lengths, const Tensor& offsets, const DocumentBounds& bounds,
                     int64_t positions, std::span<const int64_t> distances);
 
-/// Copies out[B, H, S] = x[B S, H] (f32), which converts row statistics to cuDNN's layout.
+/// Converts row statistics to cuDNN's layout: out[B, H, S] = x[B S, H] (f32).
 void heads_first(Stream& stream, const Tensor& out, const Tensor& x);
 
 }  // namespace hexad::kernels::cuda

@@ -21,8 +21,7 @@ using Id = AttentionOperand;
 /// cuDNN's handle and plans. The card owns one object of this type.
 struct Cudnn {
   CudnnHandle handle;
-  std::map<AttentionProblem, CudnnPlan> plans;  // also contains the problems that cuDNN refused, so that none is tried
-                                                // twice
+  std::map<AttentionProblem, CudnnPlan> plans;  // also contains problems that cuDNN refused, to try no problem twice
 
   /// Returns the plan for `problem`, which is made at first use; null if cuDNN has no plan for it.
   const CudnnPlan* plan_for(const AttentionProblem& problem) {
@@ -30,9 +29,9 @@ struct Cudnn {
     if (at == plans.end()) at = plans.emplace(problem, CudnnPlan(problem, handle)).first;
     return at->second.refused().empty() ? &at->second : nullptr;
   }
-  /// Returns the number of documents of the plan that computes `documents` documents. A plan for the next power of two
-  /// serves most batches, but cuDNN handles documents without tokens correctly only from version 9.25 on. Older
-  /// versions need a plan for each number of documents.
+  /// Returns the number of documents of the plan for a batch of `documents` documents. It is the next power of two,
+  /// because one plan then serves many batches; the additional documents have no tokens. cuDNN handles such documents
+  /// correctly only from version 9.25 on. Older versions need a plan for each number of documents.
   int64_t planned_documents(int64_t documents) const {
     return documents > 0 && handle.version() >= 92500
                ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(documents)))
@@ -59,9 +58,9 @@ bool may_suit(const AttentionShape& shape, const Tensor& first, const Tensor& la
          (on_16_bytes(others) && ...);
 }
 
-/// True if the deterministic backward pass of documents certainly needs too much workspace (see CudnnPlan). Every
-/// document is counted with all positions. The check saves the time that cuDNN needs to refuse each number of
-/// documents.
+/// True if the deterministic backward pass of documents certainly needs too much workspace (see CudnnPlan). The
+/// estimate assumes that every document has all positions. The check saves the time in which cuDNN would refuse each
+/// number of documents.
 bool asks_too_much(const AttentionProblem& p) {
   return p.deterministic && p.documents * p.heads * p.positions * p.positions > CudnnPlan::most_workspace / 2;
 }

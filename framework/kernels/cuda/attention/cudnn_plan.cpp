@@ -1,5 +1,5 @@
-// Attention as a graph of cuDNN. Only this file includes cuDNN's frontend, which takes long to compile. NVIDIA's guide:
-// docs.nvidia.com/deeplearning/cudnn/frontend/latest/operations/Attention.html
+// Attention as a graph of cuDNN. Only this file includes cuDNN's frontend, because it takes long to compile. NVIDIA's
+// guide: docs.nvidia.com/deeplearning/cudnn/frontend/latest/operations/Attention.html
 #include "framework/kernels/cuda/attention/cudnn_plan.h"
 
 #include <cudnn_frontend.h>
@@ -25,8 +25,8 @@ using Operand = std::shared_ptr<Tensor_attributes>;
 using Dims = std::vector<int64_t>;
 using Id = AttentionOperand;
 
-/// Makes the graph of a problem. Each document is a separate sequence of at most all positions. It begins at an offset
-/// that the card reads (a ragged tensor).
+/// Makes the graph of a problem. Each document is a sequence of cuDNN, of at most `positions` tokens. It begins at an
+/// offset that the card reads (a ragged tensor).
 class GraphMaker {
  public:
   GraphMaker(Graph& graph, const AttentionProblem& problem) : graph_(graph), p_(problem) {
@@ -88,7 +88,7 @@ class GraphMaker {
                   v = input("v", Id::v, p_.key_heads, p_.v);
     auto [out, stats] = graph_.sdpa(q, k, v, options<SDPA_attributes>("attention").set_generate_stats(true));
     output(out, Id::out, p_.heads, p_.out);
-    // cuDNN supports these strides for statistics since version 9.12. The frontend of older versions refuses them.
+    // cuDNN supports these strides for statistics from version 9.12 on. The frontend of older versions refuses them.
     stats->set_output(true).set_data_type(DataType_t::FLOAT);
     describe(*stats, Id::stats, p_.heads, 1, by_token());
   }
@@ -100,7 +100,7 @@ class GraphMaker {
     Tensor_attributes stats;
     stats.set_name("stats").set_data_type(DataType_t::FLOAT);
     describe(stats, Id::stats, p_.heads, 1, by_token());
-    // Without offsets, cuDNN supports only this layout before version 9.26.
+    // Before version 9.26, cuDNN supports only this layout if there are no offsets.
     if (p_.documents == 0) stats.set_stride({p_.heads * p_.positions, p_.positions, 1, 1});
     auto o = options<SDPA_backward_attributes>("attention_backward").set_deterministic_algorithm(p_.deterministic);
     // Without these limits, cuDNN would reserve workspace for every document at the full length.
@@ -117,7 +117,7 @@ class GraphMaker {
 };
 
 /// Returns the reason why there is no plan for the graph; empty if there is a plan. `workspace` receives the plan's
-/// bytes.
+/// workspace in bytes.
 std::string refusal(error_t built, const Graph& graph, int64_t& workspace) {
   if (built.is_bad()) return built.get_message();
   if (error_t asked = graph.get_workspace_size(workspace); asked.is_bad()) return asked.get_message();

@@ -1,5 +1,5 @@
-// Problems of cuDNN's fused attention and plans for them. They are separate from the code that runs plans, so that
-// plans can be made, and refused, without a card.
+// Problems of cuDNN's fused attention and plans for them. They are separate from the code that runs plans, because
+// plans can also be made, and refused, without a card.
 #pragma once
 
 #include <compare>
@@ -21,8 +21,8 @@ struct HeadStrides {
 };
 
 /// Parameters of a call on which its plan depends, for bf16 tensors of `sequences` times `positions` tokens. A token
-/// sees its whole sequence or, if there are documents, its document. If `causal`, it sees only itself and earlier
-/// tokens.
+/// sees its whole sequence or, if there are documents, its document. If `causal` is true, a token sees only itself and
+/// earlier tokens.
 struct AttentionProblem {
   bool backward = false, causal = true, deterministic = false;
   int64_t sequences = 0, positions = 0;
@@ -30,16 +30,16 @@ struct AttentionProblem {
   int64_t heads = 0, key_heads = 0, size = 0;
   float scale = 1;
   HeadStrides q, k, v, out;
-  HeadStrides dout = {}, dq = {}, dk = {}, dv = {};  // only for backward
+  HeadStrides dout = {}, dq = {}, dk = {}, dv = {};  // used only in backward
   auto operator<=>(const AttentionProblem&) const = default;
 };
 
 /// Operands that a plan reads and writes. The statistics (f32) are max + ln(sum) of the scaled scores. Their shape is
-/// [tokens, heads], as in AttentionKernels. Only for a backward pass without documents it is [sequences, heads,
-/// positions].
+/// [tokens, heads], as in AttentionKernels, or [sequences, heads, positions] in a backward pass without documents.
 enum class AttentionOperand : int64_t { q = 1, k, v, out, stats, dout, dq, dk, dv, query_lengths, key_lengths };
 /// Return the ids of an operand and of its offsets. With documents, each of the operands q to dv has offsets[documents
-/// + 1] (i64): the element at which each document begins, and the end of all tokens. The lengths are i32 [documents].
+/// + 1] (i64): the index of the element at which each document begins, and the end of all tokens. The lengths of
+/// documents are i32 [documents].
 constexpr int64_t id_of(AttentionOperand operand) { return static_cast<int64_t>(operand); }
 constexpr int64_t id_of_offsets(AttentionOperand operand) { return 100 + id_of(operand); }
 /// Addresses of the operands, by id.
@@ -63,8 +63,8 @@ class CudnnHandle {
   cudnnContext* handle_ = nullptr;
 };
 
-/// Description of a card that need not be present: its properties in cuDNN's format (JSON), and its generation (for
-/// example 90).
+/// Description of a card that need not be present. It consists of the card's properties in cuDNN's format (JSON) and
+/// its generation (for example 90).
 struct DescribedCard {
   std::string properties;
   int generation;
@@ -72,10 +72,11 @@ struct DescribedCard {
 
 class CudnnPlan {
  public:
-  /// Maximum bytes of workspace of a plan. Only a deterministic backward pass may need more: before version 9.25, cuDNN
-  /// is slower there and stores all B H S^2 gradients of scores in bf16. For 16 heads and 4 x 4096 tokens, these are
-  /// 2.1 GB, also if each sequence is one document. A backward pass that is not deterministic gives different results
-  /// in each run; forward and backward then take 2.06 ms. PyTorch's deterministic flash attention takes 5.2 ms.
+  /// Maximum bytes of workspace of a plan. Only a deterministic backward pass may need more. Before version 9.25,
+  /// cuDNN's deterministic pass is slower and stores all B H S^2 gradients of scores in bf16. For 16 heads and 4 x 4096
+  /// tokens, they take 2.1 GB, even if each sequence is one document. A backward pass that is not deterministic gives
+  /// different results in each run; forward and backward then take 2.06 ms. PyTorch's deterministic flash attention
+  /// takes 5.2 ms.
   static constexpr int64_t most_workspace = int64_t{4} << 30;
 
   CudnnPlan(const AttentionProblem& problem, const CudnnHandle& handle);

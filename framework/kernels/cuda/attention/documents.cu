@@ -15,8 +15,8 @@ struct Offsets {
   int64_t distance[most_tensors];  // distance between tokens, in elements
 };
 
-// Runs as one block, which reads each bound once or twice. Each thread has adjacent tokens. A scan gives it the number
-// of documents that begin before its tokens.
+// Runs as one block, which reads each bound once or twice. Each thread processes adjacent tokens. A scan gives each
+// thread the number of documents that begin before its tokens.
 __global__ void find(int* lengths, Offsets offsets, const int* first, const int* last, int64_t tokens,
                      int64_t positions, int64_t documents) {
   const int64_t each = (tokens + threads - 1) / threads;
@@ -44,7 +44,8 @@ void find_documents(Stream& stream, const Tensor& lengths, const Tensor& offsets
                     int64_t positions, std::span<const int64_t> distances) {
   require(distances.size() <= most_tensors && std::ssize(distances) == offsets.dim(0) &&
               offsets.dim(1) == lengths.dim(0) + 1,
-          "[attention] offsets ", offsets.shape(), " of ", distances.size(), " tensors and lengths ", lengths.shape());
+          "[attention] offsets ", offsets.shape(), " of ", distances.size(), " tensors and lengths ", lengths.shape(),
+          "; expected [tensors, documents + 1] and [documents]");
   Offsets to{pointer<int64_t>(offsets), static_cast<int>(distances.size()), {}};
   std::ranges::copy(distances, to.distance);
   launch("attention", find, 1, threads, stream, pointer<int32_t>(lengths), to, pointer<int32_t>(bounds.first),

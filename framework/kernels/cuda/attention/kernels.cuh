@@ -16,16 +16,15 @@ struct ForwardOperands {
 template <class D>
 struct BackwardOperands {
   HeadRows<D> dq, dk, dv, dout, q, k, v;
-  const sum_t<D>*log_sum_exp, *mean;  // [B S, H]; mean = <dout, out>, the mean of the probabilities' gradients,
-                                      // weighted by the probabilities
+  const sum_t<D>*log_sum_exp, *mean;  // [B S, H]; mean = <dout, out>, the sum of P dP
   Visible visible;
   AttentionSizes sizes;
   sum_t<D> scale;
 };
 
-/// One i32 per tile; nonzero if the plain kernel must recompute the tile. Tensor cores multiply hidden rows by zero,
-/// which gives NaN if the row contains an infinity or a NaN. Therefore every tile whose result contains a NaN is
-/// recomputed by the plain kernel, which skips hidden rows.
+/// One i32 per tile; nonzero if the plain kernel must recompute the tile. Tensor cores multiply masked rows by zero,
+/// which gives NaN if the row contains an infinity or a NaN. Therefore the plain kernel, which skips masked rows,
+/// recomputes every tile whose result contains a NaN.
 using Suspects = const int*;
 
 /// Kernels for every element type and head size. `only` marks the tiles of 64 queries [B, H, tiles], or of 64 keys [B,

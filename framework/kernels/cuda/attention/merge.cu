@@ -25,14 +25,14 @@ __global__ void __launch_bounds__(threads) merge_kernel(Merge<A, D> m) {
   if (r >= m.rows) return;
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
   const A so_far = m.log_sum_exp[r], other = m.block_log_sum_exp[r];
-  if (other == -std::numeric_limits<A>::infinity()) return;  // the row saw no key of the block
+  if (other == -std::numeric_limits<A>::infinity()) return;  // true if the row saw no key of the block
   const A top = so_far < other ? other : so_far;
   const A both = top + log(exp(so_far - top) + exp(other - top));
   const A keep = exp(so_far - both), take = exp(other - both);
   A* const to_row = m.sum + r * m.size;
   const D* const from = m.block + r * m.size;
   for (int64_t i = lane; i < m.size; i += warp_size) to_row[i] = keep * to_row[i] + take * to<A>(from[i]);
-  __syncwarp();  // waits until all lanes have read the old value
+  __syncwarp();  // waits until all lanes have read the previous value
   if (lane == 0) m.log_sum_exp[r] = both;
 }
 

@@ -10,8 +10,8 @@
 
 namespace hexad::kernels::cuda::mma {
 
-/// Loads four 8 x 8 matrices, each into one register per lane. Lane l provides the offset `row` of row l % 8 of matrix
-/// l / 8, in elements from `memory`.
+/// Loads four 8 x 8 matrices, each into one register per lane. `row` of lane l must be the offset, in elements from
+/// `memory`, of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void load(uint32_t (&to)[4], const __nv_bfloat16* memory, int row) {
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(memory)) + 2 * static_cast<uint32_t>(row);
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -48,8 +48,8 @@ __device__ __forceinline__ float exp2(float x) {
   return y;
 }
 
-/// Starts a copy of `Bytes` (4, 8 or 16) to shared memory; both addresses must be multiples of `Bytes`. Unless
-/// `wanted`, writes zeros and does not read `from`.
+/// Starts a copy of `Bytes` bytes (4, 8 or 16) to shared memory. Both addresses must be multiples of `Bytes`. If
+/// `wanted` is false, writes zeros and does not read `from`.
 template <int Bytes>
 __device__ __forceinline__ void copy(void* to, const void* from, bool wanted) {
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
@@ -61,7 +61,7 @@ __device__ __forceinline__ void copy(void* to, const void* from, bool wanted) {
                  : "memory");
   }
 }
-/// Waits until this thread's copies have arrived. Copies of other threads also need a barrier.
+/// Waits until this thread's copies have arrived. Waiting for other threads' copies also needs a barrier.
 __device__ __forceinline__ void wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 }  // namespace hexad::kernels::cuda::mma

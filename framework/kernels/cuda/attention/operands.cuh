@@ -15,7 +15,7 @@ __host__ __device__ constexpr int64_t tiles_of(int64_t rows) { return (rows + ti
 template <class D>
 struct HeadRows {
   D* data = nullptr;
-  int64_t token = 0, head = 0;  // strides
+  int64_t token = 0, head = 0;  // strides in elements
   __device__ __forceinline__ D* at(int64_t t, int64_t h) const { return data + t * token + h * head; }
 };
 template <class T>
@@ -41,7 +41,7 @@ template <class D>
 struct HeadTile {
   HeadRows<D> rows;
   int64_t token;
-  int count;  // number of rows from `token` on that exist
+  int count;  // number of existing rows from `token` on
   int64_t head;
 };
 /// Returns at most `most` rows of a sequence of `length` positions, beginning at position `begin`.

@@ -1,6 +1,7 @@
-// Tiles of the plain kernels, in which threads multiply elements of any type, staged through shared memory, for any
-// head size. A block of 256 threads computes 64 queries x 64 keys. Thread (y, x) of 16 x 16 computes rows y + 16 i and
-// columns x + 16 j. If a head has more than 64 elements, one block computes each slice of 64, with all scores.
+// Tiles of the plain kernels, for any element type and head size. Threads multiply elements that are staged in shared
+// memory. A block of 256 threads computes 64 queries x 64 keys. Thread (y, x) of 16 x 16 computes rows y + 16 i and
+// columns x + 16 j. If a head has more than 64 elements, there is one block for each slice of 64 elements, and each
+// block computes all scores.
 #pragma once
 
 #include "framework/kernels/cuda/attention/visibility.cuh"
@@ -13,12 +14,12 @@ inline constexpr int plain_slice = 64, plain_chunk = 32;
 /// The elements of a tile that one thread computes.
 template <class A>
 using Share = A[plain_share][plain_share];
-/// A tile in shared memory, padded so that adjacent rows are in different banks.
+/// A tile in shared memory. Padding puts adjacent rows in different banks.
 template <class A, int Columns>
 using Staged = A[tile_rows][Columns + 1];
 
-/// Shared memory of a block: first the operands of the scores, then, in the same memory, a slice of the rows that are
-/// multiplied by the weights.
+/// Shared memory of a block. It first contains the operands of the scores, then a slice of the rows that are multiplied
+/// by the weights.
 template <class A>
 union Stage {
   struct {
@@ -72,9 +73,9 @@ __device__ __forceinline__ void multiply(Share<A>& sums, Stage<A>& memory, const
 
 __device__ __forceinline__ bool sees(const int2& range, int64_t key) { return key >= range.x && key < range.y; }
 
-/// Computes sums[i][c] += sum_j weights[i][j] rows[j][c]. If `Transposed`, the weights are stored as [query, key] and
-/// weights[j][i] is used. If `Masked`, only pairs in which the query sees the key are summed, so that a NaN in a row
-/// has no effect where its weight is zero.
+/// Computes sums[i][c] += sum_j weights[i][j] rows[j][c]. If `Transposed`, the weights are stored as [query, key], and
+/// weights[j][i] is used. If `Masked`, only pairs in which the query sees the key are summed. A NaN in a masked row
+/// then has no effect.
 template <bool Transposed, bool Masked, class A>
 __device__ __forceinline__ void weigh(Share<A>& sums, const Staged<A, tile_rows>& weights, const Stage<A>& memory,
                                       const int2 (&ranges)[tile_rows], int64_t first_key) {
@@ -103,7 +104,7 @@ __device__ __forceinline__ void weigh(bool masked, Share<A>& sums, const Staged<
   }
 }
 
-/// Writes the elements of this thread in a slice of the result.
+/// Writes this thread's elements of a slice of the result.
 template <class D, class A>
 __device__ __forceinline__ void store_share(const HeadTile<D>& tile, const Share<A>& sums, int column, int size) {
 #pragma unroll

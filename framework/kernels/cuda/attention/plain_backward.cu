@@ -1,6 +1,6 @@
 // Backward pass of attention for every element type and head size, without atomics. P is recomputed from the saved
-// log-sum-exp. dS = scale P (dO V^T - <dO, O>), dQ = dS K, dK = dS^T Q, dV = P^T dO. One kernel sums over keys, the
-// other over queries.
+// log-sum-exp. dS = scale P (dO V^T - <dO, O>), dQ = dS K, dK = dS^T Q, dV = P^T dO. One kernel sums over keys, and
+// another sums over queries.
 #include "framework/kernels/cuda/attention/kernels.cuh"
 #include "framework/kernels/cuda/attention/plain.cuh"
 
@@ -34,7 +34,7 @@ __device__ __forceinline__ void load_facts(RowFacts<A>& facts, const BackwardOpe
   facts.mean[r] = p.mean[(q.token + r) * p.sizes.heads + q.head];
 }
 
-/// A probability, and the gradient of its score before scaling.
+/// A probability, and the gradient of the product <q, k> before it is scaled.
 template <class A>
 struct Pair {
   A weight, gradient;

@@ -10,7 +10,7 @@ template <class A>
 struct Shared {
   Staged<A, tile_rows> scores;
   Stage<A> stage;
-  A row[tile_rows];  // factors of the previous sums; at the end, divisors of the sums
+  A row[tile_rows];  // factors of the previous sums; after the last tile, divisors of the sums
   int2 ranges[tile_rows];
 };
 
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(plain_threads) forward(ForwardOperands<D> p, S
 
   const A infinity = static_cast<A>(INFINITY);
   const int row = static_cast<int>(threadIdx.x) / 4,
-            part = static_cast<int>(threadIdx.x) % 4;  // row, and quarter of it, of this thread in the softmax
+            part = static_cast<int>(threadIdx.x) % 4;  // this thread's row and quarter of the row in the softmax
   A largest = -infinity, base = 0, total = 0;
   Share<A> sums{};
   for (int64_t j = range.begin / tile_rows * tile_rows; j < range.end; j += tile_rows) {
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(plain_threads) forward(ForwardOperands<D> p, S
     for (int c = part; c < tile_rows; c += 4)
       if (sees(seen, j + c) && scores[c] > largest) largest = scores[c];
     largest = row_max(largest);
-    base = largest == -infinity ? A(0) : largest;  // only -inf and NaN so far: exp(-inf - base) is zero
+    base = largest == -infinity ? A(0) : largest;  // with only -inf and NaN so far, exp(-inf - base) must be zero
     const A factor = exp(previous - base);
     A sum = 0;
     for (int c = part; c < tile_rows; c += 4) {

@@ -1,5 +1,5 @@
-// Tiles of the kernels on tensor cores. A block has four warps, and each warp has its own 16 rows of the left operands.
-// Head sizes are padded with zeros to Width = 64 or 128. Rows that are read tile by tile are double-buffered in shared
+// Tiles of the kernels on tensor cores. A block has four warps, each with 16 different rows of the left operands. Head
+// sizes are padded with zeros to Width = 64 or 128. Rows that are read tile by tile are double-buffered in shared
 // memory: the next tile is copied while the current one is used, with one barrier per tile.
 #pragma once
 
@@ -10,8 +10,8 @@ namespace hexad::kernels::cuda {
 
 inline constexpr int tensor_warps = 4, tensor_threads = tensor_warps * warp_size;
 
-/// Rows of Width elements in shared memory. The pieces of 16 bytes in a row are permuted, so that the same piece of
-/// eight adjacent rows is in eight different banks.
+/// Rows of Width elements in shared memory. The pieces of 16 bytes in a row are permuted: piece i of eight adjacent
+/// rows is in eight different banks.
 template <int Width, int Height = tile_rows>
 struct alignas(16) SharedTile {
   static constexpr int pieces = Width / 8;
@@ -19,8 +19,8 @@ struct alignas(16) SharedTile {
   __device__ __forceinline__ __nv_bfloat16* at(int row, int piece) {
     return data + row * Width + (piece ^ (row & 7)) * 8;
   }
-  /// Returns the offset of at(row, odd + even) if row % 8 equals lane % 8, odd is 0 or 1, and even is an even constant.
-  /// One register holds the part of the offset that all constants share.
+  /// Returns the offset of at(row, odd + even). row % 8 must equal lane % 8, `odd` must be 0 or 1, and `even` must be
+  /// an even constant. One register holds the part of the offset that does not depend on `even`.
   __device__ __forceinline__ int lane_offset(int row, int odd, int even) const {
     return row * Width + ((odd ^ (static_cast<int>(threadIdx.x) & 7)) ^ even) * 8;
   }
@@ -43,7 +43,7 @@ __device__ __forceinline__ void copy_tile(SharedTile<Width, Height>& tile, const
   constexpr int pieces = SharedTile<Width, Height>::pieces, step = tensor_threads / pieces;
   static_assert(tensor_threads % pieces == 0 && step % 8 == 0 && Height % step == 0);
   const int first = static_cast<int>(threadIdx.x) / pieces, piece = static_cast<int>(threadIdx.x) % pieces;
-  const __nv_bfloat16* const some = from.rows.at(from.token, from.head);  // valid address for copies of no bytes
+  const __nv_bfloat16* const some = from.rows.at(from.token, from.head);  // any valid address, for copies of no bytes
   const __nv_bfloat16* source = some + first * from.rows.token + piece * 8;
   const int last = piece * 8 < size ? from.count : 0;
   __nv_bfloat16* to = tile.at(first, piece);
@@ -59,7 +59,7 @@ __device__ __forceinline__ void load_left(uint32_t (&left)[4], SharedTile<Width,
   mma::load(left, tile.data, tile.lane_offset(row + lane % 16, lane / 16, 2 * k));
 }
 
-/// Computes sums[m][n] += <left row, right row> for M times 16 left rows from `row` on and all right rows.
+/// Computes sums[m][n] += <left row, right row> for 16 M left rows from `row` on and all right rows.
 template <int M, int Width, int Height, int Columns>
 __device__ __forceinline__ void multiply_rows(Sums<Columns / 8> (&sums)[M], SharedTile<Width, Height>& left, int row,
                                               SharedTile<Width, Columns>& right) {
@@ -112,8 +112,8 @@ __device__ __forceinline__ void weigh_rows(Sums<Width / 8> (&sums)[M], const Sum
   }
 }
 
-/// Writes the first `count` of a warp's 16 rows of results. They are staged in rows [row, row + 16) of `tile`, which
-/// belong to this warp and which no other warp uses any more.
+/// Writes the first `count` of a warp's 16 rows of results. They are staged in rows [row, row + 16) of `tile`. These
+/// rows belong to this warp, and no other warp may still use them.
 template <int Width, int Height>
 __device__ __forceinline__ void store_rows(const HeadRows<__nv_bfloat16>& to, int64_t token, int count, int64_t head,
                                            int size, const Sums<Width / 8>& sums, SharedTile<Width, Height>& tile,

@@ -1,4 +1,5 @@
-// Attention with our own kernels: those on tensor cores if they support the operands, otherwise the plain ones.
+// Attention with the kernels of this folder: those on tensor cores if they support the operands, otherwise the plain
+// kernels.
 #include "framework/kernels/cuda/attention/kernels.cuh"
 
 namespace hexad::kernels::cuda {

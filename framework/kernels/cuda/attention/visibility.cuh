@@ -1,14 +1,15 @@
 // The keys that each query sees. Causality, documents and lengths together give one range per query and one summary per
-// tile of queries. With these, kernels skip keys that no query sees and omit the mask where every query sees every key.
+// tile of queries. Kernels use them to skip keys that no query sees, and to omit the mask where every query sees every
+// key.
 #pragma once
 
 #include "framework/kernels/cuda/attention/operands.cuh"
 
 namespace hexad::kernels::cuda {
 
-/// Summary of the keys that a tile of queries sees. No query sees a key outside [begin, end); this is (INT_MAX, 0) if
-/// no query sees any key. Every query sees all keys in [all_begin, all_end), which is empty if queries are missing at
-/// the end of the sequence.
+/// Summary of the keys that a tile of queries sees. No query sees a key outside [begin, end), which is (INT_MAX, 0) if
+/// no query sees any key. Every query sees all keys in [all_begin, all_end). This range is empty if the tile extends
+/// beyond the end of the sequence.
 struct TileRange {
   int begin, end, all_begin, all_end;
 
@@ -18,8 +19,8 @@ struct TileRange {
   }
 };
 
-/// View for kernels. Query r of [B S] sees the keys [rows[r].x, rows[r].y); (0, 0) if it sees none. tiles[] summarises
-/// the tiles of queries.
+/// View for kernels. Query r of [B S] sees the keys [rows[r].x, rows[r].y). rows[r] is (0, 0) if the query sees no key.
+/// tiles[] summarises the tiles of queries.
 struct Visible {
   const int2* rows;
   const TileRange* tiles;  // [B, tiles_of(S)]

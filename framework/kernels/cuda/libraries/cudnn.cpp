@@ -1,5 +1,5 @@
-// Stubs of the cuDNN functions that the program calls. The first call of any of them loads the library, so that the
-// library is needed only on machines with a card. The stubs are hidden, so that cuDNN itself does not call them.
+// Stubs of the cuDNN functions that the program calls. The first call of any of them loads the library. The library is
+// therefore needed only on machines with a card. The stubs have hidden visibility, because cuDNN must not call them.
 #include <cudnn.h>
 
 #include "framework/device/cuda/shared_library.h"

@@ -11,8 +11,8 @@ namespace {
 constexpr std::string_view op = "matmul in bf16 parts";
 constexpr int threads = 256, per_thread = 4;
 constexpr int64_t parts = 3;
-constexpr int64_t aligned = 8;               // in elements; cuBLASLt's fast kernels need rows at multiples of 16 bytes
-constexpr int64_t large = int64_t{1} << 20;  // in elements; below this size, launches take most of the time
+constexpr int64_t aligned = 8;               // elements; cuBLASLt's fast kernels need rows at multiples of 16 bytes
+constexpr int64_t large = int64_t{1} << 20;  // elements; for smaller products, launches take most of the time
 
 /// Arrangement of the parts of a matrix: one below the other, [3 rows, columns], or side by side, [rows, 3 columns].
 enum class Along : uint8_t { rows, columns };
@@ -45,7 +45,7 @@ struct Bf16Parts {
 
 __device__ Bf16Parts bf16_parts_of(float w) {
   __nv_bfloat16 hi = __float2bfloat16_rn(w);
-  if (isinf(to<float>(hi))) hi = __float2bfloat16_rz(w);  // rounds toward zero, so that a finite number stays finite
+  if (isinf(to<float>(hi))) hi = __float2bfloat16_rz(w);  // keeps finite numbers finite
   const float rest = isfinite(w) ? w - to<float>(hi) : 0.0f;
   const __nv_bfloat16 mid = __float2bfloat16_rn(rest);
   return {hi, mid, __float2bfloat16_rn(rest - to<float>(mid))};
@@ -137,7 +137,7 @@ void sum_of_parts(Stream& stream, const Matrix& out, const Matrix& in, Along alo
 }
 
 /// True if splitting f32 operands of `n` rows or columns is worthwhile for a product with the bf16 matrix `m`, which is
-/// not split. The parts then take no more memory than `m` would in f32.
+/// not split. The condition is that the parts take no more memory than `m` would take in f32.
 bool pays(const Matrix& m, int64_t n) {
   return m.rows * m.columns >= large && parts * n <= m.columns && m.stride % aligned == 0 &&
          reinterpret_cast<uintptr_t>(device_raw(m.tensor)) % 16 == 0;

@@ -19,7 +19,7 @@ namespace {
 using device::cuda::cuda_stream;
 
 constexpr size_t most_workspace = size_t{32} << 20;  // the size that cuBLAS uses on Hopper
-constexpr size_t most_plans = 4096;  // limited, because the numbers of rows of the experts change in every step
+constexpr size_t most_plans = 4096;  // limited, because the experts' numbers of rows change in every step
 constexpr uint32_t best_alignment = 256;
 
 void check(cublasStatus_t status, std::string_view what) {
@@ -37,15 +37,15 @@ uint32_t alignment_of(const void* p) {
   return static_cast<uint32_t>(address & (~address + 1));
 }
 
-/// A product in the terms of cuBLASLt, which uses column-major matrices. Stored in memory, a row-major matrix [r, c]
-/// whose rows are `stride` apart equals a column-major c x r matrix with leading dimension `stride`: its transpose. Our
-/// product out = left right is therefore out^T = right^T left^T for cuBLASLt:
+/// A product in the terms of cuBLASLt, which uses column-major matrices. In memory, a row-major matrix [r, c] whose
+/// rows are `stride` elements apart equals a column-major c x r matrix with leading dimension `stride`, its transpose.
+/// The product out = left right is therefore out^T = right^T left^T for cuBLASLt:
 ///
 ///   our product                             | m, n, k     | A                     | B
-///   out[m, n] = left[m, k] right[k, n]      | n, m, k     | right, n x k: as is   | left, k x m: as is
-///     right is the transpose of w[n, k]     |             | w, k x n: transposed  |
-///     left is the transpose of dy[k, m]     |             |                       | dy, m x k: transposed
-/// Thus A is our right factor and B our left factor. cuBLASLt transposes a factor if and only if our product does.
+///   out[m, n] = left[m, k] right[k, n]      | n, m, k     | right, n x k: as is   | left, k x m: as is right is the
+///     transpose of w[n, k]     |             | w, k x n: transposed  |
+///     left is the transpose of dy[k, m] | | | dy, m x k: transposed Therefore A is the right factor, and B is the left
+/// factor. cuBLASLt transposes a factor if and only if the product does.
 struct Problem {
   int64_t m, n, k, a_stride, b_stride, out_stride;
   Dtype in, out;
@@ -76,7 +76,7 @@ Problem problem_of(const Matrix& out, const Factor& left, const Factor& right, W
 }
 
 /// Returns the problem for which the kernel of problem `p` is chosen: `p` with its number of rows rounded up, if no
-/// stride changes. The choice must depend on nothing else, because another kernel may give other bits.
+/// stride changes. The choice must depend only on this problem, because another kernel may give other bits.
 Problem chosen_for(Problem p) {
   if (!p.b_transposed) {
     p.n = rounded_rows(p.n);
@@ -107,7 +107,7 @@ struct Plan {
 Description describe(const Problem& p) {
   Description d;
   const bool wide = p.in == Dtype::f64;
-  // CUBLAS_COMPUTE_32F does not round f32 operands; TF32 would be CUBLAS_COMPUTE_32F_FAST_TF32.
+  // CUBLAS_COMPUTE_32F does not round f32 operands. CUBLAS_COMPUTE_32F_FAST_TF32 would round them to TF32.
   check(cublasLtMatmulDescInit(&d.product, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
                                wide ? CUDA_R_64F : CUDA_R_32F),
         "product");
@@ -151,7 +151,7 @@ class Library {
   Plan& plan(const Problem& problem) {
     return plans_.get(problem, [&] { return make_plan(problem); });
   }
-  /// Replaces the kernel of the plan by one that is chosen for the plan's own problem.
+  /// Replaces the kernel of `plan` by a kernel that is chosen for exactly this problem.
   void choose_own(Plan& plan, const Problem& problem) const {
     plan.kernel = choose(problem);
     plan.borrowed = false;
@@ -163,12 +163,12 @@ class Library {
   Choice checked(Description& d, const cublasLtMatmulAlgo_t& algorithm) const;
 
   cublasLtHandle_t handle_ = nullptr;
-  PlanCache<Problem, Choice> choices_{most_plans};  // by the result of chosen_for()
+  PlanCache<Problem, Choice> choices_{most_plans};  // keys are results of chosen_for()
   PlanCache<Problem, Plan> plans_{most_plans};
 };
 
-// Uses the kernel of another number of rows if it also supports this problem. Choosing a kernel takes the host 20 to 60
-// microseconds; checking one takes only a few.
+// Uses the kernel chosen for another number of rows if this kernel also supports this problem. Choosing a kernel takes
+// the host 20 to 60 microseconds. Checking a kernel takes only a few microseconds.
 Plan Library::make_plan(const Problem& p) {
   Plan plan{.problem = describe(p), .kernel = {}};
   const Problem similar = chosen_for(p);
@@ -195,7 +195,7 @@ Choice Library::choose(const Problem& p) const {
   cublasLtMatmulPreferenceOpaque_t preference{};
   check(cublasLtMatmulPreferenceInit(&preference), "preference");
   prefer(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{most_workspace});
-  // Stores the partial sums of a split product in the workspace, in f32. In a bf16 result they would be rounded.
+  // Stores the partial sums of a split product in the workspace, in f32, because a bf16 result would round them.
   prefer(&preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   prefer(&preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p.a_alignment);
@@ -250,7 +250,7 @@ bool multiply(Stream& stream, const Matrix& out, const Factor& left, const Facto
   void* result = device_raw(out.tensor);
   Description& p = plan.problem;
   const auto launch = [&] {
-    // A workspace is allocated for each product, so that streams never share one. The allocator caches the memory.
+    // Each product gets a separate workspace, because streams must not share one. The allocator caches the memory.
     Tensor workspace;
     const size_t bytes = plan.kernel.workspace;
     if (bytes > 0) workspace = Tensor::empty({static_cast<int64_t>(bytes)}, Dtype::u8, out.tensor.device());

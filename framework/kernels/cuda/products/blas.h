@@ -11,10 +11,10 @@ using base::Dtype;
 
 /// A tensor as a matrix. Leading dimensions are flattened; rows of contiguous elements are `stride` elements apart.
 struct Matrix {
-  Tensor tensor;  // owns the memory
+  Tensor tensor;  // shares the ownership of the memory
   int64_t rows, columns, stride;
 };
-/// Returns the tensor as a matrix. If it is not a matrix, throws std::logic_error that names `op` and `name`.
+/// Returns the tensor as a matrix. Throws std::logic_error that names `op` and `name` if it is not a matrix.
 Matrix matrix(std::string_view op, std::string_view name, const Tensor& t);
 
 /// A factor of a product: a stored matrix, or its transpose.
@@ -27,9 +27,9 @@ struct Factor {
   Dtype dtype() const { return matrix.tensor.dtype(); }
 };
 
-/// Computes out = left right, or adds it to `out`, with sums in the accumulator dtype. Both factors have the same
-/// dtype; `out` has this dtype or the accumulator dtype. No size may be zero. Returns false, without a launch, if
-/// cuBLASLt has no kernel for these addresses and strides (bf16 at odd ones).
+/// Computes out = left right, or adds the product to `out`, with sums in the accumulator dtype. Both factors have the
+/// same dtype; `out` has this dtype or the accumulator dtype. No size may be zero. Returns false, without a launch, if
+/// cuBLASLt has no kernel for these addresses and strides (for example, bf16 rows at odd strides).
 bool multiply(Stream& stream, const Matrix& out, const Factor& left, const Factor& right, Write write);
 
 }  // namespace hexad::kernels::cuda

@@ -1,4 +1,4 @@
-// Order of the groups of a grouped product, in which multiprocessors take the groups' tiles.
+// Order in which multiprocessors take the tiles of the groups of a grouped product.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,13 @@
 
 namespace hexad::kernels::cuda {
 
-/// Returns the position of group e in the list of a pass. Tiles are assigned to the multiprocessors in the order of
-/// this list, one after the other and regardless of their lengths.
+/// Returns the position of group e in the list of a pass. Tiles are assigned to the multiprocessors in turn, in the
+/// order of this list, regardless of their lengths.
 ///   weight gradient           by descending number of rows; groups with equal rows keep their order. The sum of a tile
 ///                             has as many terms as the group has rows. If long tiles came last, or several of them
-///                             went to one multiprocessor, the other multiprocessors would wait.
-///   forward, input gradient   in the given order. There, rows determine only the number of tiles, and all sums have
-///                             the same length.
+///                             went to one multiprocessor, the other multiprocessors would wait. forward, input
+///                             gradient   in the given order. There, rows determine only the number of tiles, and all
+///                             sums have the same length.
 /// `offsets` is [groups + 1]. The positions of all groups are a permutation. Takes `groups` steps for the weight
 /// gradient.
 constexpr int64_t place_of_group(GroupedPass pass, int64_t e, const int64_t* offsets, int64_t groups) {

@@ -13,12 +13,11 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-// Minimum sizes for which each group is a separate dense product if the grouped kernel on tensor cores does not support
-// the operands. For these sizes, dense products of f32 and f64 are assumed to be faster than the simple kernel (not
-// measured).
+// Minimum sizes for which each group is a separate dense product if tensor cores do not support the operands. From
+// these sizes on, dense products of f32 and f64 are assumed to be faster than the simple kernel (not measured).
 constexpr int64_t large_weight = 4096 * 4096, many_rows = 1024;
-// Minimum average number of rows per group for a separate launch for each group. Below it, the simple kernel computes
-// all groups in one launch (not measured).
+// Minimum average number of rows per group for a separate launch for each group. With fewer rows, the simple kernel
+// computes all groups in one launch (not measured).
 constexpr int64_t few_rows = 16;
 
 /// Operands of a pass as matrices: x[R, width], y[R, features], w[E, features, width].
@@ -77,7 +76,7 @@ bool uses_one_product_per_group(const Operands& o, const GroupOffsets& offsets, 
   return seconds_one_by_one(product) < seconds_in_one_kernel(product);
 }
 
-/// False only if the host knows that every group has rows.
+/// True unless the host knows that every group has rows.
 bool may_have_empty_groups(const GroupOffsets& offsets) {
   return offsets.host.empty() || std::ranges::adjacent_find(offsets.host) != offsets.host.end();
 }

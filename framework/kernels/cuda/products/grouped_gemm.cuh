@@ -1,5 +1,5 @@
 // Grouped products on Hopper's tensor cores, with one persistent CUTLASS kernel. The sizes of the problems are only in
-// device memory. Each instantiation takes half a minute to compile and therefore has its own file. Without -DNDEBUG,
+// device memory. Each instantiation has a separate file, because it takes half a minute to compile. Without -DNDEBUG,
 // CUTLASS's asserts make the products run one after the other.
 #pragma once
 
@@ -26,8 +26,8 @@ using base::ExitCode;
 using base::fail;
 using tensor::device_raw;
 
-/// The kernel of a pass with results of type Out. Of the tiles and clusters measured, these are the fastest in all
-/// passes (measured: 128 x 256 and 256 x 128 cooperative, 128 x 128 ping-pong; 8K to 256K rows, 8 to 128 experts).
+/// The kernel of a pass with results of type Out. These tiles and clusters were the fastest in all passes. Measured
+/// were 128 x 256 and 256 x 128 cooperative and 128 x 128 ping-pong, for 8K to 256K rows and 8 to 128 experts.
 template <GroupedPass pass, class Out>
 struct GroupedGemm {
   using Element = cutlass::bfloat16_t;
@@ -38,7 +38,7 @@ struct GroupedGemm {
   using LayoutB = std::conditional_t<pass == GroupedPass::forward, Column, Row>;
   using Tile = cute::Shape<cute::_128, cute::_256, cute::_64>;
   using Cluster = cute::Shape<cute::_2, cute::_1, cute::_1>;
-  static constexpr int aligned = 8, aligned_out = 16 / sizeof(Out);  // in elements; TMA requires multiples of 16 bytes
+  static constexpr int aligned = 8, aligned_out = 16 / sizeof(Out);  // elements; TMA requires multiples of 16 bytes
 
   using Epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
       cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
@@ -59,7 +59,7 @@ struct GroupedGemm {
   using StrideD = typename Kernel::InternalStrideD;
   static_assert(std::is_same_v<StrideD, typename Kernel::InternalStrideC>);
 
-  /// Data of each group that the kernel reads from device memory. If results are added, d is updated in place.
+  /// Data of each group, which the kernel reads from device memory. If results are added, d is updated in place.
   struct Groups {
     typename Problems::UnderlyingProblemShape* shapes = nullptr;
     const Element **a = nullptr, **b = nullptr;
@@ -69,7 +69,7 @@ struct GroupedGemm {
     StrideD* stride_d = nullptr;
   };
 
-  /// Number of clusters that the card can run at the same time. Queried once per card.
+  /// Number of clusters that the card can run at the same time. It is queried once per card.
   struct Occupancy {
     int clusters = cutlass::KernelHardwareInfo::query_device_max_active_clusters<Kernel>();
   };

@@ -7,12 +7,12 @@
 namespace hexad::kernels::cuda {
 
 /// Products on tensor cores. They require contiguous bf16 operands, widths that are nonzero multiples of 8, and
-/// addresses that are multiples of 16 bytes. If `write` replaces, the caller must first zero the weight gradients (f32
-/// or bf16) of groups without rows.
+/// addresses that are multiples of 16 bytes. If `write` is `replace`, the caller must first zero the weight gradients
+/// (f32 or bf16) of groups without rows.
 namespace tensor_cores {
-/// True if the program has one kernel for all groups on this generation of cards (CUTLASS's, for Hopper). On other
-/// generations, each group is a cuBLASLt product, for which the host must know the rows. If it does not, it reads them
-/// from the device, which is counted as "grouped products: offsets".
+/// True if the program has one kernel for all groups on this generation of cards (CUTLASS's kernel, for Hopper). On
+/// other generations, each group is a cuBLASLt product, for which the host must know the offsets of the rows. If the
+/// host does not have them, it reads them from the device. The read is counted as "grouped products: offsets".
 extern const bool in_one_kernel;
 void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const Tensor& offsets, Write write);
 void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, const Tensor& offsets,

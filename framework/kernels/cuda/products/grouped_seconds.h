@@ -1,5 +1,5 @@
-// Predicted time of a grouped product on an H100 for each implementation, from measured rates. grouped.cpp uses it to
-// choose, as EPS-MoE switches between GroupGEMM and DenseGEMM by the load of the experts.
+// Predicted time of a grouped product on an H100 for each implementation, from measured rates. grouped.cpp chooses the
+// faster implementation, like EPS-MoE, which switches between GroupGEMM and DenseGEMM by the load of the experts.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,14 @@ struct GroupedProduct {
   GroupedPass pass;
   int64_t features, width;
   std::span<const int64_t> offsets;
-  /// Bytes moved for each element of w or dw. For w, which is read, this is 2. For dw, it is the size of an element, or
-  /// twice this size if the result is added to dw.
+  /// Bytes moved for each element of w or dw: 2 for w, which is read; the size of an element for dw, or twice this size
+  /// if the result is added to dw.
   int64_t weight_bytes = 2;
 };
 
 /// Rates of an implementation: seconds = groups * start + operations / operations_per_second + bytes /
 /// bytes_per_second. They are fitted to times of tools/bench/products_of_experts.cpp on an H100 80GB HBM3
-/// (docs/reports/gpu-h100.md). A single rate is therefore no physical limit of the card.
+/// (docs/reports/gpu-h100.md). A single rate is therefore not a physical limit of the card.
 struct GroupedRates {
   double start = 0;  // seconds for each group that has rows
   double operations_per_second, bytes_per_second;

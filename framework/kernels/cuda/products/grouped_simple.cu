@@ -8,7 +8,7 @@ using namespace base;
 namespace {
 
 constexpr int tile = 64, depth = 16, threads = 256;
-// Side of the square of threads, and of the square of elements that each thread computes in a tile.
+// Side of the square of threads, and side of the square of elements that each thread computes in a tile.
 constexpr int side = 16, each = tile / side;
 
 /// Layout of a factor's terms in a row (or column): adjacent, or a stride apart.
@@ -43,8 +43,8 @@ __device__ void load(A (&tiles)[depth][tile + 1], const Lines<D, terms>& from, i
   }
 }
 
-/// Writes or adds to out[i, j] the sum over `count` terms, in order, for the lines that exist. All threads must call
-/// it.
+/// Writes the sum over `count` terms, in order, to out[i, j], or adds it, for the lines that exist. All threads must
+/// call it.
 template <class Out, class D, Terms l, Terms r>
 __device__ void multiply_tile(Out* out, int64_t out_stride, const Lines<D, l>& left, const Lines<D, r>& right,
                               int64_t count, bool add, Scratch<sum_t<D>>& scratch) {
@@ -103,7 +103,7 @@ struct RowProduct {
 
 /// Computes out[rows, columns] = x[rows, terms] times the matrix of each row's group in w: [columns, terms] if its
 /// terms are adjacent, otherwise [terms, columns]. A block has 64 columns and 64 rows, regardless of the borders of
-/// groups. It iterates over the groups of its rows, so the host need not know the rows of a group.
+/// groups. The block iterates over the groups of its rows, so the host need not know the rows of a group.
 template <class D, Terms w_terms>
 __global__ void __launch_bounds__(threads) rows_by_weights(D* out, const D* x, const D* w, RowProduct p) {
   __shared__ Scratch<sum_t<D>> scratch;

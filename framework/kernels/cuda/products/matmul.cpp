@@ -39,9 +39,9 @@ Factor in_dtype(Stream& stream, std::string_view op, const Factor& factor, Dtype
   return {matrix(op, "copy", copy), factor.transposed};
 }
 
-/// Multiplies in the accumulator dtype, with copies of all operands of another dtype, and rounds the result once. For
-/// factors of two dtypes that cannot be multiplied in bf16 parts, and for bf16 rows for whose addresses or strides
-/// cuBLASLt has no kernel.
+/// Multiplies in the accumulator dtype, with copies of all operands of another dtype, and rounds the result once. Used
+/// for factors of two dtypes that cannot be multiplied in bf16 parts. Also used for bf16 rows if cuBLASLt has no kernel
+/// for their addresses or strides.
 void multiply_in_acc(Stream& stream, std::string_view op, const Matrix& out, const Factor& left, const Factor& right,
                      Write write) {
   const Dtype acc = accumulator_dtype(left.dtype());

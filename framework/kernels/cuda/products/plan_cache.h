@@ -1,4 +1,4 @@
-// Cache of plans for products, and the rounding of row numbers by which products share a choice.
+// Cache of plans for products, and the rounding of numbers of rows, which lets products share a choice.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace hexad::kernels::cuda {
 
-/// Returns `rows` (positive) rounded up to a multiple of an eighth of the largest power of two that is at most `rows`:
-/// at most 12.5% more. There are eight such numbers per power of two. Numbers up to 16 do not change.
+/// Returns `rows` (positive) rounded up to a multiple of an eighth of the largest power of two that is at most `rows`.
+/// The result is at most 12.5% larger. There are eight results per power of two. Numbers up to 16 do not change.
 constexpr int64_t rounded_rows(int64_t rows) {
   const auto step = std::max<int64_t>(1, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(rows))) / 8);
   return (rows + step - 1) / step * step;
@@ -26,8 +26,8 @@ class PlanCache {
   /// `most` must be at least one.
   explicit PlanCache(size_t most) : most_(most) {}
 
-  /// Returns the value of `key`. If the cache has no value, calls make() and stores its result. The reference is valid
-  /// until the next call.
+  /// Returns the value of `key`. If the cache has no value for `key`, calls make() and stores the result. The reference
+  /// is valid until the next call.
   template <class Make>
   Value& get(const Key& key, const Make& make) {
     auto known = entries_.find(key);

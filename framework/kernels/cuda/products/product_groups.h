@@ -1,4 +1,5 @@
-// Code that kernels over groups of rows share: checks of offsets, offsets on the device, zeros for groups without rows.
+// Code shared by kernels over groups of rows: checks of offsets, offsets on the device, and zeros for groups without
+// rows.
 #pragma once
 
 #include <string_view>
@@ -16,8 +17,8 @@ void check_offsets(std::string_view op, const GroupOffsets& offsets, int64_t gro
 /// microseconds. Callers that use the same offsets more than once should therefore provide them on the device.
 Tensor offsets_on_device(Stream& stream, const GroupOffsets& offsets, Device device);
 
-/// Zeroes the slices of dw[E, ...] whose groups have no rows. The device finds these groups. A host that knows that
-/// every group has rows need not call this. The size and the address of each slice must be multiples of 16 bytes.
+/// Zeroes the slices of dw[E, ...] whose groups have no rows. The device finds these groups. The call is not needed if
+/// the host knows that every group has rows. The size and the address of each slice must be multiples of 16 bytes.
 void zero_empty_groups(Stream& stream, const Tensor& dw, const Tensor& offsets);
 
 }  // namespace hexad::kernels::cuda
