@@ -105,7 +105,7 @@ test_train_refuses_the_same_recipes_as_validate() {
 
 test_validate_prints_parameters_flops_and_memory() {
   expect 0 "$HEXAD" validate tiny.yaml --world 2
-  expect_text out "valid for 2 ranks" "parameters" "active a token" "FLOPs per token" "memory of a rank on"
+  expect_text out "valid for 2 ranks" "parameters" "active per token" "FLOPs per token" "memory of a rank on"
 }
 
 test_validate_prints_the_stages_and_the_bytes_that_a_rank_sends() {

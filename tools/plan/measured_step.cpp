@@ -105,7 +105,7 @@ bool shapes_a_step(std::string_view key) {
 MeasuredStep measured_step(const std::filesystem::path& run) {
   const train::TrainedSteps trained = train::trained_steps(run);
   if (trained.metrics.steps.empty())
-    base::fail(ExitCode::data, (run / "metrics.jsonl").string(), " holds no training step");
+    base::fail(ExitCode::data, (run / "metrics.jsonl").string(), " contains no training step");
   if (trained.history.starts.empty())
     base::fail(ExitCode::data, (run / "history.json").string(),
                " has no start of the run, so the number of ranks is unknown");

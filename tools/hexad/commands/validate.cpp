@@ -54,7 +54,7 @@ using base::human_quantity;
 void print_size(const Recipe& recipe, const train::Extensions& extensions) {
   const auto size = layers::model_size(recipe.model, extensions);
   fmt::print("parameters          {:>18}\n", grouped(size.parameters));
-  fmt::print("  active a token    {:>18}\n", grouped(size.active_parameters));
+  fmt::print("  active per token  {:>18}\n", grouped(size.active_parameters));
   fmt::print("  in routed experts {:>18}\n", grouped(size.expert_parameters));
   fmt::print("FLOPs per token     {:>18}   forward and backward, {} of context\n",
              human_quantity(size.flops_per_token, "FLOP"), base::counted(recipe.model.context, "token"));
