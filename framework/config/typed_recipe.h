@@ -23,8 +23,10 @@
 //   Problems problems;
 //   Recipe recipe = read<Recipe>(load(path, overrides), problems);
 //   if (problems.good({"model.moe.experts", "parallel.ep"}) && recipe.model.moe.experts % recipe.parallel.ep != 0)
-//     problems.add("model.moe.experts", cat("must be divisible by parallel.ep (", ep, "); nearest: ",
-//     nearest_multiples(recipe.model.moe.experts, ep))); problems.throw_if_any();
+//     problems.add("model.moe.experts",
+//                  cat("must be divisible by parallel.ep; nearest: ", nearest_multiples(recipe.model.moe.experts,
+//                  ep)));
+//   problems.throw_if_any();
 //
 // Members are bool, integers, double, std::string, enums, Curve, nested structs, and std::optional or std::vector of
 // these. A key that is not written keeps the member's initial value. Initial values are checked too. If an initial
