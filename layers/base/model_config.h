@@ -65,7 +65,9 @@ struct ModelConfig {
   std::optional<int64_t> mlp_hidden;
   kernels::GeluKind gelu = kernels::GeluKind::exact;
   std::vector<config::NumberOption> mlp_options;
-  bool bias = false, qk_norm = false, tied_embedding = false;
+  bool bias = false;
+  std::optional<bool> qkv_bias, o_bias;
+  bool qk_norm = false, tied_embedding = false;
   std::optional<double> qkv_clip;
   double init_std = 0.02;
   moe::MoeConfig moe;
@@ -73,6 +75,8 @@ struct ModelConfig {
   int64_t key_value_heads() const { return kv_heads.value_or(heads); }
   int64_t size_of_head() const { return head_size.value_or(hidden / heads); }
   int64_t dense_hidden() const { return mlp_hidden.value_or(4 * hidden); }
+  bool has_qkv_bias() const { return qkv_bias.value_or(bias); }
+  bool has_o_bias() const { return o_bias.value_or(bias); }
   /// True if block `layer` has experts.
   bool is_moe(int64_t layer) const {
     return moe.experts > 0 && layer >= moe.dense_layers && (layer - moe.dense_layers) % moe.every == moe.every - 1;
@@ -105,6 +109,8 @@ struct ModelConfig {
     v("gelu", gelu, "form of GELU: exact, or its tanh approximation");
     v("mlp_options", mlp_options, "options of a registered layer, each a name and a number");
     v("bias", bias, "biases in linear layers, experts and LayerNorm");
+    v("qkv_bias", qkv_bias, "biases of the projections to queries, keys and values; auto: model.bias", automatic);
+    v("o_bias", o_bias, "bias of the projection of the heads' outputs; auto: model.bias", automatic);
     v("qk_norm", qk_norm, "RMSNorm of queries and keys per head");
     v("tied_embedding", tied_embedding, "the head shares the embedding's weights");
     v("qkv_clip", qkv_clip, "bound x: queries, keys and values are clamped to [-x, x] (DBRX); none: no clamping",

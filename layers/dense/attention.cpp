@@ -22,13 +22,15 @@ Attention::Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t la
       deterministic_(b.deterministic()),
       clip_(c.qkv_clip),
       rotary_(rotary),
-      q_({c.hidden, c.heads * head_size_, c.init_std, c.bias, Parallel::column}, b / "q"),
-      k_({c.hidden, c.key_value_heads() * head_size_, c.init_std, c.bias, Parallel::column, c.key_value_heads()},
+      q_({c.hidden, c.heads * head_size_, c.init_std, c.has_qkv_bias(), Parallel::column}, b / "q"),
+      k_({c.hidden, c.key_value_heads() * head_size_, c.init_std, c.has_qkv_bias(), Parallel::column,
+          c.key_value_heads()},
          b / "k"),
-      v_({c.hidden, c.key_value_heads() * head_size_, c.init_std, c.bias, Parallel::column, c.key_value_heads()},
+      v_({c.hidden, c.key_value_heads() * head_size_, c.init_std, c.has_qkv_bias(), Parallel::column,
+          c.key_value_heads()},
          b / "v"),
-      output_({c.heads * head_size_, c.hidden, c.init_std / std::sqrt(2.0 * static_cast<double>(c.layers)), c.bias,
-               Parallel::row},
+      output_({c.heads * head_size_, c.hidden, c.init_std / std::sqrt(2.0 * static_cast<double>(c.layers)),
+               c.has_o_bias(), Parallel::row},
               b / "output") {
   if (!c.qk_norm) return;
   const Norm::Config norm{.size = head_size_, .kind = NormKind::rms_norm, .eps = c.norm_eps, .placement = b.partial()};

@@ -72,6 +72,7 @@ using Overrides = std::vector<std::string>;
 INSTANTIATE_TEST_SUITE_P(
     Recipes, CountEqualsModel,
     testing::Values(Overrides{}, Overrides{"model.bias=true"}, Overrides{"model.bias=true", "model.norm=layer_norm"},
+                    Overrides{"model.qkv_bias=true"}, Overrides{"model.o_bias=true"},
                     Overrides{"model.norm=layer_norm"}, Overrides{"model.tied_embedding=true"},
                     Overrides{"model.position=learned"}, Overrides{"model.qk_norm=true"},
                     Overrides{"model.moe.shared_experts=2", "model.moe.shared_hidden=7", "model.bias=true"},

@@ -17,6 +17,8 @@ BEGIN {
   set("model.norm", pick("rms_norm rms_norm layer_norm"))
   set("model.qk_norm", pick("false false true"))
   set("model.bias", pick("false false true"))
+  set("model.qkv_bias", pick("auto auto true false"))
+  set("model.o_bias", pick("auto auto true false"))
   set("model.tied_embedding", pick("false false true"))
   set("model.vocab", pick("256 1000 4096 8192"))
   set("model.context", pick("32 64 128 256 512"))

@@ -39,7 +39,8 @@ Overrides joined(Overrides all, const Overrides& more) {
 // Returns the overrides of a subject in bf16. A softmax ignores a term that all its keys share, so the gradient of a
 // key bias is only a small remainder of large terms. Rows in fp8 would round once more and hide missing parts.
 Overrides in_bf16(const OwnSubject& own) {
-  return joined(for_rounding(own), {"train.precision=bf16", "model.bias=false", "schedule.moe.wire=model"});
+  return joined(for_rounding(own),
+                {"train.precision=bf16", "model.bias=false", "model.qkv_bias=auto", "schedule.moe.wire=model"});
 }
 
 bool always(const Recipe&, const Extensions&) { return true; }
