@@ -135,6 +135,30 @@ struct RmsNormKernels {
   static const RmsNormKernels of_reference, of_cpu, of_cuda;
 };
 
+/// RMS norm of rows whose columns are divided among ranks, in two steps with a sum over the ranks before each second
+/// one. All ranks together have `width` columns, of which this rank has D. The gradient of the gain is that of
+/// RmsNormKernels::backward without dx.
+struct SplitNormKernels {
+  /// Computes inverse_rms[T] (acc) = 1 / sqrt(squares / width + eps), where squares[T] (acc) is the sum of the squares
+  /// of all ranks' columns (PermuteKernels::row_dots), and out[T, D] = x * inverse_rms * gain. out may be x.
+  Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> inverse_rms, const Tensor& x, const Tensor& squares,
+              const Tensor& gain, int64_t width, double eps)>
+      forward;
+  /// Computes out[T] (acc) = the sum over this rank's columns of gain * dy * x.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& dy, const Tensor& x, const Tensor& gain)> dots;
+  /// Computes dx = inverse_rms * (gain * dy - x * inverse_rms^2 * dots / width), where dots[T] (acc) is the sum of the
+  /// results of `dots` of all ranks. dx may be dy.
+  Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& inverse_rms,
+              const Tensor& dots, int64_t width)>
+      input_gradient;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &SplitNormKernels::forward}, Named{"dots", &SplitNormKernels::dots},
+                      Named{"input_gradient", &SplitNormKernels::input_gradient}};
+  }
+  static const SplitNormKernels of_reference, of_cpu, of_cuda;
+};
+
 /// Layer norm y = (x - mean) / sqrt(variance + eps) * gain + bias (Ba et al. 2016).
 struct LayerNormKernels {
   /// Computes out and stats[rows, 2] (acc), which are the mean and the inverse standard deviation of each row. `bias`
@@ -673,6 +697,7 @@ struct KernelTable {
   GroupedMatmulKernels grouped_matmul;
   BiasKernels bias;
   RmsNormKernels rms_norm;
+  SplitNormKernels split_norm;
   LayerNormKernels layer_norm;
   RotaryKernels rotary;
   AttentionKernels attention;
@@ -696,6 +721,7 @@ struct KernelTable {
                       Named{"grouped_matmul", &KernelTable::grouped_matmul},
                       Named{"bias", &KernelTable::bias},
                       Named{"rms_norm", &KernelTable::rms_norm},
+                      Named{"split_norm", &KernelTable::split_norm},
                       Named{"layer_norm", &KernelTable::layer_norm},
                       Named{"rotary", &KernelTable::rotary},
                       Named{"attention", &KernelTable::attention},

@@ -32,6 +32,17 @@ constexpr auto enum_names(PositionKind) {
       {{PositionKind::rotary, "rotary"}, {PositionKind::learned, "learned"}});
 }
 
+/// RMSNorm of queries and keys: none, of each head with one gain for all heads, or over all heads together (OLMoE).
+enum class QkNorm : uint8_t { none, head, all_heads };
+constexpr auto enum_names(QkNorm) {
+  return std::to_array<std::pair<QkNorm, std::string_view>>({{QkNorm::none, "none"},
+                                                             {QkNorm::head, "head"},
+                                                             {QkNorm::all_heads, "all_heads"},
+                                                             // other words, which are read but not written
+                                                             {QkNorm::none, "false"},
+                                                             {QkNorm::head, "true"}});
+}
+
 /// YaRN (Peng et al. 2023): stretches rotary positions from `original_context` by `factor`.
 struct YarnConfig {
   double factor = 1;  // 1: off
@@ -67,7 +78,8 @@ struct ModelConfig {
   std::vector<config::NumberOption> mlp_options;
   bool bias = false;
   std::optional<bool> qkv_bias, o_bias;
-  bool qk_norm = false, tied_embedding = false;
+  QkNorm qk_norm = QkNorm::none;
+  bool tied_embedding = false;
   std::optional<double> qkv_clip;
   double init_std = 0.02;
   moe::MoeConfig moe;
@@ -111,7 +123,8 @@ struct ModelConfig {
     v("bias", bias, "biases in linear layers, experts and LayerNorm");
     v("qkv_bias", qkv_bias, "biases of the projections to queries, keys and values; auto: model.bias", automatic);
     v("o_bias", o_bias, "bias of the projection of the heads' outputs; auto: model.bias", automatic);
-    v("qk_norm", qk_norm, "RMSNorm of queries and keys per head");
+    v("qk_norm", qk_norm,
+      "RMSNorm of queries and keys: of each head, or over all heads together; false: none; true: head");
     v("tied_embedding", tied_embedding, "the head shares the embedding's weights");
     v("qkv_clip", qkv_clip, "bound x: queries, keys and values are clamped to [-x, x] (DBRX); none: no clamping",
       positive());

@@ -134,15 +134,36 @@ void multiply(Parameter& p, double factor, device::DeviceContext& context) {
 }
 
 TEST(QkNorm, RemovesTheScaleOfQueriesAndKeys) {
-  for (const char* norm : {"false", "true"}) {
+  for (const char* norm : {"none", "head", "all_heads"}) {
     ModelInstance instance(small_recipe(dense_with({std::string("model.qk_norm=") + norm, "model.norm_eps=1e-14"})),
                            Registry(), self);
     const Tensor before = logits(instance, sequence(false));
     multiply(instance.parameters.find("layers.0.attention.q.weight"), 3, instance.context);
     multiply(instance.parameters.find("layers.1.attention.k.weight"), 5, instance.context);
     const bool same = difference(before, logits(instance, sequence(false)), 1e-10).empty();
-    EXPECT_EQ(same, std::string(norm) == "true");
+    EXPECT_EQ(same, std::string(norm) != "none");
   }
+}
+
+// A norm of each head removes the scale of one head; a norm over all heads only removes a scale that all heads share.
+TEST(QkNorm, OverAllHeadsKeepsTheRelativeScaleOfHeads) {
+  for (const char* norm : {"head", "all_heads"}) {
+    ModelInstance instance(small_recipe(dense_with({std::string("model.qk_norm=") + norm, "model.norm_eps=1e-14"})),
+                           Registry(), self);
+    const Tensor before = logits(instance, sequence(false));
+    Parameter& q = instance.parameters.find("layers.0.attention.q.weight");
+    const int64_t head = q.shape()[0] / 4;
+    kernels::kernels(instance.context)
+        .pointwise.scale(instance.context.compute(), q.local().slice(0, head, 2 * head), 3);
+    const bool same = difference(before, logits(instance, sequence(false)), 1e-10).empty();
+    EXPECT_EQ(same, std::string(norm) == "head");
+  }
+}
+
+TEST(QkNorm, OverAllHeadsHasAGainForEachElement) {
+  const ModelInstance instance(small_recipe(dense_with({"model.qk_norm=all_heads"})), Registry(), self);
+  EXPECT_EQ(instance.parameters.find("layers.0.attention.q_norm.weight").shape(), (Shape{16}));
+  EXPECT_EQ(instance.parameters.find("layers.0.attention.k_norm.weight").shape(), (Shape{8}));
 }
 
 TEST(QkvClip, BoundsQueriesKeysAndValues) {

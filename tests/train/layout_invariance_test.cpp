@@ -122,6 +122,8 @@ INSTANTIATE_TEST_SUITE_P(
              {"model.bias=true", "model.qkv_bias=false", "model.o_bias=true", "optim.name=sgd"}},
         Case{"LayerNormAndLearnedPositions", {"model.norm=layer_norm", "model.position=learned"}},
         Case{"TiedEmbeddingQkNormAndClip", {"model.tied_embedding=true", "model.qk_norm=true", "model.qkv_clip=1.5"}},
+        Case{"NormOverAllHeads", {"model.qk_norm=all_heads", "model.qkv_clip=1.5", "optim.name=sgd"}},
+        Case{"NormOverAllHeadsOfRecomputedBlocks", {"model.qk_norm=all_heads", "recompute=block"}},
         Case{"RecomputedBlocks", {"recompute=block", "model.moe.capacity_factor=1"}},
         Case{"Dense", {"model.moe.experts=0", "model.mlp_hidden=20"}},
         Case{"R7_WorkerLanes", {"schedule.worker_lanes=true", "recompute=block", "model.moe.shared_experts=1"}},

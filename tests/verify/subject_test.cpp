@@ -339,7 +339,7 @@ TEST(Shrink, KeepsTheStructureOfTheModel) {
   EXPECT_EQ(m.moe.groups, 8);
   EXPECT_EQ(m.moe.experts, 16);
   EXPECT_EQ(m.moe.dense_layers, 3);
-  EXPECT_TRUE(m.qk_norm);
+  EXPECT_EQ(m.qk_norm, layers::QkNorm::head);
   EXPECT_TRUE(s.recipe.data.synthetic);
   EXPECT_NE(std::find(s.changes.begin(), s.changes.end(), "model.hidden: 7168 -> 32"), s.changes.end());
   const Scratch scratch;

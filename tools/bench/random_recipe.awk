@@ -15,7 +15,7 @@ BEGIN {
   set("model.mlp", pick("swiglu gelu"))
   set("model.mlp_hidden", hidden * pick("2 4"))
   set("model.norm", pick("rms_norm rms_norm layer_norm"))
-  set("model.qk_norm", pick("false false true"))
+  set("model.qk_norm", pick("none none head all_heads"))
   set("model.bias", pick("false false true"))
   set("model.qkv_bias", pick("auto auto true false"))
   set("model.o_bias", pick("auto auto true false"))

@@ -281,6 +281,14 @@ TEST(Recipe, OldNamesAreReadWithAWarning) {
   EXPECT_EQ(rename_schedules(""), "");
 }
 
+TEST(Recipe, QkNormIsReadAsAYesOrNoOfEachHeadToo) {
+  const auto norm = [](const char* word) { return recipe_of(yaml, {std::string("model.qk_norm=") + word}).model; };
+  EXPECT_EQ(norm("true").qk_norm, layers::QkNorm::head);
+  EXPECT_EQ(norm("false").qk_norm, layers::QkNorm::none);
+  EXPECT_EQ(config::differences(norm("true"), norm("head")), std::vector<std::string>{});
+  EXPECT_NE(config::write(norm("true")).find("qk_norm: head\n"), std::string::npos);
+}
+
 TEST(Recipe, AnOrderOfAnMoeLayerMustBeRegisteredAndPossible) {
   EXPECT_EQ(problem({"schedule.moe.order=return_last"}),
             "command line: schedule.moe.order=return_last: schedule.moe.order (return_last) is not a registered order; "
