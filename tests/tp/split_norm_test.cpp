@@ -39,7 +39,10 @@ struct Heads {
   /// Returns this rank's columns of a tensor in the shape of x.
   Tensor own(const Tensor& whole, const ProcessGroup& group) const {
     const int64_t count = parts(group), part = group.rank() * count / group.size(), width = whole.dim(1) / count;
-    return copy_of(whole.slice(1, part * width, (part + 1) * width));
+    const Tensor out = Tensor::empty({whole.dim(0), width}, whole.dtype(), whole.device());
+    kernels::kernels(whole.device())
+        .pointwise.copy(whole.device().context().compute(), out, whole.slice(1, part * width, (part + 1) * width));
+    return out;
   }
   /// Returns the sum of `addend` over the ranks that have this rank's columns.
   Tensor sum(TpLab& lab, const Tensor& addend) const {
