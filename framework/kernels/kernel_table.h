@@ -188,9 +188,11 @@ struct QueriesAndKeys {
   static constexpr auto tensors() { return std::array{&QueriesAndKeys::q, &QueriesAndKeys::k}; }
 };
 
-/// Rotary position embedding (Su et al. 2021) with the convention of halves: dimension i is paired with i + C/2.
+/// Rotary position embedding (Su et al. 2021) of the first 2 P dimensions of each head, with the convention of halves:
+/// dimension i is paired with i + P. The other dimensions do not change.
 struct RotaryKernels {
-  /// Computes out = x rotated by the angles of positions[T] (i32). `cosine` and `sine` are [context, C/2] (acc).
+  /// Computes out = x rotated by the angles of positions[T] (i32). `cosine` and `sine` are [context, P] (acc), with
+  /// 1 <= P <= C/2.
   /// `backward` rotates by the negative angle (the adjoint). x may have strided rows. out.q may be x.q, and out.k may
   /// be x.k. q or k may be undefined in both x and out.
   Kernel<void(Stream&, Out<QueriesAndKeys> out, const QueriesAndKeys& x, const Tensor& positions, const Tensor& cosine,

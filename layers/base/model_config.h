@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -61,6 +62,35 @@ struct YarnConfig {
   }
 };
 
+/// Scaling of the rotary frequencies for contexts longer than those of training, other than YaRN.
+enum class RotaryScaling : uint8_t { none, linear, ntk, llama3 };
+constexpr auto enum_names(RotaryScaling) {
+  return std::to_array<std::pair<RotaryScaling, std::string_view>>({{RotaryScaling::none, "none"},
+                                                                    {RotaryScaling::linear, "linear"},
+                                                                    {RotaryScaling::ntk, "ntk"},
+                                                                    {RotaryScaling::llama3, "llama3"}});
+}
+
+struct RotaryScalingConfig {
+  RotaryScaling kind = RotaryScaling::none;
+  double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
+  int64_t original_context = 8192;
+
+  template <class V>
+  void fields(V& v) {
+    v("kind", kind,
+      "linear: all frequencies are divided by factor; ntk: the base rises so that the lowest one is; llama3: those are "
+      "that turn slowly over original_context (Llama 3.1)");
+    v("factor", factor, "largest position as a multiple of that of training", config::at_least(1));
+    v("low_freq_factor", low_freq_factor,
+      "llama3: number of turns over original_context below which a frequency is divided by factor", config::positive());
+    v("high_freq_factor", high_freq_factor,
+      "llama3: number of turns over original_context above which a frequency is kept", config::positive());
+    v("original_context", original_context,
+      "llama3: context, in tokens, with which the model was trained before stretching", config::at_least(1));
+  }
+};
+
 struct ModelConfig {
   ModelKind kind = ModelKind::decoder;
   int64_t layers = 4, hidden = 256, heads = 4;
@@ -70,8 +100,9 @@ struct ModelConfig {
   NormKind norm = NormKind::rms_norm;
   double norm_eps = 1e-5;
   PositionKind position = PositionKind::rotary;
-  double rotary_theta = 10000;
+  double rotary_theta = 10000, rotary_share = 1;
   YarnConfig yarn;
+  RotaryScalingConfig rotary_scaling;
   std::string mlp = "swiglu";
   std::optional<int64_t> mlp_hidden;
   kernels::GeluKind gelu = kernels::GeluKind::exact;
@@ -86,6 +117,8 @@ struct ModelConfig {
 
   int64_t key_value_heads() const { return kv_heads.value_or(heads); }
   int64_t size_of_head() const { return head_size.value_or(hidden / heads); }
+  /// Returns the number of dimensions of a head that rotary positions turn.
+  int64_t rotary_size() const { return std::llround(rotary_share * static_cast<double>(size_of_head())); }
   int64_t dense_hidden() const { return mlp_hidden.value_or(4 * hidden); }
   bool has_qkv_bias() const { return qkv_bias.value_or(bias); }
   bool has_o_bias() const { return o_bias.value_or(bias); }
@@ -102,7 +135,7 @@ struct ModelConfig {
 
   template <class V>
   void fields(V& v) {
-    using config::at_least, config::automatic, config::greater_than, config::positive;
+    using config::at_least, config::at_most, config::automatic, config::greater_than, config::positive;
     v("kind", kind, "decoder: causal, predicts the next token; encoder: bidirectional, masked-LM objective");
     v("layers", layers, "transformer blocks", at_least(1));
     v("hidden", hidden, "width of the residual stream", at_least(1));
@@ -115,7 +148,10 @@ struct ModelConfig {
     v("norm_eps", norm_eps, "constant added to the variance", positive());
     v("position", position, "kind of position encoding");
     v("rotary_theta", rotary_theta, "base of the rotary frequencies", greater_than(1));
+    v("rotary_share", rotary_share, "share of the dimensions of a head, the first ones, that rotary positions turn",
+      positive(), at_most(1));
     v("yarn", yarn, "extension of rotary positions to longer contexts (YaRN)");
+    v("rotary_scaling", rotary_scaling, "other extensions of rotary positions to longer contexts");
     v("mlp", mlp, "feed-forward layer of dense blocks: swiglu, gelu, or the name of a registered layer");
     v("mlp_hidden", mlp_hidden, "width of the dense MLP; auto: 4 hidden", automatic, at_least(1));
     v("gelu", gelu, "form of GELU: exact, or its tanh approximation");

@@ -114,11 +114,16 @@ TEST(Encoder, SeesAllTokens) {
 }
 
 TEST(Positions, RotaryOnesAreRelative) {
-  ModelInstance instance(small_recipe(dense_with({"model.context=16"})), Registry(), self);
-  data::Batch batch = sequence(false);
-  const Tensor before = logits(instance, batch);
-  for (int32_t& p : batch.positions) p += 5;
-  expect_close(before, logits(instance, batch), tolerance(Dtype::f64, 1000));
+  for (const char* share : {"1", "0.5"}) {
+    ModelInstance instance(small_recipe(dense_with({"model.context=16", std::string("model.rotary_share=") + share})),
+                           Registry(), self);
+    data::Batch batch = sequence(false);
+    const Tensor before = logits(instance, batch);
+    for (int32_t& p : batch.positions) p += 5;
+    expect_close(before, logits(instance, batch), tolerance(Dtype::f64, 1000));
+    batch.positions[3] += 2;
+    EXPECT_FALSE(difference(before, logits(instance, batch), 1e-3).empty()) << share;
+  }
 }
 
 TEST(Positions, LearnedOnesAreAbsolute) {

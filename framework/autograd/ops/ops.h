@@ -40,7 +40,8 @@ Value layer_norm(Tape& tape, const Value& x, Parameter& gain, Parameter* bias, d
 struct Rotated {
   Value q, k;
 };
-/// Returns q[T, H, C] and k[T, G, C], rotated by the angles of their positions; see RotaryKernels.
+/// Returns q[T, H, C] and k[T, G, C], whose first dimensions are rotated by the angles of their positions; see
+/// RotaryKernels.
 Rotated rotary(Tape& tape, const Value& q, const Value& k, const Tensor& positions, const Tensor& cosine,
                const Tensor& sine);
 /// Returns the attention of the queries q[T, H, C] to the keys k and values v, both [T, G, C]. `first` and `last` bound
