@@ -312,6 +312,20 @@ struct GeluKernels {
   static const GeluKernels of_reference, of_cpu, of_cuda;
 };
 
+/// Multiplies each row by a gate, the sigmoid of the row's logit (of shared experts in Qwen2-MoE).
+struct RowGateKernels {
+  /// Computes out[T, D] = x * sigmoid(logits[T]) (logits acc). out may be x.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& logits)> forward;
+  /// Computes dx[T, D] = dout * sigmoid(logits) and dlogits[T] (acc) = sigmoid(logits) (1 - sigmoid(logits)) <dout, x>.
+  Kernel<void(Stream&, Out<Tensor> dx, Out<Tensor> dlogits, const Tensor& dout, const Tensor& x, const Tensor& logits)>
+      backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &RowGateKernels::forward}, Named{"backward", &RowGateKernels::backward}};
+  }
+  static const RowGateKernels of_reference, of_cpu, of_cuda;
+};
+
 enum class RouterScore : uint8_t { softmax, sigmoid };
 constexpr auto enum_names(RouterScore) {
   return std::to_array<std::pair<RouterScore, std::string_view>>(
@@ -322,8 +336,9 @@ constexpr auto enum_names(RouterScore) {
 struct RouterRule {
   RouterScore score = RouterScore::softmax;
   int64_t top_k = 2;
-  bool normalize = true;  // true: the weights of the chosen experts are normalised to sum to one
-  double scale = 1.0;     // factor that multiplies the weights after `normalize` (DeepSeek's routed scaling factor)
+  bool normalize = true;  // true: the weights of the chosen experts are divided by their sum, so that they sum to one
+  double normalize_floor = 0;  // least divisor; a sum below it is not differentiated
+  double scale = 1.0;  // factor that multiplies the weights after `normalize` (DeepSeek's routed scaling factor)
   /// Group-limited choice: the experts form `groups` equal groups, and a token may use only experts of the top_groups
   /// groups with the largest sums of their two best selection scores.
   int64_t groups = 1;
@@ -705,6 +720,7 @@ struct KernelTable {
   AttentionKernels attention;
   SwigluKernels swiglu;
   GeluKernels gelu;
+  RowGateKernels row_gate;
   RouterKernels router;
   RouterLossKernels router_loss;
   CapacityKernels capacity;
@@ -729,6 +745,7 @@ struct KernelTable {
                       Named{"attention", &KernelTable::attention},
                       Named{"swiglu", &KernelTable::swiglu},
                       Named{"gelu", &KernelTable::gelu},
+                      Named{"row_gate", &KernelTable::row_gate},
                       Named{"router", &KernelTable::router},
                       Named{"router_loss", &KernelTable::router_loss},
                       Named{"capacity", &KernelTable::capacity},

@@ -83,6 +83,19 @@ std::vector<Case> activation_cases() {
        }},
       {"swiglu_backward", entry(&KernelTable::swiglu, &SwigluKernels::backward), swiglu_backward},
       {"swiglu_backward_in_place", entry(&KernelTable::swiglu, &SwigluKernels::backward), swiglu_backward_in_place},
+      {"row_gate_forward", entry(&KernelTable::row_gate, &RowGateKernels::forward),
+       [](K k, Trial& r) {
+         const auto [t, d] = r.size;
+         k.row_gate.forward(r.stream, r.output({t, d}), r.normal({t, d}), r.normal({t}, r.acc()));
+         const Tensor in_place = r.update({t, d}, r.dtype);
+         k.row_gate.forward(r.stream, in_place, in_place, r.normal({t}, r.acc()));
+       }},
+      {"row_gate_backward", entry(&KernelTable::row_gate, &RowGateKernels::backward),
+       [](K k, Trial& r) {
+         const auto [t, d] = r.size;
+         k.row_gate.backward(r.stream, r.output({t, d}), r.output({t}, r.acc(), d), r.normal({t, d}), r.normal({t, d}),
+                             r.normal({t}, r.acc()));
+       }},
       {"gelu_forward", entry(&KernelTable::gelu, &GeluKernels::forward),
        [](K k, Trial& r) {
          const auto [t, f] = r.size;

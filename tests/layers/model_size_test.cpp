@@ -77,6 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Overrides{"model.position=learned"}, Overrides{"model.qk_norm=head"},
                     Overrides{"model.qk_norm=all_heads"},
                     Overrides{"model.moe.shared_experts=2", "model.moe.shared_hidden=7", "model.bias=true"},
+                    Overrides{"model.moe.shared_experts=1", "model.moe.shared_gate=true"},
                     Overrides{"model.moe.dense_residual=true"}, Overrides{"model.moe.expert=gelu", "model.bias=true"},
                     Overrides{"model.layers=5", "model.moe.dense_layers=1", "model.moe.every=2", "model.mlp=gelu"},
                     Overrides{"model.moe.experts=0", "model.mlp_hidden=20"},

@@ -16,6 +16,7 @@ BEGIN {
   set("model.mlp_hidden", hidden * pick("2 4"))
   set("model.norm", pick("rms_norm rms_norm layer_norm"))
   set("model.qk_norm", pick("none none head all_heads"))
+  set("model.rotary_share", pick("1 1 0.5"))
   set("model.bias", pick("false false true"))
   set("model.qkv_bias", pick("auto auto true false"))
   set("model.o_bias", pick("auto auto true false"))
@@ -59,6 +60,7 @@ BEGIN {
     shared = pick("0 0 1")
     set("model.moe.shared_experts", shared)
     if (shared) set("schedule.moe.shared", pick("after beside"))
+    if (shared) set("model.moe.shared_gate", pick("false false true"))
     duplicates = size["tp"] == 1 ? "pause_before_gate" : \
       pick("pause_before_gate pause_before_gate baseline " (sp == "true" ? "" : "replicated drop pause_after_gate"))
     overlap = pick("sequential sequential sequential a2a_allgather a2a_allgather_copy")

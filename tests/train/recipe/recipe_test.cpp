@@ -310,6 +310,20 @@ TEST(Recipe, OneRuleScalesRotaryFrequencies) {
       << order;
 }
 
+TEST(Recipe, KeysOfRoutersAndSharedExpertsAgree) {
+  const auto expect = [](const std::vector<std::string>& overrides, const char* text) {
+    EXPECT_NE(problem(overrides).find(text), std::string::npos) << problem(overrides);
+  };
+  expect({"model.moe.shared_gate=true"},
+         "model.moe.shared_gate (true) must be false for model.moe.shared_experts: 0, whose result it would gate");
+  expect({"model.moe.normalize=false", "model.moe.normalize_floor=0.1"},
+         "model.moe.normalize_floor (0.1) must be 0 for model.moe.normalize: false, which divides by no sum");
+  expect({"model.moe.selection_bias=false", "model.moe.bias_rate=0.1"},
+         "model.moe.selection_bias (false) must be auto or true for model.moe.bias_rate (0.1), which changes it");
+  EXPECT_TRUE(recipe_of(yaml, {"model.moe.bias_rate=0.1"}).model.moe.has_selection_bias());
+  EXPECT_FALSE(recipe_of(yaml, {}).model.moe.has_selection_bias());
+}
+
 TEST(Recipe, QkNormIsReadAsAYesOrNoOfEachHeadToo) {
   const auto norm = [](const char* word) { return recipe_of(yaml, {std::string("model.qk_norm=") + word}).model; };
   EXPECT_EQ(norm("true").qk_norm, layers::QkNorm::head);

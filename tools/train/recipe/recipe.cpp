@@ -80,6 +80,13 @@ void check_moe(const layers::ModelConfig& model, Problems& problems) {
   else if (m.groups > 1 && m.experts % m.groups == 0 && m.top_k > m.top_groups * (m.experts / m.groups))
     problems.add("model.moe.top_k", cat("must be at most the ", m.top_groups * (m.experts / m.groups), " experts of ",
                                         m.top_groups, " groups"));
+  if (m.shared_gate && m.shared_experts == 0)
+    problems.add("model.moe.shared_gate", "must be false for model.moe.shared_experts: 0, whose result it would gate");
+  if (m.normalize_floor > 0 && !m.normalize)
+    problems.add("model.moe.normalize_floor", "must be 0 for model.moe.normalize: false, which divides by no sum");
+  if (m.bias_rate > 0 && !m.has_selection_bias())
+    problems.add("model.moe.selection_bias",
+                 cat("must be auto or true for model.moe.bias_rate (", m.bias_rate, "), which changes it"));
   if (model.moe_layers() == 0)
     problems.add("model.moe.experts", cat("is set, but no layer has experts: dense_layers ", m.dense_layers, ", every ",
                                           m.every, ", layers ", model.layers));
@@ -105,6 +112,9 @@ void check_router(const layers::ModelConfig& m, const moe::RouterDeclaration& ro
   if (m.moe.bias_rate > 0 && !router.selects_by_bias)
     problems.add("model.moe.bias_rate",
                  cat("must be 0 for the router ", m.moe.router, ", whose selection has no bias"));
+  else if (m.moe.has_selection_bias() && !router.selects_by_bias)
+    problems.add("model.moe.selection_bias",
+                 cat("must be auto or false for the router ", m.moe.router, ", whose selection has no bias"));
 }
 
 // Checks the registered names and their options. Reads only declarations and makes no part.
