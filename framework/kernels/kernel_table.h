@@ -316,7 +316,7 @@ struct GeluKernels {
 struct RowGateKernels {
   /// Computes out[T, D] = x * sigmoid(logits[T]) (logits acc). out may be x.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& logits)> forward;
-  /// Computes dx[T, D] = dout * sigmoid(logits) and dlogits[T] (acc) = sigmoid(logits) (1 - sigmoid(logits)) <dout, x>.
+  /// Computes dx[T, D] = dout * sigmoid(logits) and dlogits[T] (acc) = sigmoid(logits) sigmoid(-logits) <dout, x>.
   Kernel<void(Stream&, Out<Tensor> dx, Out<Tensor> dlogits, const Tensor& dout, const Tensor& x, const Tensor& logits)>
       backward;
 

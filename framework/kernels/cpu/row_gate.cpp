@@ -45,7 +45,7 @@ void backward(Stream& stream, const Tensor& dx, const Tensor& dlogits, const Ten
       parallel_for(X.count(), row_grain(X.width()), [&](int64_t begin, int64_t end) {
         for (int64_t t = begin; t < end; ++t) {
           const A gate = sigmoid(logit[t]);
-          dlogit[t] = gate * (1 - gate) * scale_and_dot(DX[t], gate, DY[t], X[t], X.width());
+          dlogit[t] = gate * sigmoid(-logit[t]) * scale_and_dot(DX[t], gate, DY[t], X[t], X.width());
         }
       });
     });

@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(threads)
     store(out + c, v);
   }
   dot = block_sum(dot, scratch);
-  if (threadIdx.x == 0) dlogits[row] = gate * (1 - gate) * dot;
+  if (threadIdx.x == 0) dlogits[row] = gate * gate_of(-logits[row]) * dot;
 }
 
 /// Calls f with the number of elements that one access reads: 16 bytes if all rows permit it, otherwise one.

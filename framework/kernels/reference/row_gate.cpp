@@ -22,10 +22,10 @@ void backward(Stream& stream, const Tensor& dx, const Tensor& dlogits, const Ten
     const Array DY = load(dout), X = load(x), L = load(logits);
     Array DX = zeros(dx), DL = zeros(dlogits);
     for (int64_t t = 0; t < X.rows; ++t) {
-      const double gate = sigmoid(L[t]);
+      const double gate = sigmoid(L[t]), slope = gate * sigmoid(-L[t]);
       for (int64_t d = 0; d < X.columns; ++d) {
         DX(t, d) = DY(t, d) * gate;
-        DL[t] += gate * (1 - gate) * DY(t, d) * X(t, d);
+        DL[t] += slope * DY(t, d) * X(t, d);
       }
     }
     store(dx, DX);
