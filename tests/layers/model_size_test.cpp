@@ -49,6 +49,17 @@ TEST(ModelSize, M1_FlopsOfATokenOfASmallModelEqualTheHandCount) {
                    expected + 2 * 12 * 16 * 4.0);
 }
 
+TEST(ModelSize, TheGateOfSharedExpertsCountsAsAProductOfOneColumn) {
+  const auto size = [](const char* gate) {
+    return model_size(small_recipe({"model.moe.shared_experts=1", std::string("model.moe.shared_gate=") + gate}).model,
+                      Registry());
+  };
+  const ModelSize plain = size("false"), gated = size("true");
+  EXPECT_EQ(gated.parameters - plain.parameters, 2 * 16) << "2 layers of 16 elements";
+  EXPECT_EQ(gated.active_parameters - plain.active_parameters, 2 * 16);
+  EXPECT_DOUBLE_EQ(gated.flops_per_token - plain.flops_per_token, 6.0 * 2 * 16);
+}
+
 // Compares the count without memory with the parameters that the layers make.
 class CountEqualsModel : public testing::TestWithParam<std::vector<std::string>> {};
 
