@@ -88,14 +88,13 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
   };
   for (const SubjectKind& kind : subject_kinds()) EXPECT_EQ(legal(s, std::string(kind.name).c_str()), "");
   EXPECT_TRUE(s.recipe_for(layout("dp=2,subject=tied", 2)).model.tied_embedding);
-  const layers::ModelConfig forms = s.recipe_for(layout("dp=2,subject=attention_forms", 2)).model;
+  const layers::ModelConfig forms = s.recipe_for(layout("dp=2,subject=forms", 2)).model;
   EXPECT_EQ(forms.qk_norm, layers::QkNorm::all_heads);
   EXPECT_EQ(forms.rotary_size(), forms.size_of_head() / 2);
   EXPECT_EQ(forms.rotary_scaling.kind, layers::RotaryScaling::llama3);
-  EXPECT_EQ(legal(subject({"model.yarn.factor=2", "model.head_size=6"}), "attention_forms"), "");
-  const moe::MoeConfig gated = s.recipe_for(layout("dp=2,subject=gated_shared", 2)).model.moe;
-  EXPECT_TRUE(gated.shared_gate && gated.has_selection_bias());
-  EXPECT_EQ(gated.shared_experts, 1);
+  EXPECT_EQ(legal(subject({"model.yarn.factor=2", "model.head_size=6"}), "forms"), "");
+  EXPECT_TRUE(forms.moe.shared_gate && forms.moe.has_selection_bias());
+  EXPECT_EQ(forms.moe.shared_experts, 1);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=bf16", 2)).train.precision, Precision::bf16);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=f32", 2)).train.precision, Precision::f32);
   EXPECT_EQ(s.oracle_recipe("bf16").train.precision, Precision::f64);

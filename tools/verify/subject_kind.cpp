@@ -43,25 +43,19 @@ Overrides in_bf16(const OwnSubject& own) {
                 {"train.precision=bf16", "model.bias=false", "model.qkv_bias=auto", "schedule.moe.wire=model"});
 }
 
-// Returns overrides with the forms of attention in which families of models differ.
-Overrides attention_forms(const OwnSubject& own) {
+// Returns overrides with the forms of attention and MoE layers in which families of models differ.
+Overrides forms(const OwnSubject& own) {
   const layers::ModelConfig& m = own.recipe.model;
   Overrides out{"model.qk_norm=all_heads", "model.qkv_bias=true", "model.o_bias=true"};
   if (m.rotary_share == 1 && m.size_of_head() % 4 == 0) out.emplace_back("model.rotary_share=0.5");
-  if (m.yarn.factor == 1)
-    for (const char* scaling : {"kind=llama3", "factor=4", "original_context=16"})
-      out.push_back(base::cat("model.rotary_scaling.", scaling));
-  return out;
-}
-
-// Returns overrides with a gate of shared experts and, for a router that reads them, the settings of ERNIE 4.5.
-Overrides gated_shared(const OwnSubject& own) {
-  const moe::MoeConfig& m = own.recipe.model.moe;
-  Overrides out{base::cat("model.moe.shared_experts=", std::max<int64_t>(1, m.shared_experts)),
-                "model.moe.shared_gate=true"};
-  if (m.router == "top_k")
-    for (const char* setting : {"selection_bias=true", "normalize=true", "normalize_floor=0.5"})
-      out.push_back(base::cat("model.moe.", setting));
+  const auto set = [&](std::string_view section, std::initializer_list<std::string_view> settings) {
+    for (const std::string_view setting : settings) out.push_back(base::cat(section, ".", setting));
+  };
+  if (m.yarn.factor == 1) set("model.rotary_scaling", {"kind=llama3", "factor=4", "original_context=16"});
+  if (!has_experts(own.recipe)) return out;
+  out.push_back(base::cat("model.moe.shared_experts=", std::max<int64_t>(1, m.moe.shared_experts)));
+  set("model.moe", {"shared_gate=true"});
+  if (m.moe.router == "top_k") set("model.moe", {"selection_bias=true", "normalize=true", "normalize_floor=0.5"});
   return out;
 }
 
@@ -80,11 +74,11 @@ std::span<const SubjectKind> subject_kinds() {
       {"own", always, [](const OwnSubject&) { return Overrides{}; }},
       {"tied", [](const Recipe& r, const Extensions&) { return !r.model.tied_embedding; },
        [](const OwnSubject&) { return Overrides{"model.tied_embedding=true"}; }},
-      {"attention_forms",
-       [](const Recipe& r, const Extensions&) { return r.model.qk_norm != layers::QkNorm::all_heads; },
-       attention_forms},
-      {"gated_shared", [](const Recipe& r, const Extensions&) { return has_experts(r) && !r.model.moe.shared_gate; },
-       gated_shared},
+      {"forms",
+       [](const Recipe& r, const Extensions&) {
+         return r.model.qk_norm != layers::QkNorm::all_heads || (has_experts(r) && !r.model.moe.shared_gate);
+       },
+       forms},
       {"aux_global_batch",
        [](const Recipe& r, const Extensions&) {
          const moe::AuxLossConfig& aux = r.model.moe.aux_loss;

@@ -39,9 +39,8 @@ struct SubjectKind {
 /// Returns all kinds of subject:
 /// - own: the recipe
 /// - tied: tied embeddings
-/// - attention_forms: norms of queries and keys over all heads, biases of attention, partly turned heads, scaled rotary
-///   frequencies
-/// - gated_shared: a gate on shared experts, a selection bias, a floor of normalised routing weights
+/// - forms: norms of queries and keys over all heads, biases of attention, partly turned heads, scaled rotary
+///   frequencies; with experts, also a gate on shared ones, a selection bias, a floor of normalised routing weights
 /// - aux_global_batch: scope of the auxiliary loss
 /// - sequences: scopes of the auxiliary loss and of capacity, so that the cut into micro-batches must not matter; the
 ///   oracle has micro-batches of one sequence and never pads
