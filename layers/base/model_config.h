@@ -79,8 +79,8 @@ struct RotaryScalingConfig {
   template <class V>
   void fields(V& v) {
     v("kind", kind,
-      "linear: all frequencies are divided by factor; ntk: the base rises so that the lowest one is; llama3: those are "
-      "that turn slowly over original_context (Llama 3.1)");
+      "linear: divides all frequencies by factor; ntk: raises the base, so that the lowest frequency is divided by "
+      "factor; llama3: divides the frequencies that turn slowly over original_context (Llama 3.1)");
     v("factor", factor, "largest position as a multiple of that of training", config::at_least(1));
     v("low_freq_factor", low_freq_factor,
       "llama3: number of turns over original_context below which a frequency is divided by factor", config::positive());
@@ -162,7 +162,9 @@ struct ModelConfig {
     v("qk_norm", qk_norm,
       "RMSNorm of queries and keys: of each head, or over all heads together; false: none; true: head");
     v("tied_embedding", tied_embedding, "the head shares the embedding's weights");
-    v("qkv_clip", qkv_clip, "bound x: queries, keys and values are clamped to [-x, x] (DBRX); none: no clamping",
+    v("qkv_clip", qkv_clip,
+      "bound x: queries, keys and values are clamped to [-x, x], before the norms of heads (DBRX) or after the norms "
+      "over all heads (OLMoE); none: no clamping",
       positive());
     v("init_std", init_std, "standard deviation of initial weights; output projections divide it by sqrt(2 layers)",
       at_least(0));

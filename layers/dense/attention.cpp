@@ -49,13 +49,13 @@ Attention::Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t la
 Attention::Heads Attention::project(Tape& t, const Value& x, const ForwardContext& pass) const {
   const tp::Projection projections[] = {q_.projection(), k_.projection(), v_.projection()};
   std::vector<Value> projected = tp::column_linear(t, x, projections, tensor_);
-  if (clip_)
-    for (Value& y : projected) y = clamp(t, y, *clip_);
   if (qk_norm_ == QkNorm::all_heads) {
     const tp::NormedHeads normed = tp::split_rms_norms(t, projected[0], *q_norm_->weight, projected[1],
                                                        *k_norm_->weight, q_norm_->eps, *tensor_.group);
     projected[0] = normed.q, projected[1] = normed.k;
   }
+  if (clip_)
+    for (Value& y : projected) y = clamp(t, y, *clip_);
   const auto split = [&](const Value& y, int64_t heads) {
     return reshape(t, y, {pass.batch.rows(), heads, head_size_});
   };

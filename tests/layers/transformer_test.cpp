@@ -171,6 +171,18 @@ TEST(QkNorm, OverAllHeadsHasAGainForEachElement) {
   EXPECT_EQ(instance.parameters.find("layers.0.attention.k_norm.weight").shape(), (Shape{8}));
 }
 
+// Gains far beyond the limit leave only signs, so a further factor changes nothing.
+TEST(QkvClip, FollowsNormsOverAllHeads) {
+  const auto with_gain = [](double scale) {
+    ModelInstance instance(small_recipe(dense_with({"model.qk_norm=all_heads", "model.qkv_clip=0.01"})), Registry(),
+                           self);
+    for (const char* name : {"q_norm", "k_norm"})
+      multiply(instance.parameters.find(cat("layers.0.attention.", name, ".weight")), scale, instance.context);
+    return logits(instance, sequence(false));
+  };
+  expect_bitwise(with_gain(1e9), with_gain(1e10));
+}
+
 TEST(QkvClip, BoundsQueriesKeysAndValues) {
   const auto with_clip = [](const char* clip, double scale) {
     ModelInstance instance(small_recipe(dense_with({std::string("model.qkv_clip=") + clip})), Registry(), self);
