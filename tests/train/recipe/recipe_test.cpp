@@ -294,6 +294,7 @@ TEST(Recipe, RotaryPositionsTurnAWholeNumberOfPairs) {
                                "number; nearest: 0.25"))
       << wrong("0.125");
   EXPECT_NE(wrong("1.5").find("model.rotary_share (1.5) must be at most 1"), std::string::npos) << wrong("1.5");
+  EXPECT_EQ(recipe_of(yaml, {"model.head_size=48", "model.rotary_share=0.291667"}).model.rotary_size(), 14);
   for (const char* share : {"1", "0.75", "0.25"})
     EXPECT_NO_THROW(recipe_of(yaml, {"model.head_size=8", std::string("model.rotary_share=") + share})) << share;
   EXPECT_NO_THROW(recipe_of(yaml, {"model.head_size=8", "model.rotary_share=0.4", "model.position=learned"}));

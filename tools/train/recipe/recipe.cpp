@@ -34,8 +34,10 @@ base::Dtype dtype_of(Precision precision) {
 
 namespace {
 
-// Checks that a whole number of pairs of dimensions is turned.
+// Checks that a whole number of pairs of dimensions is turned. Shares may be written with a few digits, such as
+// 0.666667.
 void check_rotary_share(const layers::ModelConfig& m, Problems& problems) {
+  constexpr double rounding = 1e-3;  // of one dimension
   const int64_t size = m.size_of_head();
   const double turned = m.rotary_share * static_cast<double>(size);
   if (m.rotary_share == 1) {
@@ -45,7 +47,7 @@ void check_rotary_share(const layers::ModelConfig& m, Problems& problems) {
     return;
   }
   const int64_t rotated = m.rotary_size(), below = static_cast<int64_t>(turned) / 2 * 2;
-  if (rotated >= 2 && rotated % 2 == 0 && std::abs(turned - static_cast<double>(rotated)) < 1e-6) return;
+  if (rotated >= 2 && rotated % 2 == 0 && std::abs(turned - static_cast<double>(rotated)) < rounding) return;
   std::string nearest;
   for (const int64_t even : {below, below + 2})
     if (even >= 2 && even <= size)
