@@ -27,8 +27,7 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const m
   const Builder::Options vocabulary{.init = {Init::Kind::normal, c.init_std},
                                     .placement = vocabulary_placement(c, b, parts_)};
   if (c.position == PositionKind::rotary)
-    rotary_ = std::make_unique<RotaryTable>(c.context, c.size_of_head(), c.rotary_theta, c.yarn,
-                                            accumulator_dtype(dtype_), b.device());
+    rotary_ = std::make_unique<RotaryTable>(c.context, RotaryFrequencies::of(c), accumulator_dtype(dtype_), b.device());
   blocks_.resize(c.layers);
   for (const ModelPart& part : parts_) {
     if (part.first) {

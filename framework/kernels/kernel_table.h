@@ -135,6 +135,30 @@ struct RmsNormKernels {
   static const RmsNormKernels of_reference, of_cpu, of_cuda;
 };
 
+/// RMS norm of rows whose columns are divided among ranks, in two steps with a sum over the ranks before each second
+/// one. All ranks together have `width` columns, of which this rank has D. The gradient of the gain is that of
+/// RmsNormKernels::backward without dx.
+struct SplitNormKernels {
+  /// Computes inverse_rms[T] (acc) = 1 / sqrt(squares / width + eps), where squares[T] (acc) is the sum of the squares
+  /// of all ranks' columns (PermuteKernels::row_dots), and out[T, D] = x * inverse_rms * gain. out may be x.
+  Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> inverse_rms, const Tensor& x, const Tensor& squares,
+              const Tensor& gain, int64_t width, double eps)>
+      forward;
+  /// Computes out[T] (acc) = the sum over this rank's columns of gain * dy * x.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& dy, const Tensor& x, const Tensor& gain)> dots;
+  /// Computes dx = inverse_rms * (gain * dy - x * inverse_rms^2 * dots / width), where dots[T] (acc) is the sum of the
+  /// results of `dots` of all ranks. dx may be dy.
+  Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& inverse_rms,
+              const Tensor& dots, int64_t width)>
+      input_gradient;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &SplitNormKernels::forward}, Named{"dots", &SplitNormKernels::dots},
+                      Named{"input_gradient", &SplitNormKernels::input_gradient}};
+  }
+  static const SplitNormKernels of_reference, of_cpu, of_cuda;
+};
+
 /// Layer norm y = (x - mean) / sqrt(variance + eps) * gain + bias (Ba et al. 2016).
 struct LayerNormKernels {
   /// Computes out and stats[rows, 2] (acc), which are the mean and the inverse standard deviation of each row. `bias`
@@ -164,9 +188,11 @@ struct QueriesAndKeys {
   static constexpr auto tensors() { return std::array{&QueriesAndKeys::q, &QueriesAndKeys::k}; }
 };
 
-/// Rotary position embedding (Su et al. 2021) with the convention of halves: dimension i is paired with i + C/2.
+/// Rotary position embedding (Su et al. 2021) of the first 2 P dimensions of each head, with the convention of halves:
+/// dimension i is paired with i + P. The other dimensions do not change.
 struct RotaryKernels {
-  /// Computes out = x rotated by the angles of positions[T] (i32). `cosine` and `sine` are [context, C/2] (acc).
+  /// Computes out = x rotated by the angles of positions[T] (i32). `cosine` and `sine` are [context, P] (acc), with
+  /// 1 <= P <= C/2.
   /// `backward` rotates by the negative angle (the adjoint). x may have strided rows. out.q may be x.q, and out.k may
   /// be x.k. q or k may be undefined in both x and out.
   Kernel<void(Stream&, Out<QueriesAndKeys> out, const QueriesAndKeys& x, const Tensor& positions, const Tensor& cosine,
@@ -286,6 +312,20 @@ struct GeluKernels {
   static const GeluKernels of_reference, of_cpu, of_cuda;
 };
 
+/// Multiplies each row by a gate, the sigmoid of the row's logit (of shared experts in Qwen2-MoE).
+struct RowGateKernels {
+  /// Computes out[T, D] = x * sigmoid(logits[T]) (logits acc). out may be x.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& logits)> forward;
+  /// Computes dx[T, D] = dout * sigmoid(logits) and dlogits[T] (acc) = sigmoid(logits) sigmoid(-logits) <dout, x>.
+  Kernel<void(Stream&, Out<Tensor> dx, Out<Tensor> dlogits, const Tensor& dout, const Tensor& x, const Tensor& logits)>
+      backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &RowGateKernels::forward}, Named{"backward", &RowGateKernels::backward}};
+  }
+  static const RowGateKernels of_reference, of_cpu, of_cuda;
+};
+
 enum class RouterScore : uint8_t { softmax, sigmoid };
 constexpr auto enum_names(RouterScore) {
   return std::to_array<std::pair<RouterScore, std::string_view>>(
@@ -296,8 +336,9 @@ constexpr auto enum_names(RouterScore) {
 struct RouterRule {
   RouterScore score = RouterScore::softmax;
   int64_t top_k = 2;
-  bool normalize = true;  // true: the weights of the chosen experts are normalised to sum to one
-  double scale = 1.0;     // factor that multiplies the weights after `normalize` (DeepSeek's routed scaling factor)
+  bool normalize = true;  // true: the weights of the chosen experts are divided by their sum, so that they sum to one
+  double normalize_floor = 0;  // least divisor; a sum below it is not differentiated
+  double scale = 1.0;  // factor that multiplies the weights after `normalize` (DeepSeek's routed scaling factor)
   /// Group-limited choice: the experts form `groups` equal groups. A token may use only experts of the top_groups
   /// groups with the largest sums of their two best selection scores.
   int64_t groups = 1;
@@ -674,11 +715,13 @@ struct KernelTable {
   GroupedMatmulKernels grouped_matmul;
   BiasKernels bias;
   RmsNormKernels rms_norm;
+  SplitNormKernels split_norm;
   LayerNormKernels layer_norm;
   RotaryKernels rotary;
   AttentionKernels attention;
   SwigluKernels swiglu;
   GeluKernels gelu;
+  RowGateKernels row_gate;
   RouterKernels router;
   RouterLossKernels router_loss;
   CapacityKernels capacity;
@@ -697,11 +740,13 @@ struct KernelTable {
                       Named{"grouped_matmul", &KernelTable::grouped_matmul},
                       Named{"bias", &KernelTable::bias},
                       Named{"rms_norm", &KernelTable::rms_norm},
+                      Named{"split_norm", &KernelTable::split_norm},
                       Named{"layer_norm", &KernelTable::layer_norm},
                       Named{"rotary", &KernelTable::rotary},
                       Named{"attention", &KernelTable::attention},
                       Named{"swiglu", &KernelTable::swiglu},
                       Named{"gelu", &KernelTable::gelu},
+                      Named{"row_gate", &KernelTable::row_gate},
                       Named{"router", &KernelTable::router},
                       Named{"router_loss", &KernelTable::router_loss},
                       Named{"capacity", &KernelTable::capacity},

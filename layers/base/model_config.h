@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -32,6 +33,17 @@ constexpr auto enum_names(PositionKind) {
       {{PositionKind::rotary, "rotary"}, {PositionKind::learned, "learned"}});
 }
 
+/// RMSNorm of queries and keys: none, of each head with one gain for all heads, or over all heads together (OLMoE).
+enum class QkNorm : uint8_t { none, head, all_heads };
+constexpr auto enum_names(QkNorm) {
+  return std::to_array<std::pair<QkNorm, std::string_view>>({{QkNorm::none, "none"},
+                                                             {QkNorm::head, "head"},
+                                                             {QkNorm::all_heads, "all_heads"},
+                                                             // other words, which are read but not written
+                                                             {QkNorm::none, "false"},
+                                                             {QkNorm::head, "true"}});
+}
+
 /// YaRN (Peng et al. 2023): stretches rotary positions from `original_context` by `factor`.
 struct YarnConfig {
   double factor = 1;  // 1: off
@@ -50,6 +62,35 @@ struct YarnConfig {
   }
 };
 
+/// Scaling of the rotary frequencies for contexts longer than those of training, other than YaRN.
+enum class RotaryScaling : uint8_t { none, linear, ntk, llama3 };
+constexpr auto enum_names(RotaryScaling) {
+  return std::to_array<std::pair<RotaryScaling, std::string_view>>({{RotaryScaling::none, "none"},
+                                                                    {RotaryScaling::linear, "linear"},
+                                                                    {RotaryScaling::ntk, "ntk"},
+                                                                    {RotaryScaling::llama3, "llama3"}});
+}
+
+struct RotaryScalingConfig {
+  RotaryScaling kind = RotaryScaling::none;
+  double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
+  int64_t original_context = 8192;
+
+  template <class V>
+  void fields(V& v) {
+    v("kind", kind,
+      "linear: divides all frequencies by factor; ntk: raises the base, so that the lowest frequency is divided by "
+      "factor; llama3: divides the frequencies that turn slowly over original_context (Llama 3.1)");
+    v("factor", factor, "largest position as a multiple of that of training", config::at_least(1));
+    v("low_freq_factor", low_freq_factor,
+      "llama3: number of turns over original_context below which a frequency is divided by factor", config::positive());
+    v("high_freq_factor", high_freq_factor,
+      "llama3: number of turns over original_context above which a frequency is kept", config::positive());
+    v("original_context", original_context,
+      "llama3: context, in tokens, with which the model was trained before stretching", config::at_least(1));
+  }
+};
+
 struct ModelConfig {
   ModelKind kind = ModelKind::decoder;
   int64_t layers = 4, hidden = 256, heads = 4;
@@ -59,20 +100,28 @@ struct ModelConfig {
   NormKind norm = NormKind::rms_norm;
   double norm_eps = 1e-5;
   PositionKind position = PositionKind::rotary;
-  double rotary_theta = 10000;
+  double rotary_theta = 10000, rotary_share = 1;
   YarnConfig yarn;
+  RotaryScalingConfig rotary_scaling;
   std::string mlp = "swiglu";
   std::optional<int64_t> mlp_hidden;
   kernels::GeluKind gelu = kernels::GeluKind::exact;
   std::vector<config::NumberOption> mlp_options;
-  bool bias = false, qk_norm = false, tied_embedding = false;
+  bool bias = false;
+  std::optional<bool> qkv_bias, o_bias;
+  QkNorm qk_norm = QkNorm::none;
+  bool tied_embedding = false;
   std::optional<double> qkv_clip;
   double init_std = 0.02;
   moe::MoeConfig moe;
 
   int64_t key_value_heads() const { return kv_heads.value_or(heads); }
   int64_t size_of_head() const { return head_size.value_or(hidden / heads); }
+  /// Returns the number of dimensions of a head that rotary positions turn.
+  int64_t rotary_size() const { return std::llround(rotary_share * static_cast<double>(size_of_head())); }
   int64_t dense_hidden() const { return mlp_hidden.value_or(4 * hidden); }
+  bool has_qkv_bias() const { return qkv_bias.value_or(bias); }
+  bool has_o_bias() const { return o_bias.value_or(bias); }
   /// True if block `layer` has experts.
   bool is_moe(int64_t layer) const {
     return moe.experts > 0 && layer >= moe.dense_layers && (layer - moe.dense_layers) % moe.every == moe.every - 1;
@@ -86,7 +135,7 @@ struct ModelConfig {
 
   template <class V>
   void fields(V& v) {
-    using config::at_least, config::automatic, config::greater_than, config::positive;
+    using config::at_least, config::at_most, config::automatic, config::greater_than, config::positive;
     v("kind", kind, "decoder: causal, predicts the next token; encoder: bidirectional, masked-LM objective");
     v("layers", layers, "transformer blocks", at_least(1));
     v("hidden", hidden, "width of the residual stream", at_least(1));
@@ -99,15 +148,23 @@ struct ModelConfig {
     v("norm_eps", norm_eps, "constant added to the variance", positive());
     v("position", position, "kind of position encoding");
     v("rotary_theta", rotary_theta, "base of the rotary frequencies", greater_than(1));
+    v("rotary_share", rotary_share, "share of the dimensions of a head, the first ones, that rotary positions turn",
+      positive(), at_most(1));
     v("yarn", yarn, "extension of rotary positions to longer contexts (YaRN)");
+    v("rotary_scaling", rotary_scaling, "other extensions of rotary positions to longer contexts");
     v("mlp", mlp, "feed-forward layer of dense blocks: swiglu, gelu, or the name of a registered layer");
     v("mlp_hidden", mlp_hidden, "width of the dense MLP; auto: 4 hidden", automatic, at_least(1));
     v("gelu", gelu, "form of GELU: exact, or its tanh approximation");
     v("mlp_options", mlp_options, "options of a registered layer, each a name and a number");
     v("bias", bias, "biases in linear layers, experts and LayerNorm");
-    v("qk_norm", qk_norm, "RMSNorm of queries and keys per head");
+    v("qkv_bias", qkv_bias, "biases of the projections to queries, keys and values; auto: model.bias", automatic);
+    v("o_bias", o_bias, "bias of the projection of the heads' outputs; auto: model.bias", automatic);
+    v("qk_norm", qk_norm,
+      "RMSNorm of queries and keys: of each head, or over all heads together; false: none; true: head");
     v("tied_embedding", tied_embedding, "the head shares the embedding's weights");
-    v("qkv_clip", qkv_clip, "bound x: queries, keys and values are clamped to [-x, x] (DBRX); none: no clamping",
+    v("qkv_clip", qkv_clip,
+      "bound x: queries, keys and values are clamped to [-x, x], before the norms of heads (DBRX) or after the norms "
+      "over all heads (OLMoE); none: no clamping",
       positive());
     v("init_std", init_std, "standard deviation of initial weights; output projections divide it by sqrt(2 layers)",
       at_least(0));

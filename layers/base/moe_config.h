@@ -63,27 +63,31 @@ struct MoeConfig {
   ExpertKind expert = ExpertKind::swiglu;
   int64_t shared_experts = 0;
   std::optional<int64_t> shared_hidden;
-  bool dense_residual = false;
+  bool shared_gate = false, dense_residual = false;
   int64_t dense_layers = 0, every = 1;
   std::string router = "top_k";
   std::vector<config::NumberOption> router_options;
   kernels::RouterScore score = kernels::RouterScore::softmax;
   bool normalize = true;
-  double scale = 1;
+  double normalize_floor = 0, scale = 1;
   int64_t groups = 1, top_groups = 1;
   std::optional<double> capacity_factor;
   kernels::DropRule drop = kernels::DropRule::probability;
   CapacityScope capacity_scope = CapacityScope::micro_batch;
   AuxLossConfig aux_loss;
   double z_loss = 0, bias_rate = 0;
+  std::optional<bool> selection_bias;
   Routing routing = Routing::model;
   double zipf_exponent = 1;
   std::string trace;
+
+  bool has_selection_bias() const { return selection_bias.value_or(bias_rate > 0); }
 
   kernels::RouterRule rule() const {
     return {.score = score,
             .top_k = top_k,
             .normalize = normalize,
+            .normalize_floor = normalize_floor,
             .scale = scale,
             .groups = groups,
             .top_groups = top_groups};
@@ -98,6 +102,8 @@ struct MoeConfig {
     v("expert", expert, "kind of an expert's MLP");
     v("shared_experts", shared_experts, "experts that every token visits, fused into one MLP", at_least(0));
     v("shared_hidden", shared_hidden, "width of one shared expert; auto: expert_hidden", automatic, at_least(1));
+    v("shared_gate", shared_gate,
+      "the result of the shared experts is multiplied by the sigmoid of a linear map of the token (Qwen2-MoE)");
     v("dense_residual", dense_residual, "a dense MLP (model.mlp_hidden) beside the experts, as in Arctic");
     v("dense_layers", dense_layers, "number of first blocks that have a dense MLP instead of experts", at_least(0));
     v("every", every, "n: every n-th of the remaining blocks has experts; the other ones have a dense MLP",
@@ -108,6 +114,8 @@ struct MoeConfig {
     v("router_options", router_options, "options of a registered router, each a name and a number");
     v("score", score, "function that turns logits into scores");
     v("normalize", normalize, "scale the weights of a token's experts so that they sum to one");
+    v("normalize_floor", normalize_floor,
+      "least sum of a token's weights by which normalize divides them (ERNIE 4.5); 0: none", at_least(0));
     v("scale", scale, "factor applied to the routing weights of a token's experts, after normalize", positive());
     v("groups", groups, "group-limited routing: number of equal groups of experts", at_least(1));
     v("top_groups", top_groups, "groups from which a token may choose experts", at_least(1));
@@ -122,6 +130,10 @@ struct MoeConfig {
     v("bias_rate", bias_rate,
       "auxiliary-loss-free balancing (Wang et al. 2024): step of the selection bias per global batch; 0: off",
       at_least(0));
+    v("selection_bias", selection_bias,
+      "each expert has a bias that is added to its scores in the choice only (DeepSeek-V3, ERNIE 4.5); it changes by "
+      "bias_rate; auto: if bias_rate is above 0",
+      automatic);
     v("routing", routing,
       "source of the routing: model, or an override: balanced (round robin), zipf (skewed), trace (from a file)");
     v("zipf_exponent", zipf_exponent, "exponent of the skew for routing: zipf; 0: no skew", at_least(0));

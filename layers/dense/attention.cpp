@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "parallel/cp/context_attention.h"
+#include "parallel/tp/split_norm.h"
 
 namespace hexad::layers {
 
@@ -21,30 +22,45 @@ Attention::Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t la
       causal_(c.kind == ModelKind::decoder),
       deterministic_(b.deterministic()),
       clip_(c.qkv_clip),
+      qk_norm_(c.qk_norm),
       rotary_(rotary),
-      q_({c.hidden, c.heads * head_size_, c.init_std, c.bias, Parallel::column}, b / "q"),
-      k_({c.hidden, c.key_value_heads() * head_size_, c.init_std, c.bias, Parallel::column, c.key_value_heads()},
+      q_({c.hidden, c.heads * head_size_, c.init_std, c.has_qkv_bias(), Parallel::column}, b / "q"),
+      k_({c.hidden, c.key_value_heads() * head_size_, c.init_std, c.has_qkv_bias(), Parallel::column,
+          c.key_value_heads()},
          b / "k"),
-      v_({c.hidden, c.key_value_heads() * head_size_, c.init_std, c.bias, Parallel::column, c.key_value_heads()},
+      v_({c.hidden, c.key_value_heads() * head_size_, c.init_std, c.has_qkv_bias(), Parallel::column,
+          c.key_value_heads()},
          b / "v"),
-      output_({c.heads * head_size_, c.hidden, c.init_std / std::sqrt(2.0 * static_cast<double>(c.layers)), c.bias,
-               Parallel::row},
+      output_({c.heads * head_size_, c.hidden, c.init_std / std::sqrt(2.0 * static_cast<double>(c.layers)),
+               c.has_o_bias(), Parallel::row},
               b / "output") {
-  if (!c.qk_norm) return;
-  const Norm::Config norm{.size = head_size_, .kind = NormKind::rms_norm, .eps = c.norm_eps, .placement = b.partial()};
-  q_norm_.emplace(norm, b / "q_norm");
-  k_norm_.emplace(norm, b / "k_norm");
+  if (qk_norm_ == QkNorm::none) return;
+  const auto norm = [&](int64_t heads, int64_t pieces) {
+    const bool head = qk_norm_ == QkNorm::head;
+    return Norm::Config{.size = head ? head_size_ : heads * head_size_,
+                        .kind = NormKind::rms_norm,
+                        .eps = c.norm_eps,
+                        .placement = head ? b.partial() : b.shard(0, pieces)};
+  };
+  q_norm_.emplace(norm(c.heads, 0), b / "q_norm");
+  k_norm_.emplace(norm(c.key_value_heads(), c.key_value_heads()), b / "k_norm");
 }
 
 Attention::Heads Attention::project(Tape& t, const Value& x, const ForwardContext& pass) const {
   const tp::Projection projections[] = {q_.projection(), k_.projection(), v_.projection()};
-  const std::vector<Value> projected = tp::column_linear(t, x, projections, tensor_);
-  const auto split = [&](Value y, int64_t heads) {
-    if (clip_) y = clamp(t, y, *clip_);
+  std::vector<Value> projected = tp::column_linear(t, x, projections, tensor_);
+  if (qk_norm_ == QkNorm::all_heads) {
+    const tp::NormedHeads normed = tp::split_rms_norms(t, projected[0], *q_norm_->weight, projected[1],
+                                                       *k_norm_->weight, q_norm_->eps, *tensor_.group);
+    projected[0] = normed.q, projected[1] = normed.k;
+  }
+  if (clip_)
+    for (Value& y : projected) y = clamp(t, y, *clip_);
+  const auto split = [&](const Value& y, int64_t heads) {
     return reshape(t, y, {pass.batch.rows(), heads, head_size_});
   };
   Heads h{split(projected[0], heads_), split(projected[1], kv_heads_), split(projected[2], kv_heads_)};
-  if (q_norm_) h.q = (*q_norm_)(t, h.q), h.k = (*k_norm_)(t, h.k);
+  if (qk_norm_ == QkNorm::head) h.q = (*q_norm_)(t, h.q), h.k = (*k_norm_)(t, h.k);
   if (rotary_) {
     const Rotated rotated = rotary(t, h.q, h.k, pass.batch.positions, rotary_->cosine, rotary_->sine);
     h.q = rotated.q, h.k = rotated.k;

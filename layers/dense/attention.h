@@ -10,9 +10,9 @@
 
 namespace hexad::layers {
 
-/// Attention layer: softmax(q k^T / sqrt(C)) v of a normalised input, followed by the output projection. Its parameters
-/// are "q", "k", "v", "output" and, with qk_norm, "q_norm" and "k_norm". Heads are split over tp, tokens over cp. If
-/// there are fewer key/value heads than tp ranks, several ranks hold the same head.
+/// Attention layer: softmax(q k^T / sqrt(C)) v of the normalised input, projected back. Its parameters are "q", "k",
+/// "v", "output" and, with qk_norm, "q_norm" and "k_norm": [C], or [H C] and [G C] for all_heads. Heads are split over
+/// tp, tokens over cp. If there are fewer key/value heads than tp ranks, several ranks hold the same head.
 class Attention {
  public:
   /// Makes the layer. All layers share `rotary` (may be null), which outlives them.
@@ -34,6 +34,7 @@ class Attention {
   cp::ContextKind context_kind_;
   bool causal_, deterministic_;
   std::optional<double> clip_;
+  QkNorm qk_norm_;
   const RotaryTable* rotary_;
   Linear q_, k_, v_, output_;
   std::optional<Norm> q_norm_, k_norm_;

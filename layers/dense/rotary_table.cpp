@@ -7,35 +7,59 @@
 namespace hexad::layers {
 namespace {
 
-double frequency(int64_t i, int64_t head_size, double theta, const YarnConfig& yarn) {
-  const double base = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_size));
-  if (yarn.factor == 1) return base;
-  // Returns the dimension whose angle makes `turns` full turns over the original context.
+double stretched_by_yarn(double base, int64_t i, int64_t size, double theta, const YarnConfig& yarn) {
+  // Returns the dimension at which the angle makes `turns` full turns over the original context.
   const auto dimension_of = [&](double turns) {
-    return static_cast<double>(head_size) *
+    return static_cast<double>(size) *
            std::log(static_cast<double>(yarn.original_context) / (turns * 2 * std::numbers::pi)) /
            (2 * std::log(theta));
   };
   const double low = std::max(0.0, std::floor(dimension_of(yarn.beta_fast)));
-  const double high = std::min(static_cast<double>(head_size - 1), std::ceil(dimension_of(yarn.beta_slow)));
+  const double high = std::min(static_cast<double>(size - 1), std::ceil(dimension_of(yarn.beta_slow)));
   const double ramp = std::clamp((static_cast<double>(i) - low) / std::max(high - low, 1e-3), 0.0, 1.0);
   return base / yarn.factor * ramp + base * (1 - ramp);
 }
 
+// Interpolates between the frequency and its quotient where the number of turns is between the two factors.
+double scaled_as_llama3(double base, const RotaryScalingConfig& s) {
+  const double turns = static_cast<double>(s.original_context) * base / (2 * std::numbers::pi);
+  const double kept = std::clamp((turns - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor), 0.0, 1.0);
+  return base * kept + base / s.factor * (1 - kept);
+}
+
+double frequency(int64_t i, const RotaryFrequencies& f) {
+  const auto pair = static_cast<double>(i), size = static_cast<double>(f.size);
+  const double base = std::pow(f.theta, -2.0 * pair / size);
+  if (f.yarn.factor != 1) return stretched_by_yarn(base, i, f.size, f.theta, f.yarn);
+  switch (f.scaling.kind) {
+    case RotaryScaling::linear:
+      return base / f.scaling.factor;
+    case RotaryScaling::ntk:  // the base theta factor^(size / (size - 2)); the first frequency is 1 with every base
+      return i == 0 ? base : base * std::pow(f.scaling.factor, -2.0 * pair / (size - 2));
+    case RotaryScaling::llama3:
+      return scaled_as_llama3(base, f.scaling);
+    case RotaryScaling::none:
+      break;
+  }
+  return base;
+}
+
 }  // namespace
 
-RotaryTable::RotaryTable(int64_t positions, int64_t head_size, double theta, const YarnConfig& yarn, base::Dtype dtype,
+RotaryTable::RotaryTable(int64_t positions, const RotaryFrequencies& frequencies, base::Dtype dtype,
                          device::Device device) {
-  base::require(head_size % 2 == 0, "[rotary] head size ", head_size, " is odd, expected an even size");
-  const int64_t half = head_size / 2;
+  const int64_t half = frequencies.size / 2;
+  base::require(half > 0 && frequencies.size % 2 == 0, "[rotary] the number of dimensions is ", frequencies.size,
+                ", expected an even number");
   cosine = tensor::Tensor::empty({positions, half}, dtype, device, device::Category::parameter);
   sine = tensor::Tensor::like(cosine, device::Category::parameter);
   if (!device.has_memory()) return;
+  const YarnConfig& yarn = frequencies.yarn;
   const double magnitude = yarn.factor == 1 ? 1.0 : 0.1 * std::log(yarn.factor) + 1.0;
   base::with_dtype<float, double>("rotary_table", dtype, [&]<class T>() {
     std::vector<T> c(positions * half), s(c.size());
     for (int64_t i = 0; i < half; ++i) {
-      const double f = frequency(i, head_size, theta, yarn);
+      const double f = frequency(i, frequencies);
       for (int64_t p = 0; p < positions; ++p) {
         const size_t at = p * half + i;
         c[at] = static_cast<T>(magnitude * std::cos(static_cast<double>(p) * f));

@@ -6,15 +6,26 @@
 
 namespace hexad::layers {
 
-/// Tables of cos and sin of position * frequency, [positions, head_size / 2] each, in `dtype` (f32 or f64). The
-/// frequencies are theta^(-2 i / C) (Su et al. 2021). If yarn.factor > 1, YaRN stretches them (Peng et al. 2023,
-/// "NTK-by-parts", eqs. 17-19, with the ramp between beta_fast and beta_slow turns). It also multiplies the tables by
-/// 0.1 ln(factor) + 1.
+/// Frequencies of the rotary position embedding. At most one of `yarn` and `scaling` changes them.
+struct RotaryFrequencies {
+  int64_t size;  // number of dimensions that are turned, in pairs
+  double theta;
+  YarnConfig yarn{};
+  RotaryScalingConfig scaling{};
+
+  static RotaryFrequencies of(const ModelConfig& c) {
+    return {c.rotary_size(), c.rotary_theta, c.yarn, c.rotary_scaling};
+  }
+};
+
+/// Tables of cos and sin of position * frequency, [positions, size / 2] each, in `dtype` (f32 or f64). The frequencies
+/// are theta^(-2 i / size) (Su et al. 2021). If yarn.factor > 1, YaRN stretches them (Peng et al. 2023, "NTK-by-parts":
+/// eqs. 17-19 with the ramp between beta_fast and beta_slow turns) and multiplies the tables by 0.1 ln(factor) + 1.
+/// Other scalings are those of RotaryScalingConfig.
 struct RotaryTable {
   tensor::Tensor cosine, sine;
 
-  RotaryTable(int64_t positions, int64_t head_size, double theta, const YarnConfig& yarn, base::Dtype dtype,
-              device::Device device);
+  RotaryTable(int64_t positions, const RotaryFrequencies& frequencies, base::Dtype dtype, device::Device device);
 };
 
 }  // namespace hexad::layers

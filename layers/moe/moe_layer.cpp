@@ -121,8 +121,10 @@ MoeLayer::MoeLayer(const Spec& s, const Builder& b)
       shared_ = std::make_unique<SwigluMlp>(SwigluMlp::Config{s.model, width}, b / "shared");
     else
       shared_ = std::make_unique<GeluMlp>(GeluMlp::Config{s.model, width}, b / "shared");
+    if (config_.shared_gate)
+      shared_gate_.emplace(RouterSpec{s.model, s.layer, s.router}, 1, s.model.hidden, b / "shared_gate");
   }
-  if (config_.bias_rate > 0) bias_ = b.state("router.bias", {config_.experts});
+  if (config_.has_selection_bias()) bias_ = b.state("router.bias", {config_.experts});
   if (config_.aux_loss.coefficient > 0 && config_.aux_loss.scope == AuxScope::global_batch)
     previous_counts_ = b.state("router.previous_counts", {config_.experts});
 }
@@ -208,12 +210,24 @@ void MoeLayer::drop(const Tensor& ids, const Tensor& scores, const Routed& r, co
                      {scope, *config_.capacity_factor, config_.drop}, stream);
 }
 
-MoeLayer::Routed MoeLayer::routed(int64_t rows) const {
+MoeLayer::Routed MoeLayer::all_rows(int64_t rows) const {
   const int ranks = tensor_.group->size(), rank = tensor_.group->rank();
   if (ranks == 1 || tensor_.sequence) return {Held::apart, rank * rows, 0, rows};
   const int64_t share = tp::rows_per_rank("moe", rows, *tensor_.group);
-  if (settings_.schedule.gates_all()) return {Held::alike, 0, rank * share, (rank + 1) * share};
-  return {Held::share, rank * share, 0, share};
+  return {Held::alike, 0, rank * share, (rank + 1) * share};
+}
+
+MoeLayer::Routed MoeLayer::routed(int64_t rows) const {
+  const Routed all = all_rows(rows);
+  if (all.held == Held::apart || settings_.schedule.gates_all()) return all;
+  return {Held::share, all.own_begin, 0, all.own_end - all.own_begin};
+}
+
+Value MoeLayer::shared_result(Tape& t, const Value& x, const ForwardContext& pass) const {
+  const Value y = (*shared_)(t, x, pass);
+  if (!shared_gate_) return y;
+  const Routed all = all_rows(x.data.dim(0));
+  return gate_rows(t, y, (*shared_gate_)(t, x, {x, pass, all.first, all.own_begin, all.own_end}));
 }
 
 MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const ForwardContext& pass,
@@ -263,8 +277,8 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   scope.reset();
 
   SharedWork shared;
-  if (shared_) shared = shared_work(input.data.dim(0), [&] { addends.push_back((*shared_)(t, input, pass)); });
-  // In backward, the tape adds two gradients of x: one from the pass and one from the gate. The pullbacks of
+  if (shared_) shared = shared_work(input.data.dim(0), [&] { addends.push_back(shared_result(t, input, pass)); });
+  // In backward, the tape adds two gradients of x: that of the pass and that of the gate. The pullbacks of
   // choose_experts (framework/autograd/ops/router.cpp) and Gate (layers/moe/router/router.cpp) compute the latter from
   // the gradient of choice.weights.
   return {moe_pass(t, x, choice.weights, ids, r.held, experts_, settings_, addends, shared), losses};
@@ -289,8 +303,8 @@ void MoeLayer::finish_batch(const std::vector<int64_t>& global_counts) {
       counts.push_back(static_cast<T>(n));
     }
     if (previous_counts_.defined()) previous_counts_.upload(counts.data());
-    // The bias corrects the model's own choices. Under an override, the counts do not describe these.
-    if (!bias_.defined() || override_) return;
+    // The bias corrects the model's own choices, which the counts of an override do not describe.
+    if (config_.bias_rate == 0 || override_) return;
     const Tensor step = Tensor::from<T>(std::span<const T>(change), bias_.shape(), bias_.device());
     table(bias_).pointwise.add(bias_.device().context().compute(), bias_, bias_, step);
   });

@@ -63,9 +63,13 @@ class MoeLayer {
     int64_t own_begin, own_end;  // range of this rank's own rows: all routed rows, unless `held` is alike
     Tensor own(const Tensor& of_rows) const { return of_rows.slice(0, own_begin, own_end); }
   };
-  /// Returns the rows to route for an x of `rows` rows.
+  /// Returns all rows of x, if x has `rows` rows: `apart` or `alike`.
+  Routed all_rows(int64_t rows) const;
+  /// Returns the rows to route if x has `rows` rows.
   Routed routed(int64_t rows) const;
-  /// Describes the work of the shared experts for an x of `rows` rows.
+  /// Returns the shared experts' result for x, gated if the model has a gate.
+  Value shared_result(Tape& t, const Value& x, const ForwardContext& pass) const;
+  /// Describes the shared experts' work if x has `rows` rows.
   SharedWork shared_work(int64_t rows, std::function<void()> compute) const;
   Tensor segments(const ForwardContext& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
                   Stream& stream) const;
@@ -87,9 +91,10 @@ class MoeLayer {
   std::unique_ptr<Router> router_;  // router named by the recipe; top_k is TopKRouter in router/router.cpp
   Experts experts_;
   std::unique_ptr<FeedForward> shared_;
+  std::optional<Gate> shared_gate_;
   std::unique_ptr<RoutingOverride> override_;
-  Tensor bias_;             // [E]: added to scores for the selection; undefined if bias_rate is 0
-  Tensor previous_counts_;  // [E]: counts of the previous global batch; undefined unless the scope is global_batch
+  Tensor bias_;             // [E]: added to scores in the selection; undefined if the model has no selection bias
+  Tensor previous_counts_;  // [E]: counts of the last global batch; undefined unless the scope is global_batch
 };
 
 }  // namespace hexad::moe

@@ -39,6 +39,27 @@ TEST(Rotary, GradientsMatchFiniteDifferences) {
   });
 }
 
+TEST(Rotary, GradientsOfPartlyTurnedHeadsMatchFiniteDifferences) {
+  Lab lab;
+  const auto [cosine, sine] = angles(lab, 8, 4);
+  const Tensor positions = lab.values<int32_t>({0, 5, 5, 7});
+  gradcheck(lab, {lab.randn({4, 4, 7}), lab.randn({4, 2, 7})}, [&](Tape& t, Inputs x) {
+    const Rotated y = rotary(t, x[0], x[1], positions, cosine, sine);
+    return std::vector<Value>{y.q, y.k};
+  });
+}
+
+TEST(Rotary, TurnsOnlyTheDimensionsOfTheTable) {
+  Lab lab;
+  const auto [cosine, sine] = angles(lab, 8, 4);
+  const Tensor positions = lab.values<int32_t>({1, 2, 3, 4}), q = lab.randn({4, 4, 7}), k = lab.randn({4, 2, 7});
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const Rotated y = rotary(tape, tape.leaf(q), tape.leaf(k), positions, cosine, sine);
+  const auto before = q.to_vector<double>(), after = y.q.data.to_vector<double>();
+  for (size_t i = 0; i < before.size(); ++i) EXPECT_EQ(before[i] == after[i], i % 7 >= 4) << i;
+}
+
 TEST(Rotary, BackwardUndoesForward) {
   Lab lab;
   const auto [cosine, sine] = angles(lab, 8, 6);

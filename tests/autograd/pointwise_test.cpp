@@ -35,6 +35,20 @@ TEST(Gelu, TanhGradientsMatchFiniteDifferences) {
   gradcheck(lab, {lab.randn({3, 8})}, [](Tape& t, Inputs x) { return gelu(t, x[0], GeluKind::tanh); });
 }
 
+TEST(GateRows, GradientsMatchFiniteDifferences) {
+  Lab lab;
+  gradcheck(lab, {lab.randn({5, 3}), lab.randn({5, 1})}, [](Tape& t, Inputs x) { return gate_rows(t, x[0], x[1]); });
+}
+
+TEST(GateRows, MultipliesARowByTheSigmoidOfItsLogit) {
+  Lab lab;
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const Value x = tape.leaf(lab.values<double>({1, 2, 3, 4, 5, 6}, {3, 2}));
+  const Value logits = tape.leaf(lab.values<double>({0, 100, -1000}, {3, 1}));
+  EXPECT_EQ(values_of(gate_rows(tape, x, logits).data), (std::vector<double>{0.5, 1, 3, 4, 0, 0}));
+}
+
 TEST(Add, GradientsMatchFiniteDifferences) {
   Lab lab;
   gradcheck(lab, {lab.randn({3, 5}), lab.randn({3, 5})}, [](Tape& t, Inputs x) { return add(t, x[0], x[1]); });

@@ -1,6 +1,7 @@
 // Router op: choice of experts and their weights.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -104,7 +105,8 @@ TEST_P(ChooseExperts, WeightsAreTheChosenScoresWithoutTheBias) {
     for (int64_t k = 0; k < rule.top_k; ++k) {
       const int32_t id = ids[at(t * rule.top_k + k)];
       const double score = scores[at(t * GetParam().experts + id)];
-      EXPECT_NEAR(weights[at(t * rule.top_k + k)], score * rule.scale / (rule.normalize ? sum : 1),
+      EXPECT_NEAR(weights[at(t * rule.top_k + k)],
+                  score * rule.scale / (rule.normalize ? std::max(sum, rule.normalize_floor) : 1),
                   tolerance(Dtype::f64, GetParam().experts))
           << "token " << t << " slot " << k;
     }
@@ -116,6 +118,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{"softmax", {}, 6}, Case{"softmax_raw", {.top_k = 3, .normalize = false, .scale = 2.5}, 6},
                     // If weights are normalised over one expert, the weight is one for all logits.
                     Case{"softmax_top_1_raw", {.top_k = 1, .normalize = false}, 5},
+                    Case{"softmax_above_the_floor", {.top_k = 2, .normalize_floor = 0.4}, 6},
+                    Case{"softmax_below_the_floor", {.top_k = 2, .normalize_floor = 0.7, .scale = 2.5}, 6},
+                    Case{"forced_floor", {.top_k = 2, .normalize_floor = 0.37}, 6, false, true},
                     Case{"softmax_all", {.top_k = 4}, 4},
                     Case{"sigmoid", {.score = RouterScore::sigmoid, .scale = 2.5}, 5, false, false, Zeros::expected},
                     Case{"sigmoid_raw",

@@ -136,8 +136,7 @@ TEST(Launches, ExpertsWithGeluScatterNoWeights) {
 
 TEST(Launches, QueriesAndKeysAreRotatedInOneLaunch) {
   Launches l({});
-  const layers::RotaryTable table(l.config.context, l.config.size_of_head(), l.config.rotary_theta, {}, Dtype::f32,
-                                  l.context);
+  const layers::RotaryTable table(l.config.context, layers::RotaryFrequencies::of(l.config), Dtype::f32, l.context);
   const layers::Attention layer(l.config, &table, 0, l.builder() / "attention");
   const auto [forward, backward] =
       l.count([&](Tape& t, const Value& x) { return std::vector<Value>{layer(t, x, {.batch = l.batch})}; });

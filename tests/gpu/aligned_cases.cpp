@@ -135,10 +135,10 @@ void attention(K k, Trial& r, Heads h, bool causal, Documents documents, bool de
   k.attention.backward(r.stream, gradients, r.normal(query_shape), {out, log_sum_exp, q, keys, v, first, last}, shape);
 }
 
-void rotary(K k, Trial& r) {
+void rotary(K k, Trial& r, int64_t pairs) {
   constexpr int64_t size = 128, context = 64;
   const Shape q{tokens, 5, size}, keys{tokens, 2, size};
-  const Tensor cosine = r.normal({context, size / 2}, r.acc()), sine = r.normal({context, size / 2}, r.acc());
+  const Tensor cosine = r.normal({context, pairs}, r.acc()), sine = r.normal({context, pairs}, r.acc());
   const Tensor positions = r.integers({tokens}, Dtype::i32, context);
   for (Direction direction : {Direction::forward, Direction::backward})
     k.rotary.apply(r.stream, {r.output(q), r.output(keys)},
@@ -166,7 +166,8 @@ std::vector<Case> aligned_cases() {
       {"router_product", entry(&KernelTable::matmul, &MatmulKernels::forward), router_product},
       {"large_router_product", entry(&KernelTable::matmul, &MatmulKernels::forward), large_router_product},
       {"grouped", entry(&KernelTable::grouped_matmul, &GroupedMatmulKernels::forward), grouped},
-      {"rotary", entry(&KernelTable::rotary, &RotaryKernels::apply), rotary},
+      {"rotary", entry(&KernelTable::rotary, &RotaryKernels::apply), [](K k, Trial& r) { rotary(k, r, 64); }},
+      {"rotary_of_a_part", entry(&KernelTable::rotary, &RotaryKernels::apply), [](K k, Trial& r) { rotary(k, r, 16); }},
       {"swiglu", entry(&KernelTable::swiglu, &SwigluKernels::forward), swiglu},
   };
   for (const Heads h : {Heads{4, 2, 64}, Heads{4, 1, 128}})

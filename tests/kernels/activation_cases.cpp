@@ -9,11 +9,12 @@ using K = const KernelTable&;
 constexpr std::array kinds{GeluKind::exact, GeluKind::tanh};
 constexpr Layout strided = Layout::strided_rows;
 
-void rotary(K k, Trial& r, Direction direction) {
+// Rotates all elements of each head, or all but the last `behind` ones.
+void rotary(K k, Trial& r, Direction direction, int64_t behind = 0) {
   constexpr int64_t context = 19;
-  const int64_t t = r.size.rows, c = 2 * r.size.width;
+  const int64_t t = r.size.rows, pairs = r.size.width, c = 2 * pairs + behind;
   const Shape q{t, 5, c}, keys{t, 2, c};
-  const Tensor cosine = r.normal({context, c / 2}, r.acc()), sine = r.normal({context, c / 2}, r.acc());
+  const Tensor cosine = r.normal({context, pairs}, r.acc()), sine = r.normal({context, pairs}, r.acc());
   const Tensor positions = r.integers({t}, Dtype::i32, context);
   const auto apply = [&](const QueriesAndKeys& out, const QueriesAndKeys& x) {
     k.rotary.apply(r.stream, out, x, positions, cosine, sine, direction);
@@ -65,6 +66,13 @@ std::vector<Case> activation_cases() {
        [](K k, Trial& r) { rotary(k, r, Direction::forward); }},
       {"rotary_backward", entry(&KernelTable::rotary, &RotaryKernels::apply),
        [](K k, Trial& r) { rotary(k, r, Direction::backward); }},
+      {"rotary_of_a_part", entry(&KernelTable::rotary, &RotaryKernels::apply),
+       [](K k, Trial& r) {
+         for (const int64_t behind : {int64_t{1}, r.size.width, 2 * r.size.width}) {
+           rotary(k, r, Direction::forward, behind);
+           rotary(k, r, Direction::backward, behind);
+         }
+       }},
       {"swiglu_forward", entry(&KernelTable::swiglu, &SwigluKernels::forward),
        [](K k, Trial& r) {
          const auto [t, f] = r.size;
@@ -75,6 +83,19 @@ std::vector<Case> activation_cases() {
        }},
       {"swiglu_backward", entry(&KernelTable::swiglu, &SwigluKernels::backward), swiglu_backward},
       {"swiglu_backward_in_place", entry(&KernelTable::swiglu, &SwigluKernels::backward), swiglu_backward_in_place},
+      {"row_gate_forward", entry(&KernelTable::row_gate, &RowGateKernels::forward),
+       [](K k, Trial& r) {
+         const auto [t, d] = r.size;
+         k.row_gate.forward(r.stream, r.output({t, d}), r.normal({t, d}), r.normal({t}, r.acc()));
+         const Tensor in_place = r.update({t, d}, r.dtype);
+         k.row_gate.forward(r.stream, in_place, in_place, r.normal({t}, r.acc()));
+       }},
+      {"row_gate_backward", entry(&KernelTable::row_gate, &RowGateKernels::backward),
+       [](K k, Trial& r) {
+         const auto [t, d] = r.size;
+         k.row_gate.backward(r.stream, r.output({t, d}), r.output({t}, r.acc(), d), r.normal({t, d}), r.normal({t, d}),
+                             r.normal({t}, r.acc()));
+       }},
       {"gelu_forward", entry(&KernelTable::gelu, &GeluKernels::forward),
        [](K k, Trial& r) {
          const auto [t, f] = r.size;

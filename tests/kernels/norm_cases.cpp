@@ -88,6 +88,43 @@ std::vector<Case> rms_norm_cases() {
   };
 }
 
+std::vector<Case> split_norm_cases() {
+  constexpr int64_t ranks = 3;
+  return {
+      {"split_norm_forward", entry(&KernelTable::split_norm, &SplitNormKernels::forward),
+       [](K k, Trial& r) {
+         const auto [t, d] = r.size;
+         const Tensor squares = r.scratch({t}, r.acc());
+         const auto square = [&](const Tensor& x) {
+           reference_table.permute.row_dots(r.host_stream, squares, x, x);
+           return x;
+         };
+         const Tensor x = square(r.normal({t, d}));
+         k.split_norm.forward(r.stream, r.output({t, d}), r.output({t}, r.acc()), x, squares, r.normal({d}), ranks * d,
+                              eps);
+         const Tensor in_place = r.update({t, d}, r.dtype);
+         k.split_norm.forward(r.stream, in_place, r.output({t}, r.acc()), in_place, squares, r.normal({d}), ranks * d,
+                              eps);
+       }},
+      {"split_norm_dots", entry(&KernelTable::split_norm, &SplitNormKernels::dots),
+       [](K k, Trial& r) {
+         const auto [t, d] = r.size;
+         k.split_norm.dots(r.stream, r.output({t}, r.acc(), d), r.normal({t, d}), r.normal({t, d}), r.normal({d}));
+       }},
+      {"split_norm_input_gradient", entry(&KernelTable::split_norm, &SplitNormKernels::input_gradient),
+       [](K k, Trial& r) {
+         const auto [t, d] = r.size;
+         const auto to = [&, rows = t, width = d](const Tensor& dx, const Tensor& dy) {
+           k.split_norm.input_gradient(r.stream, dx, dy, r.normal({rows, width}), r.normal({width}),
+                                       r.normal({rows}, r.acc()), r.normal({rows}, r.acc()), ranks * width);
+         };
+         to(r.output({t, d}, 3), r.normal({t, d}));
+         const Tensor in_place = r.update({t, d}, r.dtype, 3);
+         to(in_place, in_place);
+       }},
+  };
+}
+
 std::vector<Case> layer_norm_cases() {
   return {
       {"layer_norm_forward", entry(&KernelTable::layer_norm, &LayerNormKernels::forward),
@@ -121,7 +158,8 @@ std::vector<Case> layer_norm_cases() {
 
 std::vector<Case> norm_cases() {
   std::vector<Case> all = rms_norm_cases();
-  for (Case& c : layer_norm_cases()) all.push_back(std::move(c));
+  for (auto family : {split_norm_cases, layer_norm_cases})
+    for (Case& c : family()) all.push_back(std::move(c));
   return all;
 }
 

@@ -19,6 +19,7 @@ const std::vector<NamedRule>& rules() {
       {"one_expert", 1, {.top_k = 1}},
       {"raw_weights", 7, {.top_k = 3, .normalize = false, .scale = 2.5}},
       {"sigmoid", 65, {.score = RouterScore::sigmoid, .top_k = 8, .scale = 2.5}},
+      {"floor", 24, {.top_k = 3, .normalize_floor = 0.45, .scale = 2.5}},
       {"groups", 24, {.score = RouterScore::sigmoid, .top_k = 4, .groups = 6, .top_groups = 2}},
       {"groups_of_one", 5, {.top_k = 2, .groups = 5, .top_groups = 3}},
   };

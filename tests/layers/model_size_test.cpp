@@ -49,7 +49,18 @@ TEST(ModelSize, M1_FlopsOfATokenOfASmallModelEqualTheHandCount) {
                    expected + 2 * 12 * 16 * 4.0);
 }
 
-// Compares the parameters counted without memory with the parameters that the layers make.
+TEST(ModelSize, GateOfSharedExpertsCountsAsProductOfOneColumn) {
+  const auto size = [](const char* gate) {
+    return model_size(small_recipe({"model.moe.shared_experts=1", std::string("model.moe.shared_gate=") + gate}).model,
+                      Registry());
+  };
+  const ModelSize plain = size("false"), gated = size("true");
+  EXPECT_EQ(gated.parameters - plain.parameters, 2 * 16) << "2 layers of 16 elements";
+  EXPECT_EQ(gated.active_parameters - plain.active_parameters, 2 * 16);
+  EXPECT_DOUBLE_EQ(gated.flops_per_token - plain.flops_per_token, 6.0 * 2 * 16);
+}
+
+// Compares the count without memory with the parameters that the layers make.
 class CountEqualsModel : public testing::TestWithParam<std::vector<std::string>> {};
 
 TEST_P(CountEqualsModel, ForThisRecipe) {
@@ -72,9 +83,12 @@ using Overrides = std::vector<std::string>;
 INSTANTIATE_TEST_SUITE_P(
     Recipes, CountEqualsModel,
     testing::Values(Overrides{}, Overrides{"model.bias=true"}, Overrides{"model.bias=true", "model.norm=layer_norm"},
+                    Overrides{"model.qkv_bias=true"}, Overrides{"model.o_bias=true"},
                     Overrides{"model.norm=layer_norm"}, Overrides{"model.tied_embedding=true"},
-                    Overrides{"model.position=learned"}, Overrides{"model.qk_norm=true"},
+                    Overrides{"model.position=learned"}, Overrides{"model.qk_norm=head"},
+                    Overrides{"model.qk_norm=all_heads"},
                     Overrides{"model.moe.shared_experts=2", "model.moe.shared_hidden=7", "model.bias=true"},
+                    Overrides{"model.moe.shared_experts=1", "model.moe.shared_gate=true"},
                     Overrides{"model.moe.dense_residual=true"}, Overrides{"model.moe.expert=gelu", "model.bias=true"},
                     Overrides{"model.layers=5", "model.moe.dense_layers=1", "model.moe.every=2", "model.mlp=gelu"},
                     Overrides{"model.moe.experts=0", "model.mlp_hidden=20"},

@@ -11,6 +11,9 @@ namespace hexad::tests {
 using namespace base;
 namespace {
 
+using layers::RotaryFrequencies;
+using layers::RotaryScaling;
+using layers::RotaryScalingConfig;
 using layers::RotaryTable;
 using layers::YarnConfig;
 using namespace tensor;
@@ -29,13 +32,20 @@ Entry entry(const RotaryTable& table, int64_t i) {
   return {std::atan2(s, c), std::hypot(s, c)};
 }
 
-RotaryTable table(const YarnConfig& yarn, Dtype dtype = Dtype::f64) {
+RotaryTable table(const RotaryFrequencies& frequencies, Dtype dtype = Dtype::f64) {
   static device::DeviceContext context(on_test_device());
-  return RotaryTable(positions, head_size, theta, yarn, dtype, context);
+  return RotaryTable(positions, frequencies, dtype, context);
 }
+RotaryTable table(const YarnConfig& yarn, Dtype dtype = Dtype::f64) {
+  return table(RotaryFrequencies{.size = head_size, .theta = theta, .yarn = yarn}, dtype);
+}
+RotaryTable table(const RotaryScalingConfig& scaling) {
+  return table(RotaryFrequencies{.size = head_size, .theta = theta, .scaling = scaling});
+}
+RotaryTable plain_table(Dtype dtype = Dtype::f64) { return table(YarnConfig{}, dtype); }
 
 TEST(RotaryTable, HoldsCosineAndSineOfPositionTimesFrequency) {
-  const RotaryTable t = table({});
+  const RotaryTable t = plain_table();
   EXPECT_EQ(t.cosine.shape(), (Shape{positions, half}));
   const auto cosines = values_of(t.cosine), sines = values_of(t.sine);
   for (int64_t p = 0; p < positions; ++p)
@@ -50,8 +60,8 @@ TEST(RotaryTable, HoldsCosineAndSineOfPositionTimesFrequency) {
 TEST(RotaryTable, YarnOfFactorOneIsOff) {
   YarnConfig yarn;
   yarn.factor = 1, yarn.original_context = 8;
-  expect_bitwise(table({}).cosine, table(yarn).cosine, Zeros::expected);
-  expect_bitwise(table({}).sine, table(yarn).sine, Zeros::expected);
+  expect_bitwise(plain_table().cosine, table(yarn).cosine, Zeros::expected);
+  expect_bitwise(plain_table().sine, table(yarn).sine, Zeros::expected);
 }
 
 // Peng et al. 2023: fast dimensions keep their frequency, slow dimensions are interpolated, and a ramp lies between
@@ -59,7 +69,7 @@ TEST(RotaryTable, YarnOfFactorOneIsOff) {
 TEST(RotaryTable, YarnInterpolatesOnlySlowDimensions) {
   YarnConfig yarn;
   yarn.factor = 4, yarn.original_context = 4096, yarn.beta_fast = 32, yarn.beta_slow = 1;
-  const RotaryTable t = table(yarn), plain = table({});
+  const RotaryTable t = table(yarn), plain = plain_table();
   // Turns over 4096 positions fall from 652 (i = 0) by a factor of 3.16 per dimension. 32 turns are reached between i =
   // 2 and 3, one turn between 5 and 6. Therefore, the ramp runs from 2 to 6.
   const double ramp[] = {0, 0, 0, 0.25, 0.5, 0.75, 1, 1};
@@ -71,14 +81,54 @@ TEST(RotaryTable, YarnInterpolatesOnlySlowDimensions) {
 }
 
 TEST(RotaryTable, F32IsTheRoundingOfF64) {
-  const auto exact = table({}).cosine.to_vector<double>();
-  const auto rounded = table({}, Dtype::f32).cosine.to_vector<float>();
+  const auto exact = plain_table().cosine.to_vector<double>();
+  const auto rounded = plain_table(Dtype::f32).cosine.to_vector<float>();
   EXPECT_EQ(rounded, std::vector<float>(exact.begin(), exact.end()));
 }
 
-TEST(RotaryTable, RefusesAnOddHeadSize) {
-  device::DeviceContext context(on_test_device());
-  EXPECT_THROW(RotaryTable(4, 7, theta, {}, Dtype::f64, context), std::logic_error);
+TEST(RotaryTable, OfPartOfAHeadHasTheFrequenciesOfASmallerHead) {
+  layers::ModelConfig c;
+  c.head_size = head_size, c.rotary_share = 0.5;
+  const RotaryTable part = table(RotaryFrequencies::of(c));
+  EXPECT_EQ(part.cosine.shape(), (Shape{positions, head_size / 4}));
+  expect_bitwise(table(RotaryFrequencies{.size = head_size / 2, .theta = c.rotary_theta}).sine, part.sine,
+                 Zeros::expected);
+}
+
+TEST(RotaryTable, LinearScalingDividesAllFrequencies) {
+  const RotaryTable t = table({.kind = RotaryScaling::linear, .factor = 4}), plain = plain_table();
+  for (int64_t i = 0; i < half; ++i) {
+    EXPECT_NEAR(entry(t, i).frequency, entry(plain, i).frequency / 4, 1e-14) << "pair " << i;
+    EXPECT_NEAR(entry(t, i).magnitude, 1, 1e-14);
+  }
+}
+
+TEST(RotaryTable, NtkScalingRaisesTheBaseSoThatTheLowestFrequencyIsDivided) {
+  const RotaryTable t = table({.kind = RotaryScaling::ntk, .factor = 4}), plain = plain_table();
+  const double base = theta * std::pow(4, static_cast<double>(head_size) / (head_size - 2));
+  for (int64_t i = 0; i < half; ++i)
+    EXPECT_NEAR(entry(t, i).frequency, std::pow(base, -static_cast<double>(i) / half), 1e-14) << "pair " << i;
+  EXPECT_NEAR(entry(t, half - 1).frequency, entry(plain, half - 1).frequency / 4, 1e-14);
+}
+
+// Llama 3.1: over 4096 positions, the pairs make 652, 206, 65, 21, 6.5, 2.1, 0.65 and 0.21 turns.
+TEST(RotaryTable, Llama3ScalingKeepsFastPairsAndDividesSlowOnes) {
+  const RotaryTable plain = plain_table();
+  const RotaryTable t = table({.kind = RotaryScaling::llama3,
+                               .factor = 8,
+                               .low_freq_factor = 1,
+                               .high_freq_factor = 4,
+                               .original_context = 4096});
+  for (int64_t i = 0; i < half; ++i) {
+    const double f = entry(plain, i).frequency, turns = 4096 * f / (2 * std::acos(-1.0));
+    const double kept = i <= 4 ? 1 : i >= 6 ? 0 : (turns - 1) / 3;
+    EXPECT_NEAR(entry(t, i).frequency, kept * f + (1 - kept) * f / 8, 1e-13) << "pair " << i;
+  }
+}
+
+TEST(RotaryTable, RefusesAnOddNumberOfDimensionsAndNone) {
+  for (const int64_t size : {7, 0})
+    EXPECT_THROW(table(RotaryFrequencies{.size = size, .theta = theta}), std::logic_error) << size;
 }
 
 }  // namespace

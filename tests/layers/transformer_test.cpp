@@ -114,11 +114,16 @@ TEST(Encoder, SeesAllTokens) {
 }
 
 TEST(Positions, RotaryPositionsAreRelative) {
-  ModelInstance instance(small_recipe(dense_with({"model.context=16"})), Registry(), self);
-  data::Batch batch = sequence(false);
-  const Tensor before = logits(instance, batch);
-  for (int32_t& p : batch.positions) p += 5;
-  expect_close(before, logits(instance, batch), tolerance(Dtype::f64, 1000));
+  for (const char* share : {"1", "0.5"}) {
+    ModelInstance instance(small_recipe(dense_with({"model.context=16", std::string("model.rotary_share=") + share})),
+                           Registry(), self);
+    data::Batch batch = sequence(false);
+    const Tensor before = logits(instance, batch);
+    for (int32_t& p : batch.positions) p += 5;
+    expect_close(before, logits(instance, batch), tolerance(Dtype::f64, 1000));
+    batch.positions[3] += 2;
+    EXPECT_FALSE(difference(before, logits(instance, batch), 1e-3).empty()) << share;
+  }
 }
 
 TEST(Positions, LearnedPositionsAreAbsolute) {
@@ -134,15 +139,48 @@ void multiply(Parameter& p, double factor, device::DeviceContext& context) {
 }
 
 TEST(QkNorm, RemovesTheScaleOfQueriesAndKeys) {
-  for (const char* norm : {"false", "true"}) {
+  for (const char* norm : {"none", "head", "all_heads"}) {
     ModelInstance instance(small_recipe(dense_with({std::string("model.qk_norm=") + norm, "model.norm_eps=1e-14"})),
                            Registry(), self);
     const Tensor before = logits(instance, sequence(false));
     multiply(instance.parameters.find("layers.0.attention.q.weight"), 3, instance.context);
     multiply(instance.parameters.find("layers.1.attention.k.weight"), 5, instance.context);
     const bool same = difference(before, logits(instance, sequence(false)), 1e-10).empty();
-    EXPECT_EQ(same, std::string(norm) == "true");
+    EXPECT_EQ(same, std::string(norm) != "none");
   }
+}
+
+// A norm of each head removes the scale of one head; a norm over all heads only removes a scale that all heads share.
+TEST(QkNorm, OverAllHeadsKeepsTheRelativeScaleOfHeads) {
+  for (const char* norm : {"head", "all_heads"}) {
+    ModelInstance instance(small_recipe(dense_with({std::string("model.qk_norm=") + norm, "model.norm_eps=1e-14"})),
+                           Registry(), self);
+    const Tensor before = logits(instance, sequence(false));
+    Parameter& q = instance.parameters.find("layers.0.attention.q.weight");
+    const int64_t head = q.shape()[0] / 4;
+    kernels::kernels(instance.context)
+        .pointwise.scale(instance.context.compute(), q.local().slice(0, head, 2 * head), 3);
+    const bool same = difference(before, logits(instance, sequence(false)), 1e-10).empty();
+    EXPECT_EQ(same, std::string(norm) == "head");
+  }
+}
+
+TEST(QkNorm, OverAllHeadsHasAGainForEachElement) {
+  const ModelInstance instance(small_recipe(dense_with({"model.qk_norm=all_heads"})), Registry(), self);
+  EXPECT_EQ(instance.parameters.find("layers.0.attention.q_norm.weight").shape(), (Shape{16}));
+  EXPECT_EQ(instance.parameters.find("layers.0.attention.k_norm.weight").shape(), (Shape{8}));
+}
+
+// Gains far beyond the limit leave only signs, so a further factor changes nothing.
+TEST(QkvClip, FollowsNormsOverAllHeads) {
+  const auto with_gain = [](double scale) {
+    ModelInstance instance(small_recipe(dense_with({"model.qk_norm=all_heads", "model.qkv_clip=0.01"})), Registry(),
+                           self);
+    for (const char* name : {"q_norm", "k_norm"})
+      multiply(instance.parameters.find(cat("layers.0.attention.", name, ".weight")), scale, instance.context);
+    return logits(instance, sequence(false));
+  };
+  expect_bitwise(with_gain(1e9), with_gain(1e10));
 }
 
 TEST(QkvClip, BoundsQueriesKeysAndValues) {
@@ -201,22 +239,27 @@ TEST_P(OddSizes, F27_GradientsMatchFiniteDifferences) {
 
 INSTANTIATE_TEST_SUITE_P(
     , OddSizes,
-    testing::Values(Odd{"HiddenOne",
-                        {"model.hidden=1", "model.heads=1", "model.kv_heads=1", "model.head_size=2",
-                         "model.moe.expert_hidden=1", "model.norm_eps=0.1"}},
-                    Odd{"HiddenSeven",
-                        {"model.hidden=7", "model.heads=3", "model.kv_heads=1", "model.head_size=2",
-                         "model.moe.experts=3", "model.moe.expert_hidden=5", "model.init_std=0.5"}},
-                    Odd{"HiddenSixtyFive",
-                        {"model.hidden=65", "model.heads=5", "model.kv_heads=5", "model.vocab=31",
-                         "model.position=learned", "model.moe.experts=5", "model.moe.top_k=3",
-                         "model.moe.expert_hidden=7", "model.init_std=0.1", "model.norm_eps=1"}},
-                    Odd{"OneExpert", {"model.moe.experts=1", "model.moe.top_k=1"}},
-                    Odd{"EncoderWithBiases",
-                        {"model.kind=encoder", "model.bias=true", "model.norm=layer_norm", "model.hidden=7",
-                         "model.heads=1", "model.kv_heads=1", "model.head_size=3", "model.position=learned",
-                         "model.mlp=gelu", "model.moe.experts=0", "model.mlp_hidden=5", "model.tied_embedding=true",
-                         "model.init_std=0.5"}}),
+    testing::Values(
+        Odd{"HiddenOne",
+            {"model.hidden=1", "model.heads=1", "model.kv_heads=1", "model.head_size=2", "model.moe.expert_hidden=1",
+             "model.norm_eps=0.1"}},
+        Odd{"HiddenSeven",
+            {"model.hidden=7", "model.heads=3", "model.kv_heads=1", "model.head_size=2", "model.moe.experts=3",
+             "model.moe.expert_hidden=5", "model.init_std=0.5"}},
+        Odd{"HiddenSixtyFive",
+            {"model.hidden=65", "model.heads=5", "model.kv_heads=5", "model.vocab=31", "model.position=learned",
+             "model.moe.experts=5", "model.moe.top_k=3", "model.moe.expert_hidden=7", "model.init_std=0.1",
+             "model.norm_eps=1"}},
+        Odd{"OneExpert", {"model.moe.experts=1", "model.moe.top_k=1"}},
+        Odd{"FormsOfFamilies",
+            {"model.hidden=7", "model.heads=2", "model.kv_heads=1", "model.head_size=5", "model.qk_norm=all_heads",
+             "model.qkv_bias=true", "model.o_bias=true", "model.rotary_share=0.4", "model.rotary_scaling.kind=ntk",
+             "model.rotary_scaling.factor=2", "model.moe.shared_experts=1", "model.moe.shared_gate=true",
+             "model.moe.normalize_floor=0.9", "model.moe.expert_hidden=5", "model.init_std=0.5"}},
+        Odd{"EncoderWithBiases",
+            {"model.kind=encoder", "model.bias=true", "model.norm=layer_norm", "model.hidden=7", "model.heads=1",
+             "model.kv_heads=1", "model.head_size=3", "model.position=learned", "model.mlp=gelu", "model.moe.experts=0",
+             "model.mlp_hidden=5", "model.tied_embedding=true", "model.init_std=0.5"}}),
     [](const auto& i) { return i.param.name; });
 
 TEST(Context, F27_MayHaveOneToken) {

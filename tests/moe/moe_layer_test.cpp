@@ -66,13 +66,14 @@ class Naive {
       for (int64_t e : chosen[ti]) total += scores[ti][e];
       for (int64_t e : chosen[ti]) {
         if (t >= valid || !kept(t, e, scores, chosen, batch, valid)) continue;
-        const double w = c_.scale * scores[ti][e] / (c_.normalize ? total : 1.0);
+        const double w = c_.scale * scores[ti][e] / (c_.normalize ? std::max(total, c_.normalize_floor) : 1.0);
         const Row out = mlp("experts", x[ti], e);
         for (size_t i = 0; i < sum.size(); ++i) sum[i] += w * out[i];
       }
       if (c_.shared_experts > 0) {
         const Row out = mlp("shared", x[ti], 0);
-        for (size_t i = 0; i < sum.size(); ++i) sum[i] += out[i];
+        const double gate = c_.shared_gate ? 1 / (1 + std::exp(-weights("shared_gate").times(x[ti])[0])) : 1;
+        for (size_t i = 0; i < sum.size(); ++i) sum[i] += gate * out[i];
       }
       y.insert(y.end(), sum.begin(), sum.end());
     }
@@ -169,7 +170,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"TopOne", {"model.moe.top_k=1", "model.moe.normalize=false"}},
                     Case{"AllExperts", {"model.moe.top_k=4"}}, Case{"R5_Biases", {"model.bias=true"}},
                     Case{"R5_GeluAndBiases", {"model.moe.expert=gelu", "model.bias=true"}},
-                    Case{"SharedExperts", {"model.moe.shared_experts=2"}}, Case{"A3_Padding", {}, 7},
+                    Case{"SharedExperts", {"model.moe.shared_experts=2"}},
+                    Case{"GatedSharedExperts", {"model.moe.shared_experts=2", "model.moe.shared_gate=true"}},
+                    Case{"NormalizeFloor", {"model.moe.normalize_floor=0.75"}}, Case{"A3_Padding", {}, 7},
                     Case{"R1_CapacityByProbability", {"model.moe.capacity_factor=0.8"}},
                     Case{"R1_CapacityByPosition", {"model.moe.capacity_factor=0.8", "model.moe.drop=position"}},
                     Case{"R1_CapacityOfSequences",
@@ -208,6 +211,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"G6_DroppedSlots", {"model.moe.capacity_factor=0.8", "model.moe.drop=position"}},
                     Case{"A3_Padding", {"model.moe.aux_loss.scope=sequence"}, 7},
                     Case{"R5_Biases", {"model.bias=true", "model.moe.shared_experts=1"}},
+                    Case{"GatedSharedExperts", {"model.moe.shared_experts=1", "model.moe.shared_gate=true"}},
+                    Case{"NormalizeFloor", {"model.moe.normalize_floor=0.7"}},
                     Case{"Gelu", {"model.moe.expert=gelu", "model.moe.top_k=1", "model.moe.normalize=false"}}),
     [](const auto& i) { return i.param.name; });
 
@@ -322,6 +327,19 @@ TEST(MoeLayer, B1_BiasDoesNotMoveWhileAnOverrideChooses) {
   MoeLab lab({"model.moe.bias_rate=0.125", "model.moe.routing=zipf"});
   lab.layer.finish_batch({7, 3, 5, 5});
   EXPECT_EQ(values_of(lab.states.begin()->tensor), std::vector<double>(4, 0.0));
+}
+
+TEST(MoeLayer, SelectionBiasWithoutRateChoosesAndStays) {
+  MoeLab lab({"model.moe.selection_bias=true"});
+  ASSERT_EQ(std::distance(lab.states.begin(), lab.states.end()), 1);
+  const auto& state = *lab.states.begin();
+  EXPECT_EQ(state.name, "moe.router.bias");
+  const std::vector<double> values{-100, 100, -100, 100};
+  lab.states.begin()->tensor.upload(values.data());
+  forward(lab, lab.randn({12, lab.config.hidden}), lab.batch(3, 4));
+  EXPECT_EQ(lab.observed().counts, (std::vector<int64_t>{0, 12, 0, 12}));
+  lab.layer.finish_batch({0, 12, 0, 12});
+  EXPECT_EQ(values_of(state.tensor), values);
 }
 
 TEST(MoeLayer, B1_BiasIsKeptInF32UnderBf16) {

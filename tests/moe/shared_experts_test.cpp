@@ -84,6 +84,10 @@ TEST(SharedExperts, BesideTheAllToAllEqualThoseAfterItWithGeluAndBiases) {
     if (l.name == "Ep2" || l.ranks == 4) compare(l, {"model.bias=true", "model.moe.expert=gelu"});
 }
 
+TEST(SharedExperts, WithAGateBesideTheAllToAllEqualThoseAfterIt) {
+  for (const Layout& l : layouts) compare(l, {"model.moe.shared_gate=true"});
+}
+
 // Compares a layer with two addends with the same layer without them.
 void expect_addends_added(const comm::ProcessGroup& world, const Words& overrides, int64_t sequences, int64_t length) {
   ScheduledLayer layer(world, overrides);
@@ -161,20 +165,24 @@ TEST_P(SharedExpertsOfRuns, BesideTheAllToAllEqualThoseAfterIt) {
 }
 
 const Words chunks{"schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"};
-const Run runs[] = {{"Plain", {}},
-                    {"Norms", {"recompute=norms"}},
-                    {"Blocks", {"recompute=block"}},
-                    {"BlocksInChunks", joined({"recompute=block"}, chunks)},
-                    {"BlocksOfTensorRanks", {"recompute=block", "parallel.tp=2", "parallel.sp=true"}},
-                    {"Offloaded", {"offload.activations=true", "offload.min_bytes=0", "recompute=norms"}},
-                    {"DelayedWeights", {"parallel.pp=2", "schedule.pipeline.kind=zb_h1"}},
-                    {"DelayedWeightsInChunks", joined({"parallel.pp=2", "schedule.pipeline.kind=zb_h1"}, chunks)},
-                    {"DelayedWeightsOfBlocks", {"parallel.pp=2", "schedule.pipeline.kind=zb_h1", "recompute=block"}},
-                    {"DelayedWeightsS4",
-                     joined({"parallel.pp=2", "schedule.pipeline.kind=zb_h1", "schedule.moe.memory_reuse=s4"}, chunks)},
-                    {"Zero3", {"parallel.zero=3"}},
-                    {"Zero3OfTensorRanks", {"parallel.zero=3", "parallel.tp=2", "parallel.etp=1"}},
-                    {"Zero3S4", joined({"parallel.zero=3", "schedule.moe.memory_reuse=s4"}, chunks)}};
+const Run runs[] = {
+    {"Plain", {}},
+    {"Norms", {"recompute=norms"}},
+    {"Blocks", {"recompute=block"}},
+    {"BlocksInChunks", joined({"recompute=block"}, chunks)},
+    {"BlocksOfTensorRanks", {"recompute=block", "parallel.tp=2", "parallel.sp=true"}},
+    {"Offloaded", {"offload.activations=true", "offload.min_bytes=0", "recompute=norms"}},
+    {"DelayedWeights", {"parallel.pp=2", "schedule.pipeline.kind=zb_h1"}},
+    {"DelayedWeightsInChunks", joined({"parallel.pp=2", "schedule.pipeline.kind=zb_h1"}, chunks)},
+    {"DelayedWeightsOfBlocks", {"parallel.pp=2", "schedule.pipeline.kind=zb_h1", "recompute=block"}},
+    {"DelayedWeightsS4",
+     joined({"parallel.pp=2", "schedule.pipeline.kind=zb_h1", "schedule.moe.memory_reuse=s4"}, chunks)},
+    {"Zero3", {"parallel.zero=3"}},
+    {"GatedBlocks", {"model.moe.shared_gate=true", "recompute=block"}},
+    {"GatedZero3OfTensorRanks", {"model.moe.shared_gate=true", "parallel.zero=3", "parallel.tp=2", "parallel.etp=1"}},
+    {"GatedDelayedWeights", {"model.moe.shared_gate=true", "parallel.pp=2", "schedule.pipeline.kind=zb_h1"}},
+    {"Zero3OfTensorRanks", {"parallel.zero=3", "parallel.tp=2", "parallel.etp=1"}},
+    {"Zero3S4", joined({"parallel.zero=3", "schedule.moe.memory_reuse=s4"}, chunks)}};
 INSTANTIATE_TEST_SUITE_P(, SharedExpertsOfRuns, testing::ValuesIn(runs), [](const auto& i) { return i.param.name; });
 
 // Records the state of the shared experts before and after each pass, and the cost of their task.

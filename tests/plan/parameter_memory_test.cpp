@@ -80,7 +80,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Case{"Alone", 1, {"train.precision=bf16"}}, Case{"Dense", 2, {"model.moe.experts=0", "model.bias=true"}},
         Case{"Experts", 4, {"parallel.ep=2", "train.precision=bf16", "model.bias=true"}},
-        Case{"Tensors", 4, {"parallel.tp=4", "train.precision=bf16", "model.qk_norm=true", "model.bias=true"}},
+        Case{"Tensors", 4, {"parallel.tp=4", "train.precision=bf16", "model.qk_norm=head", "model.bias=true"}},
+        Case{"NormOverAllHeads", 4, {"parallel.tp=4", "model.qk_norm=all_heads", "parallel.zero=1"}},
         Case{"Sequences",
              4,
              {"parallel.tp=2", "parallel.sp=true", "parallel.ep=2", "model.bias=true", "model.norm=layer_norm",

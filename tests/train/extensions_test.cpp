@@ -201,11 +201,17 @@ TEST(Extensions, UnknownNamesAndOptionsAreRefusedWithAlternatives) {
 TEST(Extensions, SettingsIgnoredByTheRouterAreRefused) {
   expect_refused({"model.moe.bias_rate=0.1"},
                  "model.moe.bias_rate (0.1) must be 0 for the router by_token, whose selection has no bias");
+  expect_refused(
+      {"model.moe.selection_bias=true"},
+      "model.moe.selection_bias (true) must be auto or false for the router by_token, whose selection has no "
+      "bias");
   const std::string unread =
       " is not read by the router even, which computes weights from logits by its own rule: remove this key, or set "
       "model.moe.router: top_k";
   expect_refused({"model.moe.router=even", "model.moe.score=sigmoid"}, "model.moe.score (sigmoid)" + unread);
   expect_refused({"model.moe.router=even", "model.moe.normalize=false"}, "model.moe.normalize (false)" + unread);
+  expect_refused({"model.moe.router=even", "model.moe.normalize_floor=0.5"},
+                 "model.moe.normalize_floor (0.5)" + unread);
   expect_refused({"model.moe.router=even", "model.moe.scale=2"}, "model.moe.scale (2)" + unread);
   expect_refused({"model.moe.router=even", "model.moe.groups=2", "model.moe.top_groups=2"},
                  "model.moe.groups (2)" + unread);

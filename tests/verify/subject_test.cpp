@@ -88,6 +88,13 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
   };
   for (const SubjectKind& kind : subject_kinds()) EXPECT_EQ(legal(s, std::string(kind.name).c_str()), "");
   EXPECT_TRUE(s.recipe_for(layout("dp=2,subject=tied", 2)).model.tied_embedding);
+  const layers::ModelConfig forms = s.recipe_for(layout("dp=2,subject=forms", 2)).model;
+  EXPECT_EQ(forms.qk_norm, layers::QkNorm::all_heads);
+  EXPECT_EQ(forms.rotary_size(), forms.size_of_head() / 2);
+  EXPECT_EQ(forms.rotary_scaling.kind, layers::RotaryScaling::llama3);
+  EXPECT_EQ(legal(subject({"model.yarn.factor=2", "model.head_size=6"}), "forms"), "");
+  EXPECT_TRUE(forms.moe.shared_gate && forms.moe.has_selection_bias());
+  EXPECT_EQ(forms.moe.shared_experts, 1);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=bf16", 2)).train.precision, Precision::bf16);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=f32", 2)).train.precision, Precision::f32);
   EXPECT_EQ(s.oracle_recipe("bf16").train.precision, Precision::f64);
@@ -327,6 +334,12 @@ parallel: {pp: 16, ep: 64}
 data: {dataset: data/none}
 )";
 
+TEST(Shrink, TurnsAWholeNumberOfPairsOfSmallHeads) {
+  const Shrunk s = shrink(completed(recipe_of(large_yaml, {"model.rotary_share=0.25"})), 8, registry);
+  EXPECT_EQ(s.recipe.model.rotary_size(), 2);
+  EXPECT_LT(s.recipe.model.rotary_size(), s.recipe.model.size_of_head());
+}
+
 TEST(Shrink, KeepsTheStructureOfTheModel) {
   const Recipe large = completed(recipe_of(large_yaml));
   const Shrunk s = shrink(large, 8, registry);
@@ -339,7 +352,7 @@ TEST(Shrink, KeepsTheStructureOfTheModel) {
   EXPECT_EQ(m.moe.groups, 8);
   EXPECT_EQ(m.moe.experts, 16);
   EXPECT_EQ(m.moe.dense_layers, 3);
-  EXPECT_TRUE(m.qk_norm);
+  EXPECT_EQ(m.qk_norm, layers::QkNorm::head);
   EXPECT_TRUE(s.recipe.data.synthetic);
   EXPECT_NE(std::find(s.changes.begin(), s.changes.end(), "model.hidden: 7168 -> 32"), s.changes.end());
   const Scratch scratch;

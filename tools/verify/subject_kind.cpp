@@ -40,7 +40,24 @@ Overrides joined(Overrides all, const Overrides& more) {
 // gradient of a key bias is only a small remainder of large terms. Excludes rows in fp8, because this additional
 // rounding would hide missing parts.
 Overrides in_bf16(const OwnSubject& own) {
-  return joined(for_rounding(own), {"train.precision=bf16", "model.bias=false", "schedule.moe.wire=model"});
+  return joined(for_rounding(own),
+                {"train.precision=bf16", "model.bias=false", "model.qkv_bias=auto", "schedule.moe.wire=model"});
+}
+
+// Returns overrides with the forms of attention and MoE layers in which families of models differ.
+Overrides forms(const OwnSubject& own) {
+  const layers::ModelConfig& m = own.recipe.model;
+  Overrides out{"model.qk_norm=all_heads", "model.qkv_bias=true", "model.o_bias=true"};
+  if (m.rotary_share == 1 && m.size_of_head() % 4 == 0) out.emplace_back("model.rotary_share=0.5");
+  const auto set = [&](std::string_view section, std::initializer_list<std::string_view> settings) {
+    for (const std::string_view setting : settings) out.push_back(base::cat(section, ".", setting));
+  };
+  if (m.yarn.factor == 1) set("model.rotary_scaling", {"kind=llama3", "factor=4", "original_context=16"});
+  if (!has_experts(own.recipe)) return out;
+  out.push_back(base::cat("model.moe.shared_experts=", std::max<int64_t>(1, m.moe.shared_experts)));
+  set("model.moe", {"shared_gate=true"});
+  if (m.moe.router == "top_k") set("model.moe", {"selection_bias=true", "normalize=true", "normalize_floor=0.5"});
+  return out;
 }
 
 bool always(const Recipe&, const Extensions&) { return true; }
@@ -58,6 +75,11 @@ std::span<const SubjectKind> subject_kinds() {
       {"own", always, [](const OwnSubject&) { return Overrides{}; }},
       {"tied", [](const Recipe& r, const Extensions&) { return !r.model.tied_embedding; },
        [](const OwnSubject&) { return Overrides{"model.tied_embedding=true"}; }},
+      {"forms",
+       [](const Recipe& r, const Extensions&) {
+         return r.model.qk_norm != layers::QkNorm::all_heads || (has_experts(r) && !r.model.moe.shared_gate);
+       },
+       forms},
       {"aux_global_batch",
        [](const Recipe& r, const Extensions&) {
          const moe::AuxLossConfig& aux = r.model.moe.aux_loss;

@@ -39,6 +39,8 @@ struct SubjectKind {
 /// Returns all kinds of subject:
 /// - own: the recipe
 /// - tied: tied embeddings
+/// - forms: norms of queries and keys over all heads, biases of attention, partly turned heads, scaled rotary
+///   frequencies; with experts, also a gate on shared ones, a selection bias, a floor of normalised routing weights
 /// - aux_global_batch: scope of the auxiliary loss
 /// - sequences: scopes of the auxiliary loss and of capacity, with which the size of micro-batches must not change the
 ///   result; the oracle has micro-batches of one sequence and never pads

@@ -39,7 +39,8 @@ Value layer_norm(Tape& tape, const Value& x, Parameter& gain, Parameter* bias, d
 struct Rotated {
   Value q, k;
 };
-/// Returns q[T, H, C] and k[T, G, C], rotated by the angles of their positions; see RotaryKernels.
+/// Returns q[T, H, C] and k[T, G, C], whose first dimensions are rotated by the angles of their positions; see
+/// RotaryKernels.
 Rotated rotary(Tape& tape, const Value& q, const Value& k, const Tensor& positions, const Tensor& cosine,
                const Tensor& sine);
 /// Returns the attention of the queries q[T, H, C] to the keys k and values v, both [T, G, C]. `first` and `last` bound
@@ -47,11 +48,13 @@ Rotated rotary(Tape& tape, const Value& q, const Value& k, const Tensor& positio
 Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, const Tensor& first, const Tensor& last,
                 const AttentionShape& shape);
 
-// --- activations (swiglu.cpp, gelu.cpp)
+// --- activations (swiglu.cpp, gelu.cpp, row_gate.cpp)
 
 /// Returns the SwiGLU of gate and up, which are the two halves of each row: [T, 2 F] -> [T, F].
 Value swiglu(Tape& tape, const Value& gate_up);
 Value gelu(Tape& tape, const Value& x, GeluKind kind);
+/// Returns the rows of x[T, D], each multiplied by the sigmoid of its logit. logits[T, 1] are in the accumulator dtype.
+Value gate_rows(Tape& tape, const Value& x, const Value& logits);
 
 // --- pointwise (pointwise.cpp)
 

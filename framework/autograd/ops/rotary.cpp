@@ -7,9 +7,9 @@ using namespace kernels;
 Rotated rotary(Tape& tape, const Value& q, const Value& k, const Tensor& positions, const Tensor& cosine,
                const Tensor& sine) {
   for (const Value& x : {q, k})
-    require(x.data.rank() == 3 && positions.dim(0) == x.data.dim(0) && cosine.dim(1) * 2 == x.data.dim(2),
+    require(x.data.rank() == 3 && positions.dim(0) == x.data.dim(0) && cosine.dim(1) * 2 <= x.data.dim(2),
             "[rotary] q is ", q.shape(), ", k ", k.shape(), ", positions ", positions.shape(), ", angles ",
-            cosine.shape(), "; expected [T, H, C], [T] and [context, C/2]");
+            cosine.shape(), "; expected [T, H, C], [T] and [context, at most C/2]");
   const auto& kernel = kernels::kernels(q.device()).rotary;
   const QueriesAndKeys out{Tensor::like(q.data), Tensor::like(k.data)};
   kernel.apply(tape.stream, out, {q.data, k.data}, positions, cosine, sine, Direction::forward);

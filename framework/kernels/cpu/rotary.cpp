@@ -12,8 +12,10 @@ void rotate(const Tensor& out, const Tensor& x, const Tensor& positions, const T
   if (!x.defined()) return;
   with_dtype<float, bf16, double>("rotary", x.dtype(), [&]<class T>() {
     using A = accumulator_t<T>;
-    require(x.rank() == 3 && x.dim(2) % 2 == 0, "[rotary] x has shape ", x.shape(), "; expected [T, H, C], C even");
-    const int64_t heads = x.dim(1), half = x.dim(2) / 2, context = cosine.dim(0);
+    const int64_t context = cosine.dim(0), half = cosine.dim(1);
+    require(x.rank() == 3 && 2 * half <= x.dim(2), "[rotary] x has shape ", x.shape(),
+            "; expected [T, H, C], C at least ", 2 * half);
+    const int64_t heads = x.dim(1), size = x.dim(2);
     require_shape("rotary", "out", out, x.shape());
     require_shape("rotary", "cosine", cosine, {context, half});
     require_shape("rotary", "sine", sine, {context, half});
@@ -23,10 +25,11 @@ void rotate(const Tensor& out, const Tensor& x, const Tensor& positions, const T
     const A sign = direction == Direction::forward ? A(1) : A(-1);
     const Rows<T> X(x), Y(out);
     const auto loop = choose<T>(v3::activation_loops, v4::activation_loops).rotate;
-    parallel_for(x.dim(0), row_grain(heads * 2 * half), [&](int64_t begin, int64_t end) {
+    parallel_for(x.dim(0), row_grain(heads * size), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin * heads; row < end * heads; ++row) {
         const int64_t angles = position[row / heads] * half;
         loop(Y[row], X[row], c + angles, s + angles, sign, half);
+        if (2 * half < size && Y[row] != X[row]) std::copy_n(X[row] + 2 * half, size - 2 * half, Y[row] + 2 * half);
       }
     });
   });

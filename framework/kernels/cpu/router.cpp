@@ -111,7 +111,8 @@ template <class A>
 void weigh_token(A* weights, const int32_t* ids, const A* scores, const RouterRule& rule) {
   A sum = 0;
   for (int64_t k = 0; k < rule.top_k; ++k) sum += weights[k] = scores[ids[k]];
-  const A factor = static_cast<A>(rule.scale) / (rule.normalize ? sum + static_cast<A>(tiny) : A(1));
+  const A divisor = std::max(sum + static_cast<A>(tiny), static_cast<A>(rule.normalize_floor));
+  const A factor = static_cast<A>(rule.scale) / (rule.normalize ? divisor : A(1));
   for (int64_t k = 0; k < rule.top_k; ++k) weights[k] *= factor;
 }
 
@@ -161,8 +162,8 @@ void weigh(Stream& stream, const Tensor& weights, const Tensor& ids, const Tenso
 }
 
 // Computes the gradient of the logits in two steps. dx[E] holds ds between the steps.
-// Step 1: ds = dscores. At the chosen experts, adds scale (dw - <dw, s> / sum) / sum if weights are normalised,
-// otherwise scale dw.
+// Step 1: ds = dscores. At the chosen experts, adds scale (dw - <dw, s> / sum) / sum if weights are normalised, scale
+// dw / floor if their sum is below the floor, otherwise scale dw.
 // Step 2: dx = s (ds - <s, ds>) for softmax, s (1 - s) ds for sigmoid.
 template <class A>
 void backward_token(A* dx, const A* dw, const A* dscores, const A* s, const int32_t* ids, int64_t experts,
@@ -172,7 +173,10 @@ void backward_token(A* dx, const A* dw, const A* dscores, const A* s, const int3
   if (rule.normalize) {
     sum = static_cast<A>(tiny);
     for (int64_t k = 0; k < rule.top_k; ++k) sum += s[ids[k]];
-    for (int64_t k = 0; k < rule.top_k; ++k) mean += dw[k] * s[ids[k]] / sum;
+    if (const A floor = static_cast<A>(rule.normalize_floor); sum < floor)
+      sum = floor;
+    else
+      for (int64_t k = 0; k < rule.top_k; ++k) mean += dw[k] * s[ids[k]] / sum;
   }
   for (int64_t k = 0; k < rule.top_k; ++k) dx[ids[k]] += static_cast<A>(rule.scale) * (dw[k] - mean) / sum;
   if (rule.score == RouterScore::sigmoid) {

@@ -20,7 +20,13 @@ template <class A>
 struct Rule {
   bool softmax, normalize;
   int experts, top_k, groups, top_groups;
-  A scale;
+  A scale, floor;
+
+  /// Returns the number by which the weights are divided if the chosen scores have this sum.
+  __device__ __forceinline__ A divisor(A sum) const {
+    const A most = sum + static_cast<A>(tiny);
+    return !normalize ? A(1) : most < floor ? floor : most;
+  }
 };
 
 template <class A>
@@ -31,7 +37,8 @@ Rule<A> rule_for(const RouterRule& rule, int64_t experts) {
           .top_k = static_cast<int>(rule.top_k),
           .groups = static_cast<int>(rule.groups),
           .top_groups = static_cast<int>(rule.top_groups),
-          .scale = static_cast<A>(rule.scale)};
+          .scale = static_cast<A>(rule.scale),
+          .floor = static_cast<A>(rule.normalize_floor)};
 }
 
 void check_rule(const RouterRule& rule, int64_t experts) {
@@ -199,7 +206,7 @@ __global__ void __launch_bounds__(threads)
         weight[k] = chosen;
       }
     }
-    const A factor = rule.scale / (rule.normalize ? sum + static_cast<A>(tiny) : A(1));
+    const A factor = rule.scale / rule.divisor(sum);
     for (int k = lane; k < rule.top_k; k += warp_size) weight[k] *= factor;
   }
 }
@@ -212,13 +219,13 @@ __global__ void __launch_bounds__(threads)
   A* const weight = weights + t * rule.top_k;
   A sum = 0;
   for (int k = 0; k < rule.top_k; ++k) sum += weight[k] = scores[t * rule.experts + ids[t * rule.top_k + k]];
-  const A factor = rule.scale / (rule.normalize ? sum + static_cast<A>(tiny) : A(1));
+  const A factor = rule.scale / rule.divisor(sum);
   for (int k = 0; k < rule.top_k; ++k) weight[k] *= factor;
 }
 
 // Computes the gradient of the logits in two steps.
-// Step 1: ds = dscores. At the chosen experts, adds scale (dw - <dw, s> / sum) / sum if weights are normalised,
-// otherwise scale dw.
+// Step 1: ds = dscores. At the chosen experts, adds scale (dw - <dw, s> / sum) / sum if weights are normalised, scale
+// dw / floor if their sum is below the floor, otherwise scale dw.
 // Step 2: dx = s (ds - <s, ds>) for softmax, s (1 - s) ds for sigmoid.
 template <class A, int N>
 __global__ void __launch_bounds__(threads)
@@ -236,7 +243,11 @@ __global__ void __launch_bounds__(threads)
   if (rule.normalize) {
     sum = static_cast<A>(tiny);
     for (int k = 0; k < rule.top_k; ++k) sum += s[id[k]];
-    for (int k = 0; k < rule.top_k; ++k) mean += dw[k] * s[id[k]] / sum;
+    if (sum < rule.floor) {
+      sum = rule.floor;
+    } else {
+      for (int k = 0; k < rule.top_k; ++k) mean += dw[k] * s[id[k]] / sum;
+    }
   }
   for (int k = 0; k < rule.top_k; ++k) {
     const int chosen = id[k];

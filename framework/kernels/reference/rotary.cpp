@@ -7,8 +7,8 @@ namespace {
 void rotate(const Tensor& out, const Tensor& x, const Array& P, const Array& Cos, const Array& Sin, double sign) {
   if (!x.defined()) return;
   const Array X = load(x);
-  const int64_t heads = x.dim(1), half = x.dim(2) / 2;
-  Array Y = zeros(out);
+  const int64_t heads = x.dim(1), half = Cos.columns;
+  Array Y = X;
   for (int64_t row = 0; row < X.rows; ++row) {
     const int64_t p = index_at(P, row / heads);
     for (int64_t i = 0; i < half; ++i) {

@@ -61,12 +61,13 @@ std::vector<int64_t> choose(const std::vector<double>& selection, const RouterRu
 }
 
 // Computes weights[k] = scale * the score of expert ids[k], divided by the sum of the chosen scores if the rule
-// normalises.
+// normalises, but at least by the floor.
 void weigh_rows(Array& W, const Array& Ids, const Array& S, const RouterRule& rule) {
   for (int64_t t = 0; t < W.rows; ++t) {
     double sum = 0;
     for (int64_t k = 0; k < W.columns; ++k) sum += W(t, k) = S(t, index_at(Ids, t * W.columns + k));
-    for (int64_t k = 0; k < W.columns; ++k) W(t, k) *= rule.scale / (rule.normalize ? sum + tiny : 1);
+    for (int64_t k = 0; k < W.columns; ++k)
+      W(t, k) *= rule.scale / (rule.normalize ? std::max(sum + tiny, rule.normalize_floor) : 1);
   }
 }
 
@@ -108,7 +109,10 @@ void backward(Stream& stream, const Tensor& dlogits, const Tensor& dweights, con
       double sum = 0, mean = 0;  // sum of the chosen scores; mean of dweights, weighted by the chosen scores
       for (int64_t k = 0; k < DW.columns; ++k) sum += S(t, id(k));
       if (!rule.normalize) sum = 1;
-      for (int64_t k = 0; rule.normalize && k < DW.columns; ++k) mean += DW(t, k) * S(t, id(k)) / (sum + tiny);
+      const bool floored = rule.normalize && sum + tiny < rule.normalize_floor;
+      if (floored) sum = rule.normalize_floor;
+      for (int64_t k = 0; rule.normalize && !floored && k < DW.columns; ++k)
+        mean += DW(t, k) * S(t, id(k)) / (sum + tiny);
       for (int64_t k = 0; k < DW.columns; ++k) DS(t, id(k)) += rule.scale * (DW(t, k) - mean) / (sum + tiny);
       double inner = 0;
       for (int64_t e = 0; e < S.columns; ++e) inner += S(t, e) * DS(t, e);

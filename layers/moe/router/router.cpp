@@ -57,6 +57,7 @@ std::vector<std::string_view> score_rule_keys(const ModelConfig& model) {
   std::vector<std::string_view> keys;
   if (m.score != usual.score) keys.push_back("score");
   if (m.normalize != usual.normalize) keys.push_back("normalize");
+  if (m.normalize_floor != usual.normalize_floor) keys.push_back("normalize_floor");
   if (m.scale != usual.scale) keys.push_back("scale");
   if (m.groups != usual.groups) keys.push_back("groups");
   if (m.top_groups != usual.top_groups) keys.push_back("top_groups");

@@ -30,11 +30,11 @@ using RouterFactory = std::function<std::unique_ptr<Router>(const RouterSpec&, c
 /// A router that a recipe may choose: the settings that it reads, and its factory. A recipe with any other setting is
 /// rejected before a router is made.
 struct RouterDeclaration {
-  config::OptionNames options{};  // names of the options in model.moe.router_options
-  /// True if the router reads RouterSpec::rule(). If false, model.moe.score, normalize, scale, groups and top_groups
-  /// must keep their defaults.
+  config::OptionNames options{};  // names in model.moe.router_options
+  /// True if the router reads RouterSpec::rule(). If false, model.moe.score, normalize, normalize_floor, scale,
+  /// groups and top_groups must keep their defaults.
   bool uses_score_rule = false;
-  /// True if RouterInput::bias takes part in the selection. If false, model.moe.bias_rate must be 0.
+  /// True if RouterInput::bias takes part in the selection. If false, the model must have no selection bias.
   bool selects_by_bias = false;
   RouterFactory make;
 };
@@ -55,8 +55,8 @@ struct RouterSpec {
   /// Returns a number from model.moe.router_options, or `fallback` if the recipe does not set it. Throws
   /// std::logic_error if the option is not declared.
   double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
-  /// Returns the recipe's rule for converting scores to weights (model.moe.score, top_k, normalize, scale, groups,
-  /// top_groups). Throws std::logic_error unless the router declares uses_score_rule.
+  /// Returns the recipe's rule for turning scores into weights (model.moe.score, top_k, normalize,
+  /// normalize_floor, scale, groups, top_groups). Throws std::logic_error unless the router declares uses_score_rule.
   kernels::RouterRule rule() const;
 
   config::Options options{router_options(model), declared.options, model.moe.router_options};
@@ -68,8 +68,8 @@ struct RouterInput {
   const Value& x;  // [T, hidden]
   const ForwardContext& pass;
   int64_t first, own_begin, own_end;
-  Tensor bias{};    // [E] acc: used in the selection only; undefined unless model.moe.bias_rate is above 0
-  Tensor forced{};  // i32 [T, K]: replaces the router's choice in experiments and comparisons; undefined: not replaced
+  Tensor bias{};    // [E] acc: used in the selection only; undefined unless MoeConfig::has_selection_bias()
+  Tensor forced{};  // i32 [T, K]: replaces the choice, in an experiment or comparison; undefined: the router chooses
 
   int64_t rows() const { return x.data.dim(0); }
   /// Returns the tokens' ids in the vocabulary: i32 [T].
@@ -93,9 +93,9 @@ class Router {
   virtual RouterOutput operator()(Tape& t, const RouterInput& in) const = 0;
 };
 
-/// Linear map without bias for routers, from [T, in] to [T, out], in f32 (f64 in an f64 run). The gradient of x counts
-/// all rows; the gradient of the weight counts only rows [own_begin, own_end). If several ranks route the same rows,
-/// each rank's own rows are its share. Every token therefore counts once in the weight gradient.
+/// Linear map without bias for routers and the gate of shared experts, from [T, in] to [T, out], in f32 (f64 in an f64
+/// run). The gradient of x counts all rows, the gradient of the weight only rows [own_begin, own_end). If several ranks
+/// route the same rows, each rank's own rows are its share, so that every token counts once in the weight gradient.
 class Gate {
  public:
   /// Makes the parameter "weight" [out, in], drawn with model.init_std.

@@ -281,6 +281,58 @@ TEST(Recipe, OldNamesAreReadWithAWarning) {
   EXPECT_EQ(rename_schedules(""), "");
 }
 
+TEST(Recipe, RotaryPositionsTurnAWholeNumberOfPairs) {
+  const auto wrong = [](const char* share) {
+    return problem({"model.head_size=8", std::string("model.rotary_share=") + share});
+  };
+  EXPECT_TRUE(
+      wrong("0.4").ends_with("model.rotary_share (0.4) gives 3.2 of the 8 dimensions of a head, but rotary "
+                             "positions need an even number; nearest: 0.25, 0.5"))
+      << wrong("0.4");
+  EXPECT_TRUE(
+      wrong("0.125").ends_with("gives 1 of the 8 dimensions of a head, but rotary positions need an even "
+                               "number; nearest: 0.25"))
+      << wrong("0.125");
+  EXPECT_NE(wrong("1.5").find("model.rotary_share (1.5) must be at most 1"), std::string::npos) << wrong("1.5");
+  EXPECT_EQ(recipe_of(yaml, {"model.head_size=48", "model.rotary_share=0.291667"}).model.rotary_size(), 14);
+  for (const char* share : {"1", "0.75", "0.25"})
+    EXPECT_NO_THROW(recipe_of(yaml, {"model.head_size=8", std::string("model.rotary_share=") + share})) << share;
+  EXPECT_NO_THROW(recipe_of(yaml, {"model.head_size=8", "model.rotary_share=0.4", "model.position=learned"}));
+}
+
+TEST(Recipe, OneRuleScalesRotaryFrequencies) {
+  const std::string two = problem({"model.rotary_scaling.kind=linear", "model.yarn.factor=4"});
+  EXPECT_NE(two.find("model.rotary_scaling.kind (linear) must be none with model.yarn.factor (4)"), std::string::npos)
+      << two;
+  const std::string order = problem({"model.rotary_scaling.kind=llama3", "model.rotary_scaling.high_freq_factor=1"});
+  EXPECT_NE(order.find("model.rotary_scaling.high_freq_factor (1) must be above "
+                       "model.rotary_scaling.low_freq_factor (1)"),
+            std::string::npos)
+      << order;
+}
+
+TEST(Recipe, KeysOfRoutersAndSharedExpertsAgree) {
+  const auto expect = [](const std::vector<std::string>& overrides, const char* text) {
+    EXPECT_NE(problem(overrides).find(text), std::string::npos) << problem(overrides);
+  };
+  expect({"model.moe.shared_gate=true"},
+         "model.moe.shared_gate (true) must be false for model.moe.shared_experts: 0, whose result it would gate");
+  expect({"model.moe.normalize=false", "model.moe.normalize_floor=0.1"},
+         "model.moe.normalize_floor (0.1) must be 0 for model.moe.normalize: false, which divides by no sum");
+  expect({"model.moe.selection_bias=false", "model.moe.bias_rate=0.1"},
+         "model.moe.selection_bias (false) must be auto or true for model.moe.bias_rate (0.1), which changes it");
+  EXPECT_TRUE(recipe_of(yaml, {"model.moe.bias_rate=0.1"}).model.moe.has_selection_bias());
+  EXPECT_FALSE(recipe_of(yaml, {}).model.moe.has_selection_bias());
+}
+
+TEST(Recipe, QkNormAcceptsTrueAndFalse) {
+  const auto norm = [](const char* word) { return recipe_of(yaml, {std::string("model.qk_norm=") + word}).model; };
+  EXPECT_EQ(norm("true").qk_norm, layers::QkNorm::head);
+  EXPECT_EQ(norm("false").qk_norm, layers::QkNorm::none);
+  EXPECT_EQ(config::differences(norm("true"), norm("head")), std::vector<std::string>{});
+  EXPECT_NE(config::write(norm("true")).find("qk_norm: head\n"), std::string::npos);
+}
+
 TEST(Recipe, OrderOfAnMoeLayerMustBeRegisteredAndPossible) {
   EXPECT_EQ(problem({"schedule.moe.order=return_last"}),
             "command line: schedule.moe.order=return_last: schedule.moe.order (return_last) is not a registered order; "

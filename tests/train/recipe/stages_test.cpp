@@ -99,17 +99,20 @@ TEST(TrainingStages, KeysOfAStageReplaceThoseOfTheRecipe) {
 TEST(TrainingStages, RotaryPositionsAndSchedulesMayDiffer) {
   const std::string text = replaced(yaml, "    recompute: block", R"(    rotary_theta: 500000
     yarn: {factor: 4}
+    rotary_scaling: {original_context: 64}
     schedule: {moe: {chunk_by: tokens, chunks: 2}, pipeline: {kind: gpipe}, worker_lanes: false})");
   const Recipe r = load_to_train(config::parse(text, "r.yaml"), Registry(), 4);
   const Recipe first = with_stage(r, 0), second = with_stage(r, 1), third = with_stage(second, 2);
   EXPECT_EQ(second.model.rotary_theta, 500000);
   EXPECT_EQ(second.model.yarn.factor, 4);
+  EXPECT_EQ(second.model.rotary_scaling.original_context, 64);
   EXPECT_EQ(second.schedule.moe.chunk_by, moe::ChunkBy::tokens);
   EXPECT_EQ(second.schedule.pipeline.kind, pp::PipelineKind::gpipe);
   EXPECT_EQ(second.schedule.worker_lanes, false);
   for (const Recipe& plain : {first, third}) {
     EXPECT_EQ(plain.model.rotary_theta, 10000);
     EXPECT_EQ(plain.model.yarn.factor, 1);
+    EXPECT_EQ(plain.model.rotary_scaling.original_context, 8192);
     EXPECT_EQ(plain.schedule.moe.chunk_by, moe::ChunkBy::none);
     EXPECT_EQ(plain.schedule.pipeline.kind, pp::PipelineKind::one_f_one_b);
     EXPECT_EQ(plain.schedule.worker_lanes, std::nullopt);
@@ -171,8 +174,8 @@ TEST(TrainingStages, OneStageIsACompleteRecipe) {
 
 TEST(TrainingStages, UnknownKeysAndMissingStepsAreRefusedWithTheirLines) {
   EXPECT_EQ(refused_text(replaced(yaml, "    recompute: block", "    optimizer: sgd")),
-            "r.yaml:16: stages.1.optimizer is not a key; keys of stages.1: steps, context, rotary_theta, yarn, lr, "
-            "recompute, batch, parallel, schedule");
+            "r.yaml:16: stages.1.optimizer is not a key; keys of stages.1: steps, context, rotary_theta, yarn, "
+            "rotary_scaling, lr, recompute, batch, parallel, schedule");
   const std::string inside = refused_text(replaced(yaml, "    parallel: {cp: 2}", "    parallel: {order_: auto}"));
   EXPECT_EQ(inside.find("r.yaml:18: stages.1.parallel.order_ is not a key; did you mean order?"), 0u) << inside;
   const std::string without_steps = refused_text(replaced(yaml, "  - steps: 2\n    parallel", "  - parallel"));
@@ -224,6 +227,8 @@ TEST(TrainingStages, LearnedPositionsNeedOneContextAndNoRotaryKeys) {
   EXPECT_NE(theta.find("model.rotary_theta (500000) must be that of the first stage (10000)"), std::string::npos)
       << theta;
   EXPECT_NE(yarn.find("model.yarn must be that of the first stage"), std::string::npos) << yarn;
+  const std::string scaling = rotary("stages.2.rotary_scaling.kind=linear");
+  EXPECT_NE(scaling.find("model.rotary_scaling must be that of the first stage"), std::string::npos) << scaling;
 }
 
 TEST(TrainingStages, TimelinesLieInOneStage) {

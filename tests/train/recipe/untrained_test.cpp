@@ -91,6 +91,11 @@ INSTANTIATE_TEST_SUITE_P(
              {"model.bias=true", "model.position=learned"},
              {"attention.k.bias"},
              "gives keys a bias (k.bias)"},
+        Case{"OwnKeyBias",
+             {"model.qkv_bias=true", "model.position=learned"},
+             {"attention.k.bias"},
+             "gives keys a bias (k.bias)"},
+        Case{"BiasesButThoseOfKeys", {"model.bias=true", "model.qkv_bias=false", "model.position=learned"}, {}, ""},
         Case{"KeyBiasRotary", {"model.bias=true"}, {}, ""}),
     [](const auto& param) { return param.param.name; });
 

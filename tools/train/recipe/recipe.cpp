@@ -41,12 +41,42 @@ base::Dtype dtype_of(Precision precision) {
 
 namespace {
 
+// Checks that a whole number of pairs of dimensions is turned. Shares may be written with a few digits, such as
+// 0.666667.
+void check_rotary_share(const layers::ModelConfig& m, Problems& problems) {
+  constexpr double rounding = 1e-3;  // of one dimension
+  const int64_t size = m.size_of_head();
+  const double turned = m.rotary_share * static_cast<double>(size);
+  if (m.rotary_share == 1) {
+    if (size % 2 != 0)
+      problems.add(m.head_size ? "model.head_size" : "model.hidden",
+                   cat("gives heads of odd size ", size, "; rotary positions need an even size"));
+    return;
+  }
+  const int64_t rotated = m.rotary_size(), below = static_cast<int64_t>(turned) / 2 * 2;
+  if (rotated >= 2 && rotated % 2 == 0 && std::abs(turned - static_cast<double>(rotated)) < rounding) return;
+  std::string nearest;
+  for (const int64_t even : {below, below + 2})
+    if (even >= 2 && even <= size)
+      nearest += cat(nearest.empty() ? "; nearest: " : ", ", static_cast<double>(even) / static_cast<double>(size));
+  problems.add("model.rotary_share", cat("gives ", turned, " of the ", size,
+                                         " dimensions of a head, but rotary positions need an even number", nearest));
+}
+
+void check_rotary_scaling(const layers::ModelConfig& m, Problems& problems) {
+  const layers::RotaryScalingConfig& s = m.rotary_scaling;
+  if (s.kind != layers::RotaryScaling::none && m.yarn.factor != 1)
+    problems.add("model.rotary_scaling.kind",
+                 cat("must be none with model.yarn.factor (", m.yarn.factor, "), which scales the same frequencies"));
+  if (s.kind == layers::RotaryScaling::llama3 && s.high_freq_factor <= s.low_freq_factor)
+    problems.add("model.rotary_scaling.high_freq_factor",
+                 cat("must be above model.rotary_scaling.low_freq_factor (", s.low_freq_factor, ")"));
+}
+
 void check_attention(const layers::ModelConfig& m, Problems& problems) {
   if (!m.head_size) check_divisible(problems, "model.hidden", m.hidden, "model.heads", m.heads);
   check_divisible(problems, "model.heads", m.heads, "model.kv_heads", m.key_value_heads());
-  if (m.position == layers::PositionKind::rotary && m.size_of_head() % 2 != 0)
-    problems.add(m.head_size ? "model.head_size" : "model.hidden",
-                 cat("gives heads of odd size ", m.size_of_head(), "; rotary positions need an even size"));
+  if (m.position == layers::PositionKind::rotary) check_rotary_share(m, problems);
 }
 
 void check_moe(const layers::ModelConfig& model, Problems& problems) {
@@ -59,6 +89,13 @@ void check_moe(const layers::ModelConfig& model, Problems& problems) {
   else if (m.groups > 1 && m.experts % m.groups == 0 && m.top_k > m.top_groups * (m.experts / m.groups))
     problems.add("model.moe.top_k", cat("must be at most the ", m.top_groups * (m.experts / m.groups), " experts of ",
                                         m.top_groups, " groups"));
+  if (m.shared_gate && m.shared_experts == 0)
+    problems.add("model.moe.shared_gate", "must be false for model.moe.shared_experts: 0, whose result it would gate");
+  if (m.normalize_floor > 0 && !m.normalize)
+    problems.add("model.moe.normalize_floor", "must be 0 for model.moe.normalize: false, which divides by no sum");
+  if (m.bias_rate > 0 && !m.has_selection_bias())
+    problems.add("model.moe.selection_bias",
+                 cat("must be auto or true for model.moe.bias_rate (", m.bias_rate, "), which changes it"));
   if (model.moe_layers() == 0)
     problems.add("model.moe.experts", cat("is set, but no layer has experts: dense_layers ", m.dense_layers, ", every ",
                                           m.every, ", layers ", model.layers));
@@ -84,6 +121,9 @@ void check_router(const layers::ModelConfig& m, const moe::RouterDeclaration& ro
   if (m.moe.bias_rate > 0 && !router.selects_by_bias)
     problems.add("model.moe.bias_rate",
                  cat("must be 0 for the router ", m.moe.router, ", whose selection has no bias"));
+  else if (m.moe.has_selection_bias() && !router.selects_by_bias)
+    problems.add("model.moe.selection_bias",
+                 cat("must be auto or false for the router ", m.moe.router, ", whose selection has no bias"));
 }
 
 // Checks the names of registered parts and their options. Reads only declarations and constructs no part.
@@ -154,8 +194,10 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   if (!device) device = device_of_environment(problems);
   if (device) replace_device(r, *device);
   check_device(r, problems);
-  if (problems.good({"model.hidden", "model.heads", "model.kv_heads", "model.head_size", "model.position"}))
+  if (problems.good(
+          {"model.hidden", "model.heads", "model.kv_heads", "model.head_size", "model.position", "model.rotary_share"}))
     check_attention(r.model, problems);
+  if (problems.good({"model.yarn", "model.rotary_scaling"})) check_rotary_scaling(r.model, problems);
   if (problems.good({"model.moe", "model.layers"})) check_moe(r.model, problems);
   check_names(r, extensions, problems);
   if (problems.good({"train.precision", "optim.moment_dtype"})) check_moments(r, problems);

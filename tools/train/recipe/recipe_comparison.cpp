@@ -19,6 +19,7 @@ std::vector<std::string> changes_of_model(const Recipe& before, const Recipe& no
   if (!now.stages.empty()) {
     was.context = now.model.context;
     was.rotary_theta = now.model.rotary_theta, was.yarn = now.model.yarn;
+    was.rotary_scaling = now.model.rotary_scaling;
   }
   for (const std::string& line : config::differences(was, now.model)) changes.push_back("model." + line);
   if (before.train.seed != now.train.seed)

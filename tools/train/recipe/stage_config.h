@@ -20,6 +20,7 @@ struct StageConfig {
   int64_t context = layers::ModelConfig{}.context;
   double rotary_theta = layers::ModelConfig{}.rotary_theta;
   layers::YarnConfig yarn;
+  layers::RotaryScalingConfig rotary_scaling;
   double lr = optim::OptimConfig{}.lr;
   layers::Recompute recompute = layers::Recompute::none;
   BatchConfig batch;
@@ -36,6 +37,9 @@ struct StageConfig {
     v("yarn", yarn,
       "extension of rotary positions to longer contexts (YaRN); keys that are not written: as in the section "
       "model.yarn");
+    v("rotary_scaling", rotary_scaling,
+      "other extensions of rotary positions to longer contexts; keys that are not written: as in the section "
+      "model.rotary_scaling");
     v("lr", lr, "peak learning rate; if it is not written: optim.lr", at_least(0));
     v("recompute", recompute,
       "activations that backward recomputes instead of keeping them; if it is not written: recompute");

@@ -55,7 +55,8 @@ Document without_stages(Document document) {
 void put_stage(Document& document, const Node& stage) {
   for (const Node& child : stage.children) {
     if (child.key == "steps") continue;  // train.steps counts the steps of all stages
-    const bool of_model = child.key == "context" || child.key == "rotary_theta" || child.key == "yarn";
+    const bool of_model =
+        child.key == "context" || child.key == "rotary_theta" || child.key == "yarn" || child.key == "rotary_scaling";
     const std::string_view section = of_model ? "model" : child.key == "lr" ? "optim" : "";
     put(document.root, section.empty() ? child : in_section(section, child));
   }
@@ -92,6 +93,9 @@ void check_positions(const Recipe& recipe, const Recipe& first, Problems& proble
                                            ") for model.position: learned, which does not read it"));
   if (!config::differences(now.yarn, before.yarn).empty())
     problems.add("model.yarn", "must be that of the first stage for model.position: learned, which does not read it");
+  if (!config::differences(now.rotary_scaling, before.rotary_scaling).empty())
+    problems.add("model.rotary_scaling",
+                 "must be that of the first stage for model.position: learned, which does not read it");
 }
 
 // Adds a problem if timelines begin in this stage, whose last step is `end`, but end in a later stage. Each stage
@@ -189,6 +193,7 @@ Recipe read_stages(const std::vector<StageDocument>& stages,
                           .context = r.model.context,
                           .rotary_theta = r.model.rotary_theta,
                           .yarn = r.model.yarn,
+                          .rotary_scaling = r.model.rotary_scaling,
                           .lr = r.optim.lr,
                           .recompute = r.recompute,
                           .batch = r.batch,

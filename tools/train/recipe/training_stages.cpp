@@ -28,6 +28,7 @@ Recipe with_stage(Recipe recipe, int64_t stage) {
   recipe.model.context = s.context;
   recipe.model.rotary_theta = s.rotary_theta;
   recipe.model.yarn = s.yarn;
+  recipe.model.rotary_scaling = s.rotary_scaling;
   recipe.optim.lr = s.lr;
   recipe.recompute = s.recompute;
   recipe.batch = s.batch;

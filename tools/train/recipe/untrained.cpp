@@ -44,9 +44,11 @@ std::vector<std::string> untrained(const Recipe& recipe) {
   if (m.context == 1)
     add("model.context: 1 lets a token attend only to itself, so queries and keys (q, k) get no gradient; 2 or more "
         "lets them learn");
-  else if (m.bias && m.position == PositionKind::learned && !m.qk_norm && !m.qkv_clip)
-    add("model.bias: true with model.position: learned gives keys a bias (k.bias) that adds the same to all scores of "
-        "a query: it gets no gradient, which is harmless; with rotary positions, qk_norm or qkv_clip it learns");
+  else if (m.has_qkv_bias() && m.position == PositionKind::learned && m.qk_norm == layers::QkNorm::none && !m.qkv_clip)
+    add("model.bias or model.qkv_bias: true with model.position: learned gives keys a bias (k.bias) that adds the same "
+        "to all scores of a query: it gets no gradient, which is harmless; with rotary positions, qk_norm or qkv_clip "
+        "it "
+        "learns");
   if (m.hidden == 1)
     add("model.hidden: 1 makes every norm remove the magnitude of its only element, so no parameter before the last "
         "norm "

@@ -20,7 +20,7 @@ struct ActivationLoops {
   void (*gelu_exact_backward)(T* dx, const T* dout, const T* x, int64_t n);
   void (*gelu_tanh_forward)(T* out, const T* x, int64_t n);
   void (*gelu_tanh_backward)(T* dx, const T* dout, const T* x, int64_t n);
-  /// Rotates one head of 2 `half` elements; sign -1 gives the adjoint. `out` may be `x`.
+  /// Rotates the first 2 `half` elements of one head; sign -1 gives the adjoint. `out` may be `x`.
   void (*rotate)(T* out, const T* x, const A* cosine, const A* sine, A sign, int64_t half);
   /// Compute p[i] = e^p[i] and p[i] = sigmoid(p[i]).
   void (*exp)(A* p, int64_t n);

@@ -6,29 +6,44 @@ namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
 template <class T, class A = acc_t<T>>
+void rms_scale(T* out, const T* x, const A* gain, A r, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) store(out, i, load(x, i) * r * gain[i]);
+}
+
+template <class T, class A = acc_t<T>>
+A gain_dot(const T* dy, const T* x, const A* gain, int64_t n) {
+  A sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += gain[i] * load(dy, i) * load(x, i);
+  return sum;
+}
+
+template <class T, class A = acc_t<T>>
+void rms_gradient(T* dx, const T* dy, const T* x, const A* gain, A r, A back, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) store(dx, i, r * (gain[i] * load(dy, i) - load(x, i) * back));
+}
+
+template <class T, class A = acc_t<T>>
 A rms_forward(T* out, const T* x, const A* gain, int64_t n, A eps) {
   A squares = 0;
 #pragma omp simd reduction(+ : squares)
   for (int64_t i = 0; i < n; ++i) squares += load(x, i) * load(x, i);
   const A r = 1 / sqrt_of(squares / static_cast<A>(n) + eps);
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) store(out, i, load(x, i) * r * gain[i]);
+  rms_scale(out, x, gain, r, n);
   return r;
 }
 
 template <class T, class A = acc_t<T>>
 void rms_input_gradient(T* dx, const T* dy, const T* x, const A* gain, A r, const T* residual, int64_t n) {
-  A sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) sum += gain[i] * load(dy, i) * load(x, i);
-  const A back = sum * r * r / static_cast<A>(n);
+  const A back = gain_dot(dy, x, gain, n) * r * r / static_cast<A>(n);
   if (residual) {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) store(dx, i, load(residual, i) + r * (gain[i] * load(dy, i) - load(x, i) * back));
     return;
   }
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) store(dx, i, r * (gain[i] * load(dy, i) - load(x, i) * back));
+  rms_gradient(dx, dy, x, gain, r, back, n);
 }
 
 template <class T, class A = acc_t<T>>
@@ -112,6 +127,9 @@ template <class T>
 constexpr NormLoops<T> loops{
     .rms_forward = rms_forward<T>,
     .rms_input_gradient = rms_input_gradient<T>,
+    .rms_scale = rms_scale<T>,
+    .gain_dot = gain_dot<T>,
+    .rms_gradient = rms_gradient<T>,
     .rms_weight_gradient = rms_weight_gradient<T>,
     .layer_forward = layer_forward<T>,
     .layer_input_gradient = layer_input_gradient<T>,

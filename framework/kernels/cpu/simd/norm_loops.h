@@ -18,6 +18,12 @@ struct NormLoops {
   /// Computes dx of one row. `residual` is added before rounding, unless it is null. It may be dx.
   void (*rms_input_gradient)(T* dx, const T* dy, const T* x, const A* gain, A inverse_rms, const T* residual,
                              int64_t n);
+  /// Computes out = x * inverse_rms * gain for one row.
+  void (*rms_scale)(T* out, const T* x, const A* gain, A inverse_rms, int64_t n);
+  /// Returns the sum of gain * dy * x over one row.
+  A (*gain_dot)(const T* dy, const T* x, const A* gain, int64_t n);
+  /// Computes dx = inverse_rms * (gain * dy - x * back) for one row.
+  void (*rms_gradient)(T* dx, const T* dy, const T* x, const A* gain, A inverse_rms, A back, int64_t n);
   /// Adds the sums over `rows` rows, which are `stride` elements apart, to dgain[0, width); width <= column_chunk. The
   /// order of addition is fixed.
   void (*rms_weight_gradient)(A* dgain, const T* dy, const T* x, const A* inverse_rms, int64_t rows, int64_t stride,
