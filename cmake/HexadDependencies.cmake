@@ -10,6 +10,7 @@ find_package(Eigen3 3.4 REQUIRED NO_MODULE)  # included only by sources: fits, o
 find_package(ZLIB REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 set(MPI_CXX_SKIP_MPICXX ON)
 find_package(MPI REQUIRED COMPONENTS CXX)
 find_package(dnnl 2.6 QUIET)

@@ -14,7 +14,7 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build ccache pkg-config
   libopenmpi-dev openmpi-bin
-  libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libxxhash-dev zlib1g-dev
+  libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libxxhash-dev zlib1g-dev libzstd-dev
   libeigen3-dev                   # for least squares, as an oracle of tests, and for a line of `hexad bench gemm`
   libboost-context-dev            # for two micro-batches that take turns on one thread
   libjs-chart.js                  # copied into report.html, to draw its charts

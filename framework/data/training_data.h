@@ -18,7 +18,8 @@ namespace hexad::data {
 struct TrainingData {
   std::shared_ptr<const Source> train;
   std::shared_ptr<const Source> heldout = nullptr;       // null if nothing is held out
-  std::shared_ptr<const Tokenizer> tokenizer = nullptr;  // null for a registered source
+  std::shared_ptr<const Tokenizer> tokenizer = nullptr;  // null for a registered source, and
+                                                         // for indexes of Megatron-LM without a tokenizer
   std::vector<std::string> missing_heldout = {};  // missing held-out files; nothing of their datasets is held out
   std::vector<Digest> fingerprints = {};          // one for each training file, in the recipe's order
 };

@@ -354,7 +354,7 @@ TEST(Prepare, JsonWithoutItsTextIsNamedByLine) {
   };
   const std::string two = refusal("b.json", "{\"body\": \"x\"}\n{\"body\": \"y\"}\n");
   expect_contains(two,
-                  "b.json:1: has no key \"text\" (--jsonl-key), expected an object such as {\"text\": \"...\"}; keys "
+                  "b.json:1: has no key \"text\" (--text-key), expected an object such as {\"text\": \"...\"}; keys "
                   "with strings: body\n");
   expect_contains(two, "\nmend or remove the object, because no option skips a single one; --exclude PATTERN leaves");
   expect_contains(refusal("c.json", "[{\"text\": \"x\"},\n {\"text\": 3}]"), "c.json: object 2: \"text\" is number");
