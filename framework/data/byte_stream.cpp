@@ -49,7 +49,7 @@ class CompressedFile {
   int64_t position(size_t unused) const { return read_ - static_cast<int64_t>(unused); }
 
   [[noreturn]] void damaged(size_t unused, std::string_view reason) const {
-    fail(ExitCode::data, file_.path(), ": damaged ", kind_, " stream at byte ", position(unused), ": ", reason);
+    fail(ExitCode::data, file_.path(), ": damaged ", kind_, " stream after byte ", position(unused), ": ", reason);
   }
   [[noreturn]] void truncated() const {
     fail(ExitCode::data, file_.path(), ": truncated ", kind_, " stream: the file ends at byte ", read_,

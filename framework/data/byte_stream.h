@@ -19,7 +19,8 @@ class ByteStream {
   virtual ~ByteStream() = default;
 
   /// Fills `out` with the next bytes of the contents. Returns fewer than `bytes` only at the end of the contents.
-  /// Throws Error(data) that names the file and the byte in the file if the file is unreadable, damaged or truncated.
+  /// Throws Error(data) that names the file and the last sound byte of the file if the file is unreadable, damaged or
+  /// truncated.
   virtual size_t read(char* out, size_t bytes) = 0;
   /// Returns the number of bytes of the file, as it is on disk, that have been used so far.
   virtual int64_t position() const = 0;

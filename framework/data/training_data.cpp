@@ -41,7 +41,11 @@ class Opener {
       parts.push_back({open_train(entry.dataset), entry.weight});
       open_heldout(entry.dataset);
     }
-    data_.train = parts.size() == 1 ? parts.front().source : std::make_shared<MixtureSource>(std::move(parts));
+    if (parts.size() == 1) {
+      data_.train = parts.front().source;
+    } else {
+      data_.train = data_.mixture = std::make_shared<const MixtureSource>(std::move(parts));
+    }
     if (!heldout_.empty()) data_.heldout = std::make_shared<ConcatenatedSource>(std::move(heldout_));
     if (config_.mlm_probability > 0) {
       // The masks of held-out text have a fixed seed. They are the same in all runs, so that losses can be compared.
@@ -94,6 +98,7 @@ class Opener {
     const auto expected = options_.expected ? std::optional((*options_.expected)[part]) : std::nullopt;
     auto dataset = open_file(train_path(folder), expected);
     data_.fingerprints.push_back(dataset->fingerprint());
+    data_.datasets.push_back({folder, dataset->fingerprint(), dataset->documents(), dataset->tokens()});
     const uint64_t seed = options_.seed + part;  // so that equal datasets in a mixture have different orders
     if (config_.order() == Shuffle::documents) {
       return std::make_shared<ShuffledDocuments>(std::move(dataset), options_.context, config_.packing, seed);

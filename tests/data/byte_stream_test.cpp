@@ -105,10 +105,10 @@ TEST(ByteStream, DamageIsNamedByFileAndByte) {
   gz[gz.size() - 6] ^= 1;  // the checksum
   zst[1] ^= 1;             // the magic number
   const auto message = [&](const std::string& path) { return message_of(ExitCode::data, [&] { contents(path); }); };
-  expect_contains(message(folder.write("a.gz", gz)), "a.gz: damaged gzip stream at byte ");
-  expect_contains(message(folder.write("a.zst", zst)), "a.zst: damaged zstd stream at byte ");
-  expect_contains(message(folder.write("b.gz", "words")), "b.gz: damaged gzip stream at byte ");
-  expect_contains(message(folder.write("c.gz", gzip("one") + "two")), "c.gz: damaged gzip stream at byte ");
+  expect_contains(message(folder.write("a.gz", gz)), "a.gz: damaged gzip stream after byte ");
+  expect_contains(message(folder.write("a.zst", zst)), "a.zst: damaged zstd stream after byte ");
+  expect_contains(message(folder.write("b.gz", "words")), "b.gz: damaged gzip stream after byte ");
+  expect_contains(message(folder.write("c.gz", gzip("one") + "two")), "c.gz: damaged gzip stream after byte ");
 }
 
 TEST(ByteStream, TheFormOfAFileIsThatOfItsNameWithoutCompression) {

@@ -191,7 +191,7 @@ TEST_F(Inputs, DamagedCompressedFilesAreRefusedTogether) {
   const std::string text = refusal(ExitCode::data, rules());
   expect_contains(text, "2 problems of the input:");
   expect_contains(text, "a.gz: truncated gzip stream: the file ends at byte 4");
-  expect_contains(text, "b.zst: damaged zstd stream at byte ");
+  expect_contains(text, "b.zst: damaged zstd stream after byte ");
 }
 
 TEST_F(Inputs, TheOutputIsNotRead) {

@@ -28,6 +28,10 @@ void note_layout(const Recipe& recipe, const comm::World& world, const TrainingD
 data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions, const comm::World& world,
                              const TrainingDirectory& directory);
 
+/// Reports how much of each dataset the steps up to the end of the stage see: to the user if there are several, and to
+/// the log of rank 0.
+void note_data_use(const data::TrainingData& data, int64_t sequences, const TrainingDirectory& directory);
+
 /// Loads the weights from which `state` starts: those of `checkpoint` with its progress, those of train.init_from, or
 /// the initial ones. If the checkpoint's context was another, the run continues at the same token of the data (see
 /// continued_sequence()). Each stage chooses the schedule of its MoE layers again. Returns the changes of the
