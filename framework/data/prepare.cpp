@@ -31,6 +31,12 @@ using Progress = std::function<void(const PrepareProgress&)>;
 void check(const PrepareOptions& o) {
   if (o.inputs.empty()) fail(ExitCode::usage, "prepare: no input, expected text files or folders");
   if (o.output.empty()) fail(ExitCode::usage, "prepare: no output folder");
+  if ((o.tokenizer == "bpe" || o.tokenizer == "bytes") &&
+      !(o.choice.end_of_document.empty() && o.choice.pattern.empty()))
+    fail(ExitCode::usage,
+         "prepare: --end-of-document and --tokenizer-pattern are for tokenizers of other programs; "
+         "--tokenizer is ",
+         o.tokenizer);
   if (!(o.heldout >= 0 && o.heldout < 1)) {
     fail(ExitCode::usage, "prepare: held-out fraction is ", o.heldout, ", expected 0 to below 1");
   }
@@ -197,7 +203,7 @@ std::unique_ptr<Tokenizer> choose_tokenizer(const PrepareOptions& options, Corpu
     if (base::file_problem(options.tokenizer) == "no such file")
       fail(ExitCode::data, options.tokenizer,
            ": there is no such file; --tokenizer: expected bpe, bytes or the path of a tokenizer.json");
-    return load_tokenizer(options.tokenizer);
+    return load_tokenizer(options.tokenizer, options.choice);
   }
   BpeTrainer trainer;
   corpus.for_each_document("training the tokenizer", [&](std::string_view document) {
@@ -213,6 +219,7 @@ class PartWriter {
 
   void add(std::string_view document) {
     std::vector<int32_t> ids = tokenizer_.encode(document);
+    if (const auto first = tokenizer_.beginning_of_document()) ids.insert(ids.begin(), *first);
     ids.push_back(tokenizer_.end_of_document());
     writer_.add_document(ids, static_cast<int64_t>(document.size()));
     part_.documents += 1;
