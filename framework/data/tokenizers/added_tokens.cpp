@@ -13,9 +13,9 @@ bool is_space(CodePoint c) { return u_isUWhiteSpace(static_cast<UChar32>(c.value
 
 bool is_word(CodePoint c) {
   const auto character = static_cast<UChar32>(c.value);
-  const int category = u_charType(character);
-  return u_isUAlphabetic(character) != 0 || category == U_DECIMAL_DIGIT_NUMBER || category == U_CONNECTOR_PUNCTUATION ||
-         category == U_NON_SPACING_MARK || category == U_ENCLOSING_MARK || category == U_COMBINING_SPACING_MARK;
+  const uint32_t category = U_GET_GC_MASK(character);
+  const bool joiner = c.value == 0x200c || c.value == 0x200d;
+  return joiner || u_isUAlphabetic(character) != 0 || (category & (U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)) != 0;
 }
 
 bool stands_alone(std::string_view text, size_t begin, size_t end) {

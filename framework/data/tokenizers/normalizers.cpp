@@ -53,7 +53,7 @@ Normalizer lowercase() {
 Normalizer strip_accents() {
   return [](std::string& text) {
     map_characters(text, [](uint32_t c, std::string& out) {
-      if (u_charType(static_cast<UChar32>(c)) != U_NON_SPACING_MARK) append_character(out, c);
+      if ((U_GET_GC_MASK(static_cast<UChar32>(c)) & U_GC_M_MASK) == 0) append_character(out, c);
     });
   };
 }

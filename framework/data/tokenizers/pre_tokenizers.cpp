@@ -127,7 +127,7 @@ class Reader {
     } else if (type == "Punctuation") {
       add(punctuation, json, {behavior_of(json, "Isolated"), false});
     } else if (type == "Whitespace") {
-      add("\\w+|[^\\w\\s]+", json, {SplitBehavior::removed, true});
+      add(words_and_others, json, {SplitBehavior::removed, true});
     } else if (type == "WhitespaceSplit") {
       add("\\s", json, {SplitBehavior::removed, false});
     } else {
@@ -140,6 +140,8 @@ class Reader {
 
  private:
   static constexpr std::string_view punctuation = R"([\p{P}$+<=>\^`|~])";
+  // Here, joiners belong to words.
+  static constexpr std::string_view words_and_others = R"([\w\x{200C}\x{200D}]+|[^\w\x{200C}\x{200D}\s]+)";
 
   void add(std::string_view pattern, const JsonField& json, RegexSplit options = {}) {
     result_.steps.push_back(make_regex_split(Regex(pattern, json.place()), options));

@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::string_view white_space =
     R"(\t-\r\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
-// Alphabetic characters, marks, decimal digits, connecting punctuation and joiners.
-constexpr std::string_view word = R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200C}\x{200D}\x{24B6}-\x{24E9})";
+// Alphabetic characters, marks, decimal digits and connecting punctuation.
+constexpr std::string_view word = R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24B6}-\x{24E9})";
 
 // Reads a pattern from left to right.
 class Translation {
