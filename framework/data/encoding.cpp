@@ -8,17 +8,23 @@ namespace hexad::data {
 
 EncodedDocument encode_document(const Tokenizer& tokenizer, const Document& document, bool with_mask) {
   EncodedDocument encoded{.text_bytes = static_cast<int64_t>(document.text.size())};
-  const auto append = [&](std::string_view text, bool answer) {
-    const std::vector<int32_t> ids = tokenizer.encode(text);
+  const auto append = [&](const std::vector<int32_t>& ids, bool answer) {
     encoded.ids.insert(encoded.ids.end(), ids.begin(), ids.end());
     if (with_mask) encoded.loss_mask.insert(encoded.loss_mask.end(), ids.size(), answer ? uint8_t{1} : uint8_t{0});
   };
   const std::string_view text = document.text;
-  if (document.parts.empty()) append(text, true);
+  if (document.parts.empty()) append(tokenizer.encode(text), true);
   size_t begin = 0;
   for (const DocumentPart& part : document.parts) {
-    append(text.substr(begin, part.end - begin), part.answer);
+    const std::string_view piece = text.substr(begin, part.end - begin);
+    append(part.mark ? tokenizer.encode_with_special(piece) : tokenizer.encode(piece), part.answer);
     begin = part.end;
+  }
+  // A chat form may itself write the mark with which documents begin.
+  const auto first = tokenizer.beginning_of_document();
+  if (first && (encoded.ids.empty() || encoded.ids.front() != *first)) {
+    encoded.ids.insert(encoded.ids.begin(), *first);
+    if (with_mask) encoded.loss_mask.insert(encoded.loss_mask.begin(), uint8_t{0});
   }
   encoded.ids.push_back(tokenizer.end_of_document());
   if (with_mask) encoded.loss_mask.push_back(document.parts.empty() || document.ends_with_answer() ? 1 : 0);

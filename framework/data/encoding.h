@@ -17,14 +17,15 @@
 namespace hexad::data {
 
 struct EncodedDocument {
-  std::vector<int32_t> ids = {};        // with an end-of-document at the end
+  std::vector<int32_t> ids = {};        // with a beginning-of-document, if the tokenizer has it, and an end-of-document
   std::vector<uint8_t> loss_mask = {};  // 1: the token is a target; empty without a mask
   int64_t text_bytes = 0;
   bool held_out = false;
 };
 
-/// Converts a document. Parts of a conversation are converted one by one. With `with_mask`, makes a loss mask: tokens
-/// of answers are targets, and the end-of-document is one after a last answer. All tokens of plain text are targets.
+/// Converts a document. Parts of a conversation are converted one by one; special tokens are recognised only in marks
+/// of the chat form. With `with_mask`, makes a loss mask: tokens of answers are targets, and the end-of-document is one
+/// after a last answer. All tokens of plain text are targets.
 EncodedDocument encode_document(const Tokenizer& tokenizer, const Document& document, bool with_mask);
 
 /// Applies a function to documents on several threads. Results arrive in the order of the documents, on the thread of

@@ -26,6 +26,12 @@ using Progress = std::function<void(const PrepareProgress&)>;
 void check(const PrepareOptions& o) {
   if (o.inputs.empty()) fail(ExitCode::usage, "prepare: no input, expected text files or folders");
   if (o.output.empty()) fail(ExitCode::usage, "prepare: no output folder");
+  if ((o.tokenizer == "bpe" || o.tokenizer == "bytes") &&
+      !(o.choice.end_of_document.empty() && o.choice.pattern.empty()))
+    fail(ExitCode::usage,
+         "prepare: --end-of-document and --tokenizer-pattern are for tokenizers of other programs; "
+         "--tokenizer is ",
+         o.tokenizer);
   if (!(o.heldout >= 0 && o.heldout < 1)) {
     fail(ExitCode::usage, "prepare: held-out fraction is ", o.heldout, ", expected 0 to below 1");
   }
@@ -46,7 +52,7 @@ std::unique_ptr<Tokenizer> choose_tokenizer(const PrepareOptions& options, Corpu
     if (base::file_problem(options.tokenizer) == "no such file")
       fail(ExitCode::data, options.tokenizer,
            ": there is no such file; --tokenizer: expected bpe, bytes or the path of a tokenizer.json");
-    return load_tokenizer(options.tokenizer);
+    return load_tokenizer(options.tokenizer, options.choice);
   }
   BpeTrainer trainer;
   corpus.for_each_document("training the tokenizer", [&](Document&& document) {

@@ -9,6 +9,7 @@
 
 #include "framework/data/documents.h"
 #include "framework/data/input_files.h"
+#include "framework/data/tokenizer.h"
 
 namespace hexad::data {
 
@@ -22,7 +23,8 @@ struct PrepareOptions {
   std::vector<std::string> inputs;  // files and folders (see InputRules); files in `output` are skipped
   std::string output;               // folder; created if it does not exist
   std::string tokenizer = "bpe";    // "bytes", "bpe" (trained on the documents that are not held out), or the path of a
-                                    // tokenizer file
+                                    // tokenizer for load_tokenizer()
+  TokenizerChoice choice = {};      // for a tokenizer of another program
   int32_t vocab_size = 4096;        // number of ids of a bpe tokenizer, including the special ids
   DocumentSplit split;
   double heldout = 0.02;          // fraction of documents; they are selected by a hash of their text, so equal
@@ -40,7 +42,8 @@ struct PrepareOptions {
 
 struct PreparedPart {
   int64_t documents = 0;
-  int64_t tokens = 0;      // number of tokens, including one end-of-document per document
+  int64_t tokens = 0;      // number of tokens, including one end-of-document per document, and one
+                           // beginning-of-document if the tokenizer has it
   int64_t text_bytes = 0;  // bytes of the text of the documents
   std::string fingerprint;
 

@@ -76,6 +76,8 @@ Json settings(const PrepareOptions& o) {
                {"--text-key", o.text_key}};
   if (!o.chat_form.empty()) used["--chat-form"] = o.chat_form;
   if (o.tokenizer == "bpe") used["--vocab"] = o.vocab_size;
+  if (!o.choice.end_of_document.empty()) used["--end-of-document"] = o.choice.end_of_document;
+  if (!o.choice.pattern.empty()) used["--tokenizer-pattern"] = o.choice.pattern;
   if (o.split.rule == DocumentRule::separator) used["--separator"] = o.split.separator;
   return used;
 }
@@ -143,7 +145,7 @@ std::string description(const std::string& folder, const Json& summary) try {
 Digest request_digest(const PrepareOptions& o, Digest inputs) {
   const bool named = o.tokenizer == "bpe" || o.tokenizer == "bytes";
   Json request = {{"inputs", inputs.to_string()},
-                  {"tokenizer", named ? o.tokenizer : load_tokenizer(o.tokenizer)->fingerprint().to_string()},
+                  {"tokenizer", named ? o.tokenizer : load_tokenizer(o.tokenizer, o.choice)->fingerprint().to_string()},
                   {"vocab_size", o.tokenizer == "bpe" ? o.vocab_size : 0},
                   {"rule", static_cast<int>(o.split.rule)},
                   {"separator", o.split.rule == DocumentRule::separator ? o.split.separator : ""},

@@ -114,6 +114,9 @@ class Opener {
   }
 
   std::shared_ptr<const Source> masked(std::shared_ptr<const Source> text, uint64_t seed) const {
+    if (tokenizer_->mask() < 0)
+      fail(ExitCode::usage, "data.mlm_probability (", config_.mlm_probability, ") must be 0: the tokenizer in ",
+           first_folder_, " is from another program and has no mask id; `hexad prepare --tokenizer bpe` makes one");
     return std::make_shared<MaskedSource>(std::move(text), MaskingOptions{.probability = config_.mlm_probability,
                                                                           .mask_id = tokenizer_->mask(),
                                                                           .text_ids = tokenizer_->text_ids(),

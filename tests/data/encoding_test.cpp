@@ -34,6 +34,39 @@ TEST(EncodeDocument, TheMaskCoversAnswersAndTheEndAfterALastAnswer) {
   EXPECT_EQ(encode_document(*tokenizer, document, true).loss_mask, std::vector<uint8_t>(10, 0));
 }
 
+// Bytes, with one special token "<s>", which begins documents.
+class SpecialTokenizer final : public Tokenizer {
+ public:
+  std::vector<int32_t> encode(std::string_view text) const override { return bytes_->encode(text); }
+  std::vector<int32_t> encode_with_special(std::string_view text) const override {
+    return text == "<s>" ? std::vector<int32_t>{258} : encode(text);
+  }
+  int32_t vocab_size() const override { return 261; }
+  std::string_view bytes_of(int32_t id) const override { return bytes_->bytes_of(id); }
+  TokenizerContents contents() const override { return bytes_->contents(); }
+  std::optional<int32_t> beginning_of_document() const override { return 258; }
+
+ private:
+  std::unique_ptr<Tokenizer> bytes_ = make_byte_tokenizer();
+};
+
+TEST(EncodeDocument, SpecialTokensAreRecognisedOnlyInMarks) {
+  const SpecialTokenizer tokenizer;
+  const Document chat{.text = "<s><s>a", .parts = {{3, true, false}, {6, false, false}, {7, false, true}}};
+  const EncodedDocument encoded = encode_document(tokenizer, chat, true);
+  EXPECT_EQ(encoded.ids, (std::vector<int32_t>{258, '<', 's', '>', 'a', 259})) << "the beginning is not doubled";
+  EXPECT_EQ(encoded.loss_mask, (std::vector<uint8_t>{0, 0, 0, 0, 1, 1}));
+  EXPECT_EQ(encode_document(tokenizer, {.text = "<s>"}, false).ids, (std::vector<int32_t>{258, '<', 's', '>', 259}));
+}
+
+TEST(EncodeDocument, AConversationGetsTheBeginningOfDocuments) {
+  const SpecialTokenizer tokenizer;
+  const Document chat{.text = "ab", .parts = {{1, true, false}, {2, false, true}}};
+  const EncodedDocument encoded = encode_document(tokenizer, chat, true);
+  EXPECT_EQ(encoded.ids, (std::vector<int32_t>{258, 'a', 'b', 259}));
+  EXPECT_EQ(encoded.loss_mask, (std::vector<uint8_t>{0, 0, 1, 1}));
+}
+
 // Work that takes longer for some documents than for others.
 EncodedDocument slow_copy(const Document& document) {
   EncodedDocument out;

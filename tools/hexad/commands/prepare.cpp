@@ -130,7 +130,16 @@ void add_prepare(const Program& program) {
       "take only files that match a pattern: a name such as '*.txt', or a path below the input such as 'books/*'");
   command.add_option("--exclude", &o->exclude, "leave out files and folders that match such a pattern");
   command.add_flag("--follow-links", o->follow_links, "follow links in folders; each file is still taken only once");
-  command.add_option("--tokenizer", &o->tokenizer, "bpe (trained here), bytes, or a tokenizer.json").path();
+  command
+      .add_option(
+          "--tokenizer", &o->tokenizer,
+          "bpe (trained here), bytes, or a tokenizer of a model: tokenizer.json, *.tiktoken, tekken.json, *.model "
+          "(SentencePiece), or a folder with one of them")
+      .path();
+  command.add_option("--end-of-document", &o->choice.end_of_document,
+                     "token of a model's tokenizer that ends documents; without it, the model's own");
+  command.add_option("--tokenizer-pattern", &o->choice.pattern,
+                     "pattern of a .tiktoken file, such as cl100k; without it, the one with this number of tokens");
   const Option vocab =
       command.add_option("--vocab", &o->vocab_size, "vocabulary of a bpe tokenizer").legal(whole_number(258, 1000000));
   command.add_option("--heldout", &o->heldout, "share of documents held out").legal(number(0, 0.9));
