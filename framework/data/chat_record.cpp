@@ -93,7 +93,7 @@ Turns instruction_turns(const Json& object) {
   if (found.problem.empty() && object.contains("input") && !object["input"].is_null())
     found.problem = read_text(object, "input", input);
   if (found.problem.empty()) found.problem = read_text(object, "output", output);
-  if (!input.empty()) instruction += "\n\n" + input;
+  if (!input.empty()) instruction.append("\n\n").append(input);
   found.turns.push_back({"user", std::move(instruction)});
   found.turns.push_back({"assistant", std::move(output)});
   return found;

@@ -8,9 +8,15 @@ namespace hexad::data {
 
 EncodedDocument encode_document(const Tokenizer& tokenizer, const Document& document, bool with_mask) {
   EncodedDocument encoded{.text_bytes = static_cast<int64_t>(document.text.size())};
+  const auto first = tokenizer.beginning_of_document();
   const auto append = [&](const std::vector<int32_t>& ids, bool answer) {
+    // A chat form may itself write the mark with which documents begin.
+    const bool begins = encoded.ids.empty() && first && (ids.empty() || ids.front() != *first);
+    if (begins) encoded.ids.push_back(*first);
     encoded.ids.insert(encoded.ids.end(), ids.begin(), ids.end());
-    if (with_mask) encoded.loss_mask.insert(encoded.loss_mask.end(), ids.size(), answer ? uint8_t{1} : uint8_t{0});
+    if (!with_mask) return;
+    if (begins) encoded.loss_mask.push_back(0);
+    for (size_t i = 0; i < ids.size(); ++i) encoded.loss_mask.push_back(answer ? 1 : 0);
   };
   const std::string_view text = document.text;
   if (document.parts.empty()) append(tokenizer.encode(text), true);
@@ -19,12 +25,6 @@ EncodedDocument encode_document(const Tokenizer& tokenizer, const Document& docu
     const std::string_view piece = text.substr(begin, part.end - begin);
     append(part.mark ? tokenizer.encode_with_special(piece) : tokenizer.encode(piece), part.answer);
     begin = part.end;
-  }
-  // A chat form may itself write the mark with which documents begin.
-  const auto first = tokenizer.beginning_of_document();
-  if (first && (encoded.ids.empty() || encoded.ids.front() != *first)) {
-    encoded.ids.insert(encoded.ids.begin(), *first);
-    if (with_mask) encoded.loss_mask.insert(encoded.loss_mask.begin(), uint8_t{0});
   }
   encoded.ids.push_back(tokenizer.end_of_document());
   if (with_mask) encoded.loss_mask.push_back(document.parts.empty() || document.ends_with_answer() ? 1 : 0);

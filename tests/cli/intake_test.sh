@@ -353,7 +353,7 @@ test_paths_that_cannot_be_read_are_named_with_their_reason() {
   refuses 2 "'loop' is not a run directory: loop/recipe.yaml: $loop" -- "$HEXAD" report loop data
   refuses 2 "loop: $loop" -- "$HEXAD" inspect loop
   refuses 2 "$name" -- "$HEXAD" inspect "$long" --verify
-  refuses 2 "'tiny.yaml' is not a checkpoint folder, run directory, prepared folder or .hxd file" \
+  refuses 2 "'tiny.yaml' is not a checkpoint folder, run directory, prepared folder, .hxd or .idx file" \
     -- "$HEXAD" inspect tiny.yaml
   refuses 2 "the run directory cannot be made: $name" -- "$HEXAD" train tiny.yaml run.dir="$long"
   refuses 2 "the run directory cannot be made: $loop" -- "$HEXAD" train tiny.yaml run.dir=loop/run

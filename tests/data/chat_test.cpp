@@ -39,7 +39,7 @@ std::string with_answers(const Document& document) {
   size_t begin = 0;
   for (const DocumentPart& part : document.parts) {
     const std::string piece = document.text.substr(begin, part.end - begin);
-    text += part.answer ? "«" + piece + "»" : piece;
+    text += part.answer ? base::cat("«", piece, "»") : piece;
     begin = part.end;
   }
   EXPECT_EQ(begin, document.text.size());
@@ -88,7 +88,7 @@ TEST(ChatForm, TakesAllShapesOfObjects) {
 
 TEST(ChatForm, ProblemsAreNamedByLine) {
   const auto problem = [](const std::string& line, std::string_view form) {
-    const Read result = read("\n" + line, {.text_key = "text", .chat = &chat_form(form)});
+    const Read result = read(base::cat("\n", line), {.text_key = "text", .chat = &chat_form(form)});
     EXPECT_TRUE(result.documents.empty());
     return result.problems.empty() ? std::string() : result.problems.front();
   };

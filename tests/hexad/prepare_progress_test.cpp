@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "framework/base/error.h"
+
 namespace hexad::app {
 namespace {
 
@@ -37,7 +39,7 @@ std::string piped(const std::vector<std::pair<data::PrepareProgress, double>>& c
 TEST(PrepareProgress, APipeGetsALineForEachStageAndHalfMinute) {
   const data::PrepareProgress reading{"reading", 0, 100}, first{"encoding", 0, 100}, half{"encoding", 50, 100, 7};
   EXPECT_EQ(piped({{reading, 0}, {reading, 1}, {first, 2}, {half, 20}, {half, 33}, {half, 40}}),
-            "reading\nencoding\n" + progress_text(half, 31) + "\n");
+            base::cat("reading\nencoding\n", progress_text(half, 31), "\n"));
 }
 
 }  // namespace

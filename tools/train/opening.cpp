@@ -89,9 +89,9 @@ data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions,
 void note_data_use(const data::TrainingData& data, int64_t sequences, const TrainingDirectory& directory) {
   for (const std::string& line : data::lines_of(data::dataset_uses(data, sequences)))
     if (data.mixture) {
-      directory.info("data: " + line);
+      directory.info(cat("data: ", line));
     } else {
-      directory.note("data: " + line);
+      directory.note(cat("data: ", line));
     }
 }
 

@@ -1,5 +1,7 @@
 #include "tools/hexad/commands/prepare_progress.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "framework/base/units.h"
@@ -24,7 +26,9 @@ void PrepareProgressLine::show(const data::PrepareProgress& progress, double now
   const bool ends = progress.done_bytes == progress.total_bytes;
   if (out_.is_terminal()) {
     if (!begins && !ends && now - shown_ < 0.1) return;
-    out_.write(fmt::format("\r{:<78}", progress_text(progress, now - begun_)));
+    std::string line = progress_text(progress, now - begun_);
+    line.resize(static_cast<size_t>(std::max(1, out_.width() - 1)), ' ');  // also overwrites a longer line
+    out_.write(fmt::format("\r{}", line));
   } else if (begins) {
     out_.write(stage_ + "\n");
   } else {
