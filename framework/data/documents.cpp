@@ -87,8 +87,9 @@ void DocumentSplitter::pass_boundary() {
 
 void DocumentSplitter::append(std::string_view text) {
   open_ = open_ || !text.empty();
+  const size_t limit = split_.longest_bytes, size = text_.size() + text.size();
+  require_room(limit == 0 ? size : std::min(size, limit));
   text_ += text;
-  const size_t limit = split_.longest_bytes;
   size_t begin = 0;
   while (limit != 0 && text_.size() - begin > limit) {
     const std::string_view rest = std::string_view(text_).substr(begin);
@@ -97,7 +98,6 @@ void DocumentSplitter::append(std::string_view text) {
     begin += n;
   }
   text_.erase(0, begin);
-  require_room(text_.size());
 }
 
 void DocumentSplitter::pass(std::string_view piece) {

@@ -172,10 +172,10 @@ void RecordReader::add(std::string_view block) {
       pending_.clear();
     }
   }
-  pending_ += block;
-  if (static_cast<int64_t>(pending_.size()) > largest_document)
+  if (static_cast<int64_t>(pending_.size() + block.size()) > largest_document)
     fail(ExitCode::data, form_ == TextForm::json_lines ? cat(path_, ":", number_ + 1) : path_, ": is longer than ",
          largest_document, " bytes, the most that fits; expected JSON lines (.jsonl) of shorter objects");
+  pending_ += block;
 }
 
 void RecordReader::finish() {

@@ -2,9 +2,11 @@
 #include "framework/data/documents.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <vector>
 
+#include "framework/data/jsonl.h"
 #include "framework/data/text_check.h"
 #include "tests/data/corpus.h"
 
@@ -46,6 +48,33 @@ TEST(DocumentSplitter, WhiteSpaceBeforeALongTextIsKeptAndAloneIsEmpty) {
   std::string joined;
   for (const std::string& piece : split_in_blocks(spaces + "words", split, 7)) joined += piece;
   EXPECT_EQ(joined, spaces + "words");
+}
+
+// 257 MiB of zeros, which take no memory unless they are copied.
+struct Zeros {
+  size_t size = size_t{257} << 20;
+  void* bytes = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ~Zeros() { ::munmap(bytes, size); }
+  std::string_view view() const { return {static_cast<const char*>(bytes), size}; }
+};
+
+TEST(DocumentSplitter, ADocumentThatIsTooLargeIsNamed) {
+  const Zeros zeros;
+  ASSERT_NE(zeros.bytes, MAP_FAILED);
+  DocumentSplitter splitter("large.txt", {.separator = "", .longest_bytes = 0}, [](std::string_view) {});
+  splitter.add("words ");
+  expect_contains(message_of(ExitCode::data, [&] { splitter.add(zeros.view()); }),
+                  "large.txt: has a document of more than 268435456 bytes, the most that fits; cut it (--split-bytes)");
+}
+
+TEST(RecordReader, ALineThatIsTooLongIsNamed) {
+  const Zeros zeros;
+  ASSERT_NE(zeros.bytes, MAP_FAILED);
+  RecordReader lines(
+      TextForm::json_lines, "large.jsonl", {}, [](Document&&, int64_t) {}, [](const std::string&) {});
+  lines.add("{\"text\": \"one\"}\n{");
+  expect_contains(message_of(ExitCode::data, [&] { lines.add(zeros.view()); }),
+                  "large.jsonl:2: is longer than 268435456 bytes, the most that fits; expected JSON lines");
 }
 
 TEST(TextCheck, FindsTheSameProblemInBlocksOfAnySize) {
