@@ -212,7 +212,7 @@ test_conversations_are_learned_by_their_answers() {
   expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bytes --chat-form chatml --heldout 0.2
   expect 0 "$HEXAD" inspect data
   expect_text out "with a loss mask" '<|im_start|>user\nWhat is '
-  expect 0 "$HEXAD" train tiny.yaml data.synthetic=false data.dataset=data model.vocab=0 train.steps=2
+  expect 0 "$HEXAD" train tiny.yaml data.synthetic=false data.dataset=data model.vocab=0 model.context=64 train.steps=2
   expect 2 "$HEXAD" prepare --input texts --output other --tokenizer bytes --chat-form chatlm
   expect_text err "chatlm" "chatml"
   expect 2 "$HEXAD" prepare --input texts --output other --tokenizer bytes --chat-form chatml --text-key body
