@@ -326,7 +326,7 @@ test_paths_that_cannot_be_read_are_named_with_their_reason() {
   refuses 2 "loop: cannot be made: $loop" -- "$HEXAD" prepare --input texts --output loop
   # tokenizers
   refuses 3 "loop: cannot be opened: $loop" -- "$HEXAD" prepare --input texts --output other --tokenizer loop
-  refuses 3 "folder: is not a regular file but a directory" -- "$HEXAD" prepare --input texts --output other --tokenizer folder
+  refuses 3 "folder: has no tokenizer, expected tokenizer.json" -- "$HEXAD" prepare --input texts --output other --tokenizer folder
   refuses 3 "pipe: is not a regular file but a pipe" -- "$HEXAD" prepare --input texts --output other --tokenizer pipe
   # recipes
   refuses 2 "loop: $loop" -- "$HEXAD" validate loop
