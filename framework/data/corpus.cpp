@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
+#include <memory>
 #include <utility>
 
 #include "framework/base/counted.h"
@@ -118,14 +118,14 @@ void Corpus::scan_file(InputFile& file, int64_t done_bytes, ScanState& state) {
     state.hashes.push_back(digest_of(document.text).low);
     ++documents_;
   };
-  std::optional<DocumentReader> reader;
+  std::unique_ptr<DocumentReader> reader;
   const auto begin = [&](std::string_view contents) {
     file.form = form_of(file.path, contents, rules_.records);
     if (is_unnamed_json(file.form, contents, rules_.records)) state.result.unnamed_json.push_back(file.path);
     if (rules_.records.chat != nullptr && file.form == TextForm::text)
       fail(ExitCode::data, file.path,
            ": is text, but --chat-form takes conversations, which are JSON objects (.jsonl)");
-    reader.emplace(file, rules_, take, [&](const std::string& problem) { of_file.add(problem); });
+    reader = std::make_unique<DocumentReader>(file, rules_, take, [&](const std::string& text) { of_file.add(text); });
   };
   const bool whole = form_needs_contents(file.path);
   std::string kept;  // contents so far of a file whose form depends on all of them

@@ -37,8 +37,8 @@ int64_t id_at(const char* bytes, IdFormat ids, int64_t i) {
   }
 }
 
-std::optional<MegatronIndex> index_of(const std::string& path) {
-  return is_megatron_index(path) ? std::optional(read_megatron_index(path)) : std::nullopt;
+std::unique_ptr<MegatronIndex> index_of(const std::string& path) {
+  return is_megatron_index(path) ? std::make_unique<MegatronIndex>(read_megatron_index(path)) : nullptr;
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ std::optional<MegatronIndex> index_of(const std::string& path) {
 TokenDataset::TokenDataset(std::string path, const DatasetOpenOptions& options)
     : TokenDataset(path, index_of(path), options) {}
 
-TokenDataset::TokenDataset(const std::string& path, std::optional<MegatronIndex> index,
+TokenDataset::TokenDataset(const std::string& path, std::unique_ptr<MegatronIndex> index,
                            const DatasetOpenOptions& options)
     : file_(index ? index->data_path : path) {
   if (index) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -88,7 +89,7 @@ class TokenDataset {
   void read_loss_mask(int64_t first, std::span<uint8_t> out) const;
 
  private:
-  TokenDataset(const std::string& path, std::optional<MegatronIndex> index, const DatasetOpenOptions& options);
+  TokenDataset(const std::string& path, std::unique_ptr<MegatronIndex> index, const DatasetOpenOptions& options);
 
   void read_header();
   void read_offsets();
