@@ -166,7 +166,7 @@ TEST(MegatronIndex, DamageIsNamed) {
   expect_contains(changed([](Parts& p) { p.documents = {}; }), "document boundaries are missing");
 }
 
-TEST(MegatronIndex, TheIdsAreMissingByName) {
+TEST(MegatronIndex, MissingIdsAreNamed) {
   const ScratchFolder folder;
   const std::string path = folder.write("y.idx", index_now<uint16_t>({}));
   expect_contains(message_of(ExitCode::data, [&] { read_megatron_index(path); }), "y.bin: cannot be opened");
