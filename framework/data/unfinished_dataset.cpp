@@ -68,20 +68,21 @@ void UnfinishedDataset::lock() {
 void UnfinishedDataset::load() {
   try {
     const Json json = Json::parse(read_file(in(journal_name), largest_journal));
-    if (json.at("request") != request_.to_string() || !file_problem(tokenizer_path()).empty()) return;
+    if (json.at("request") != request_.to_string()) return;
+    const Digest tokenizer = load_tokenizer(tokenizer_path())->fingerprint();
     for (const Json& entry : json.at("shards")) {
       Shard shard;
       shard.documents = entry.at("documents").get<int64_t>();
       shard.parts = entry.at("parts").get<std::vector<std::string>>();
-      if (!is_sound(shard, shards_.size())) return;
+      if (!is_sound(shard, shards_.size(), tokenizer)) return;
       shards_.push_back(std::move(shard));
     }
-  } catch (const Error&) {  // there is no journal, or it cannot be read
+  } catch (const Error&) {  // a file is missing or damaged
   } catch (const Json::exception&) {
   }
 }
 
-bool UnfinishedDataset::is_sound(const Shard& shard, size_t number) const {
+bool UnfinishedDataset::is_sound(const Shard& shard, size_t number, Digest tokenizer) const {
   if (shard.documents < 1 || shard.parts.empty() || shard.parts.size() > 2) return false;
   const auto names = part_names(shard.parts.size());
   int64_t documents = 0;
@@ -89,7 +90,7 @@ bool UnfinishedDataset::is_sound(const Shard& shard, size_t number) const {
     const std::string path = shard_path(names[i], number);
     if (!file_problem(path).empty()) return false;
     const TokenDataset part(path);
-    if (part.fingerprint().to_string() != shard.parts[i]) return false;
+    if (part.fingerprint().to_string() != shard.parts[i] || part.tokenizer() != tokenizer) return false;
     documents += part.documents();
   }
   return documents == shard.documents;

@@ -52,7 +52,7 @@ class UnfinishedDataset {
   std::string in(const std::string& name) const;
   void lock();
   void load();
-  bool is_sound(const Shard& shard, size_t number) const;
+  bool is_sound(const Shard& shard, size_t number, Digest tokenizer) const;
 
   std::string folder_;
   Digest request_;

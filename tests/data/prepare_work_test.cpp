@@ -85,6 +85,13 @@ TEST(Prepare, ADamagedShardIsEncodedAgain) {
   EXPECT_TRUE(contents_of(f.corpus.options.output).at("train.hxd") == f.uninterrupted().at("train.hxd"));
 }
 
+TEST(Prepare, ADamagedTokenizerDropsTheInterruptedPreparation) {
+  Interrupted f;
+  f.corpus.folder.write("out/unfinished/tokenizer.json", "{}");
+  EXPECT_EQ(prepare(f.corpus.options).resumed_documents, 0);
+  EXPECT_TRUE(contents_of(f.corpus.options.output).at("train.hxd") == f.uninterrupted().at("train.hxd"));
+}
+
 TEST(Prepare, AnInterruptedPreparationOfOtherTextIsDropped) {
   Interrupted f;
   f.corpus.folder.write("text/b.txt", book(100, 201));
