@@ -7,6 +7,8 @@
 #include "framework/data/tokenizers/byte_level.h"
 #include "framework/data/tokenizers/metaspace.h"
 #include "framework/data/tokenizers/normalizers.h"
+#include "framework/data/tokenizers/piece_cache.h"
+#include "framework/data/tokenizers/sentence_piece_words.h"
 #include "framework/data/tokenizers/special_ids.h"
 #include "framework/data/tokenizers/tokenizer_source.h"
 
@@ -24,6 +26,7 @@ class SentencePiece final : public Tokenizer {
     if (size < 1 || size > most_ids)
       fail(ExitCode::data, request.path, ": damaged SentencePiece model: ", size, " tokens, expected 1 to ", most_ids);
     for (int id = 0; id < size; ++id) bytes_.push_back(text_of(id));
+    by_words_ = words_are_independent(request.source.bytes);
     SpecialHints hints;
     if (processor_.bos_id() >= 0) hints.beginning = processor_.bos_id();
     if (processor_.eos_id() >= 0) hints.end = processor_.eos_id();
@@ -37,9 +40,13 @@ class SentencePiece final : public Tokenizer {
   }
 
   std::vector<int32_t> encode(std::string_view text) const override {
-    std::vector<int> ids;
-    const auto status = processor_.Encode(text, &ids);
-    if (!status.ok()) fail(ExitCode::data, "SentencePiece cannot encode a text: ", status.error_message());
+    std::vector<int32_t> ids;
+    if (!by_words_) {
+      append(text, ids);
+      return ids;
+    }
+    const PieceCaches::Loan loan(caches_);
+    for_each_word(text, [&](std::string_view word) { (*loan).append(word, ids, [&] { append(word, ids); }); });
     return ids;
   }
   int32_t vocab_size() const override { return static_cast<int32_t>(bytes_.size()); }
@@ -60,6 +67,12 @@ class SentencePiece final : public Tokenizer {
   }
 
  private:
+  void append(std::string_view text, std::vector<int32_t>& ids) const {
+    std::vector<int> found;
+    const auto status = processor_.Encode(text, &found);
+    if (!status.ok()) fail(ExitCode::data, "SentencePiece cannot encode a text: ", status.error_message());
+    ids.insert(ids.end(), found.begin(), found.end());
+  }
   std::string text_of(int id) const {
     std::string text = processor_.IdToPiece(id);
     if (processor_.IsControl(id) || processor_.IsUnused(id)) return "";
@@ -79,7 +92,8 @@ class SentencePiece final : public Tokenizer {
   sentencepiece::SentencePieceProcessor processor_;
   std::vector<std::string> bytes_;
   std::shared_ptr<const TokenizerSource> source_;
-  bool has_dummy_prefix_ = false;
+  bool has_dummy_prefix_ = false, by_words_ = false;
+  mutable PieceCaches caches_;
 };
 
 }  // namespace
