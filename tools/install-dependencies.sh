@@ -13,8 +13,9 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build ccache pkg-config
   libopenmpi-dev openmpi-bin
-  libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libxxhash-dev zlib1g-dev
-  libeigen3-dev                   # for least squares, for oracles of tests, and compared by `hexad bench gemm`
+  libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libxxhash-dev zlib1g-dev libzstd-dev
+  libpcre2-dev libicu-dev libsentencepiece-dev  # for tokenizers of models: regular expressions, Unicode, SentencePiece
+  libeigen3-dev                   # for least squares, as an oracle of tests, and for a line of `hexad bench gemm`
   libboost-context-dev            # for two micro-batches that take turns on one thread
   libjs-chart.js                  # draws the charts of report.html, into which it is copied
   perl libreadline8               # for tools/corpus.sh, which reads an R database and runs bible(1)

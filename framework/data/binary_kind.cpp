@@ -18,22 +18,23 @@ struct Magic {
 };
 
 constexpr std::string_view columns = "convert to JSON lines (.jsonl)";
+constexpr std::string_view parquet = "convert to JSON lines (.jsonl) with tools/parquet_to_jsonl.py";
 constexpr std::string_view unpack = "unpack";
 
 constexpr auto magics = std::to_array<Magic>({
-    {0, "\x1f\x8b"sv, {"gzip-compressed file", "gunzip"}},
+    {0, "\x1f\x8b"sv, {"gzip-compressed file", "gunzip, or name it .gz"}},
     {0, "\x1f\x9d"sv, {"compress-compressed file", "uncompress"}},
     {0, "\x1f\xa0"sv, {"compress-compressed file", "uncompress"}},
     {4, "1AY&SY"sv, {"bzip2-compressed file", "bunzip2"}},
     {0, "\xfd\x37zXZ\0"sv, {"xz-compressed file", "unxz"}},
     {0, "\x5d\0\0"sv, {"lzma-compressed file", "unlzma"}},
-    {0, "\x28\xb5\x2f\xfd"sv, {"zstd-compressed file", "unzstd"}},
+    {0, "\x28\xb5\x2f\xfd"sv, {"zstd-compressed file", "unzstd, or name it .zst"}},
     {0, "\x04\x22\x4d\x18"sv, {"lz4-compressed file", "unlz4"}},
     {0, "\x02\x21\x4c\x18"sv, {"lz4-compressed file", "unlz4"}},
     {0, "LZIP"sv, {"lzip-compressed file", "lzip -d"}, true},
     {0, "\xff\x06\0\0sNaPpY"sv, {"snappy-compressed file", "decompress"}},
-    {0, "PAR1"sv, {"Parquet file", columns}},
-    {0, "PARE"sv, {"Parquet file", columns}, true},
+    {0, "PAR1"sv, {"Parquet file", parquet}},
+    {0, "PARE"sv, {"Parquet file", parquet}, true},
     {0, "ARROW1\0\0"sv, {"Arrow file", columns}},
     {0, "\xff\xff\xff\xff"sv, {"Arrow stream", columns}},
     {0, "FEA1"sv, {"Feather file", columns}, true},

@@ -36,7 +36,8 @@ struct MixtureEntry {
 
   template <class V>
   void fields(V& v) {
-    v("dataset", dataset, "folder written by `hexad prepare`", config::file_path, config::non_empty());
+    v("dataset", dataset, "folder written by `hexad prepare`, or an index NAME.idx of Megatron-LM", config::file_path,
+      config::non_empty());
     v("weight", weight, "share of the training sequences, relative to the other weights", config::positive());
   }
 };
@@ -61,9 +62,8 @@ struct DataConfig {
 
   template <class V>
   void fields(V& v) {
-    v("dataset", dataset, "folder written by `hexad prepare`", config::file_path);
-    v("mixture", mixture,
-      "several folders written by `hexad prepare` with one tokenizer, each with a weight; instead of `dataset`");
+    v("dataset", dataset, "folder written by `hexad prepare`, or an index NAME.idx of Megatron-LM", config::file_path);
+    v("mixture", mixture, "several datasets with one tokenizer, each with a weight; instead of `dataset`");
     v("synthetic", synthetic, "random tokens instead of a dataset, for benchmarks");
     v("source", source, "name of a registered source, used instead of a dataset, such as synthetic");
     v("source_options", source_options, "options of the registered source, each a name and a text or number");

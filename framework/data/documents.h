@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace hexad::data {
 
@@ -35,9 +36,42 @@ struct DocumentSplit {
 /// Minimum value of longest_bytes in recipes and options, other than 0.
 inline constexpr int64_t least_split_bytes = 16;
 
-/// Calls f with each document of `text`, in order. A document that contains only white space is passed as an empty
-/// document.
-void for_each_document(std::string_view text, const DocumentSplit& split,
-                       const std::function<void(std::string_view)>& f);
+using TakeText = std::function<void(std::string_view document)>;
+
+/// Divides a text that arrives in blocks into documents. It keeps no more than one document, or one piece, in memory.
+class DocumentSplitter {
+ public:
+  /// Calls `take` with each document, in order. A document that contains only white space is passed as an empty
+  /// document. `name` begins the message if a document that is not cut is longer than largest_document: Error(data).
+  DocumentSplitter(std::string name, DocumentSplit split, TakeText take);
+
+  void add(std::string_view block);
+  /// Ends the text and passes its last document.
+  void finish();
+
+ private:
+  void add_line(std::string_view part, bool ends);
+  bool separates(std::string_view line) const;
+  bool may_separate(std::string_view beginning) const;
+  void pass_boundary();
+  void append(std::string_view text);
+  void pass(std::string_view piece);
+  void end_document();
+  void require_room(size_t bytes) const;
+
+  std::string name_;
+  DocumentSplit split_;
+  TakeText take_;
+  std::string line_;                 // beginning of a line that may separate documents
+  bool in_line_ = false;             // true if the beginning of the current line is part of the document
+  bool open_ = false;                // true if the current document has bytes
+  std::string text_;                 // rest of the document, which has not been passed
+  std::vector<std::string> blanks_;  // pieces of white space at the beginning of the document
+  size_t blank_bytes_ = 0;
+  bool has_text_ = false;  // true if a piece of the document with text has been passed
+};
+
+/// Calls f with each document of `text`, as DocumentSplitter does.
+void for_each_document(std::string_view text, const DocumentSplit& split, const TakeText& f);
 
 }  // namespace hexad::data

@@ -14,6 +14,7 @@
 #include "framework/base/error.h"
 #include "framework/base/path_problem.h"
 #include "framework/data/binary_kind.h"
+#include "framework/data/byte_stream.h"
 #include "framework/data/file.h"
 #include "framework/data/input_problems.h"
 
@@ -201,9 +202,8 @@ class Finder {
   void take_text(const Entry& file) {
     try {
       const ReadFile opened(file.path);
-      std::string head(std::min<int64_t>(opened.size(), binary_head_bytes), '\0');
-      opened.read_at(0, head.data(), static_cast<int64_t>(head.size()));
-      const BinaryKind kind = rules_.binary ? BinaryKind{} : binary_kind(head);
+      const BinaryKind kind =
+          rules_.binary ? BinaryKind{} : binary_kind(head_of(*open_stream(file.path), binary_head_bytes));
       if (!kind) return taken_.push_back({file.input, {file.path, opened.size()}});
       if (!file.named) return skip(file, SkipReason::binary, std::string(kind.name), kind.remedy);
       problems_.add(

@@ -1,5 +1,6 @@
 // Selection of the files that `hexad prepare` reads: its inputs, and files in input folders. In folders, hidden,
-// excluded and linked files and known binary files are skipped. The reason for each skipped file is recorded.
+// excluded and linked files and known binary files are skipped. Files named .gz or .zst are judged by their
+// decompressed contents. The reason for each skipped file is recorded.
 #pragma once
 
 #include <array>
@@ -26,7 +27,7 @@ struct InputRules {
 
 struct InputFile {
   std::string path;
-  int64_t bytes = 0;
+  int64_t bytes = 0;               // size on disk, which is that of the compressed bytes if the file is compressed
   TextForm form = TextForm::text;  // set when the file is first read
   bool has_text = true;            // set when the file is first read; false if the file is empty or contains only white
                                    // space

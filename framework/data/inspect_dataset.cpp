@@ -32,7 +32,7 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, error);
 }
 
-std::string_view dtype_of(const Part& part) { return part.tokens->bytes_per_id() == 2 ? "u16" : "u32"; }
+std::string dtype_of(const Part& part) { return part.tokens->id_format().name(); }
 
 double bytes_per_token(const Part& part) {
   return part.tokens->tokens() > 0
@@ -98,7 +98,7 @@ std::string source_line(const InspectedDataset& dataset) {
 }  // namespace
 
 bool is_dataset(const std::string& path) {
-  if (is_file(path)) return begins_as_dataset(path);
+  if (is_file(path)) return is_megatron_index(path) || begins_as_dataset(path);
   return std::ranges::any_of(prepared_file_names,
                              [&](std::string_view name) { return is_file(fs::path(path) / name); });
 }
@@ -124,7 +124,8 @@ InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
   if (const fs::path file = folder / summary_file_name; !single && is_file(file))
     dataset.summary = read_file(file.string(), 1 << 20);
   for (const Part& part : dataset.parts)
-    if (dataset.tokenizer && part.tokens->tokenizer() != dataset.tokenizer->fingerprint()) {
+    if (dataset.tokenizer && part.tokens->has_tokenizer() &&
+        part.tokens->tokenizer() != dataset.tokenizer->fingerprint()) {
       warn(base::cat(part.tokens->path(), ": was encoded with another tokenizer (", part.tokens->tokenizer(), ") than ",
                      (folder / tokenizer_file_name).string(), " (", dataset.tokenizer->fingerprint(), ")"));
       dataset.tokenizer.reset();
@@ -145,7 +146,8 @@ std::string describe(const InspectedDataset& dataset) {
         fmt::format("  {:<9} {:>14} {:<6} {:>12} {:<9} {:>16} bytes of text, {:.2f} per token\n", part.name,
                     fmt::group_digits(t.tokens()), base::plural(t.tokens(), "token"), fmt::group_digits(t.documents()),
                     base::plural(t.documents(), "document"), fmt::group_digits(t.text_bytes()), bytes_per_token(part));
-    text += fmt::format("  {:<9} {}, {}, vocabulary {}{}, digest {}\n", "", t.path(), dtype_of(part), t.vocab_size(),
+    text += fmt::format("  {:<9} {}, {}, vocabulary {}{}, digest {}\n", "", t.path(), dtype_of(part),
+                        t.has_tokenizer() ? std::to_string(t.vocab_size()) : "not recorded",
                         t.has_loss_mask() ? ", with a loss mask" : "", t.fingerprint().to_string());
   }
   for (const Part& part : dataset.parts)
@@ -173,11 +175,11 @@ std::string describe_json(const InspectedDataset& dataset) {
                      {"tokens", t.tokens()},
                      {"text_bytes", t.text_bytes()},
                      {"bytes_per_token", bytes_per_token(part)},
-                     {"vocab_size", t.vocab_size()},
+                     {"vocab_size", t.has_tokenizer() ? Json(t.vocab_size()) : Json(nullptr)},
                      {"dtype", dtype_of(part)},
                      {"loss_mask", t.has_loss_mask()},
                      {"digest", t.fingerprint().to_string()},
-                     {"tokenizer_digest", t.tokenizer().to_string()},
+                     {"tokenizer_digest", t.has_tokenizer() ? Json(t.tokenizer().to_string()) : Json(nullptr)},
                      {"samples", std::move(samples)}});
   }
   Json tokenizer = nullptr;

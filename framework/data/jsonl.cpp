@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -11,6 +12,8 @@
 #include "framework/base/ordinal.h"
 #include "framework/base/utf8.h"
 #include "framework/config/words.h"
+#include "framework/data/byte_stream.h"
+#include "framework/data/chat_record.h"
 
 namespace hexad::data {
 using namespace base;
@@ -25,10 +28,23 @@ std::string lower_case_extension(std::string_view path) {
   return text;
 }
 
-bool has_text(const Json& object, std::string_view key) {
-  if (!object.is_object()) return false;
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string();
+// Returns the value under `key`: a key of the object or, if it has none of this name, a path of keys with dots between
+// them. Null if there is none.
+const Json* value_under(const Json& object, std::string_view key) {
+  if (!object.is_object()) return nullptr;
+  if (const auto found = object.find(key); found != object.end()) return &*found;
+  for (size_t dot = key.find('.'); dot != key.npos; dot = key.find('.', dot + 1)) {
+    const auto outer = object.find(key.substr(0, dot));
+    if (outer == object.end()) continue;
+    if (const Json* inner = value_under(*outer, key.substr(dot + 1))) return inner;
+  }
+  return nullptr;
+}
+
+bool gives_document(const Json& object, const RecordRules& rules) {
+  if (rules.chat != nullptr) return is_conversation(object);
+  const Json* text = value_under(object, rules.text_key);
+  return text != nullptr && text->is_string();
 }
 
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == text.npos; }
@@ -38,14 +54,15 @@ std::string_view first_line(std::string_view contents) {
   return contents.substr(0, contents.find('\n'));
 }
 
-TextForm form_of_json(std::string_view contents, std::string_view key) {
+TextForm form_of_json(std::string_view contents, const RecordRules& rules) {
   const std::string_view line = first_line(contents);
   contents.remove_prefix(line.data() - contents.data());
   const Json first = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (first.is_object())
-    return !is_blank(contents.substr(line.size())) || has_text(first, key) ? TextForm::json_lines : TextForm::text;
+    return !is_blank(contents.substr(line.size())) || gives_document(first, rules) ? TextForm::json_lines
+                                                                                   : TextForm::text;
   const Json all = Json::parse(contents, nullptr, /*allow_exceptions=*/false);
-  const bool texts = all.is_array() && !all.empty() ? has_text(all.front(), key) : has_text(all, key);
+  const bool texts = all.is_array() && !all.empty() ? gives_document(all.front(), rules) : gives_document(all, rules);
   return texts ? TextForm::json : TextForm::text;
 }
 
@@ -57,45 +74,59 @@ std::string keys_of(const Json& object, std::string_view wanted) {
   return "keys with strings: " + config::nearest_first(wanted, std::move(keys));
 }
 
-// The objects in one file, and their problems.
+// Parts of messages about the objects of one file.
 struct Objects {
   TextForm form;
   const std::string& path;
-  const std::string& key;
-  const std::function<void(std::string_view, int64_t)>& f;
-  const std::function<void(const std::string&)>& bad;
+  const RecordRules& rules;
+  const TakeRecord& take;
+  const TakeProblem& bad;
 
   template <class... Parts>
   void refuse(int64_t number, const Parts&... parts) const {
     bad(cat(place_of(form, path, number), ": ", parts...));
   }
 
-  std::string example() const { return cat("{\"", key, "\": \"...\"}"); }
+  std::string example() const {
+    return rules.chat != nullptr ? "{\"messages\": [...]}" : cat("{\"", rules.text_key, "\": \"...\"}");
+  }
 
   void pass_line(std::string_view line, int64_t number) const {
+    Json object;
     try {
-      pass(Json::parse(line), number, line);
+      object = Json::parse(line);
     } catch (const Json::exception& e) {
       const std::string_view what =
           e.what();  // a text like "[json.exception.parse_error.101] parse error at line 1, column 7: ..."
       const size_t column = what.find("column ");
-      refuse(number, "is not JSON: ", base::valid_utf8(column == what.npos ? what : what.substr(column)),
-             "; expected one object in one line, such as ", example());
+      return refuse(number, "is not JSON: ", base::valid_utf8(column == what.npos ? what : what.substr(column)),
+                    "; expected one object in one line, such as ", example());
     }
+    pass(object, number, line);
   }
 
   void pass(const Json& object, int64_t number, std::string_view text) const {
     if (!object.is_object())
       return refuse(number, "is not a JSON object but ", config::shown(text), ", expected an object such as ",
                     example());
-    const auto found = object.find(key);
-    if (found == object.end())
-      return refuse(number, "has no key \"", key, "\" (--jsonl-key), expected an object such as ", example(), "; ",
-                    keys_of(object, key));
+    if (rules.chat == nullptr) return pass_text(object, number);
+    Document document;
+    const std::string problem = write_conversation(object, *rules.chat, document);
+    if (!problem.empty()) return refuse(number, problem);
+    take(std::move(document), number);
+  }
+
+  void pass_text(const Json& object, int64_t number) const {
+    const std::string& key = rules.text_key;
+    const Json* found = value_under(object, key);
+    const std::string_view chat = is_conversation(object) ? "; it is a conversation, which --chat-form NAME takes" : "";
+    if (found == nullptr)
+      return refuse(number, "has no key \"", key, "\" (--text-key), expected an object such as ", example(), "; ",
+                    keys_of(object, key), chat);
     if (!found->is_string())
-      return refuse(number, "\"", key, "\" is ", found->type_name(), ", expected a string (--jsonl-key); ",
+      return refuse(number, "\"", key, "\" is ", found->type_name(), ", expected a string (--text-key); ",
                     keys_of(object, key));
-    f(found->get_ref<const std::string&>(), number);
+    take({.text = found->get<std::string>()}, number);
   }
 };
 
@@ -106,39 +137,61 @@ std::string_view name_of(TextForm form) {
   return names[base::ordinal(form)];
 }
 
-TextForm form_of(std::string_view path, std::string_view contents, std::string_view key) {
+TextForm form_of(std::string_view path, std::string_view contents, const RecordRules& rules) {
   constexpr std::array<std::string_view, 4> lines{".jsonl", ".ndjson", ".jsonlines", ".ldjson"};
-  const std::string extension = lower_case_extension(path);
+  const std::string extension = lower_case_extension(without_compression(path));
   if (std::ranges::find(lines, extension) != lines.end()) return TextForm::json_lines;
-  return extension == ".json" ? form_of_json(contents, key) : TextForm::text;
+  return extension == ".json" ? form_of_json(contents, rules) : TextForm::text;
 }
 
-bool is_unnamed_json(TextForm form, std::string_view contents, std::string_view key) {
+bool form_needs_contents(std::string_view path) { return lower_case_extension(without_compression(path)) == ".json"; }
+
+bool is_unnamed_json(TextForm form, std::string_view contents, const RecordRules& rules) {
   const std::string_view line = first_line(contents);
-  return form == TextForm::text && line.starts_with('{') && has_text(Json::parse(line, nullptr, false), key);
+  return form == TextForm::text && line.starts_with('{') && gives_document(Json::parse(line, nullptr, false), rules);
 }
 
 std::string place_of(TextForm form, const std::string& path, int64_t number) {
   return cat(path, form == TextForm::json_lines ? ":" : ": object ", number);
 }
 
-void for_each_json_text(TextForm form, std::string_view contents, const std::string& path, const std::string& key,
-                        const std::function<void(std::string_view, int64_t)>& f,
-                        const std::function<void(const std::string&)>& bad) {
-  const Objects objects{form, path, key, f, bad};
-  int64_t number = 0;
-  if (form == TextForm::json) {
-    const Json all = Json::parse(contents, nullptr, /*allow_exceptions=*/false);
-    if (!all.is_array()) return objects.pass(all, 1, "");
-    for (const Json& object : all) objects.pass(object, ++number, object.type_name());
+RecordReader::RecordReader(TextForm form, std::string path, RecordRules rules, TakeRecord take, TakeProblem bad)
+    : form_(form), path_(std::move(path)), rules_(std::move(rules)), take_(std::move(take)), bad_(std::move(bad)) {}
+
+void RecordReader::add(std::string_view block) {
+  while (form_ == TextForm::json_lines && !block.empty()) {
+    const size_t newline = block.find('\n');
+    if (newline == block.npos) break;
+    const std::string_view line = block.substr(0, newline);
+    block.remove_prefix(newline + 1);
+    if (pending_.empty()) {
+      take_line(line);
+    } else {
+      pending_ += line;
+      take_line(pending_);
+      pending_.clear();
+    }
+  }
+  if (static_cast<int64_t>(pending_.size() + block.size()) > largest_document)
+    fail(ExitCode::data, form_ == TextForm::json_lines ? cat(path_, ":", number_ + 1) : path_, ": is longer than ",
+         largest_document, " bytes, the most that fits; expected JSON lines (.jsonl) of shorter objects");
+  pending_ += block;
+}
+
+void RecordReader::finish() {
+  if (form_ == TextForm::json_lines) {
+    if (!pending_.empty()) take_line(pending_);
     return;
   }
-  while (!contents.empty()) {
-    const std::string_view line = contents.substr(0, contents.find('\n'));
-    contents.remove_prefix(std::min(contents.size(), line.size() + 1));
-    ++number;
-    if (!is_blank(line)) objects.pass_line(line, number);
-  }
+  const Objects objects{form_, path_, rules_, take_, bad_};
+  const Json all = Json::parse(pending_, nullptr, /*allow_exceptions=*/false);
+  if (!all.is_array()) return objects.pass(all, 1, "");
+  for (const Json& object : all) objects.pass(object, ++number_, object.type_name());
+}
+
+void RecordReader::take_line(std::string_view line) {
+  ++number_;
+  if (!is_blank(line)) Objects{form_, path_, rules_, take_, bad_}.pass_line(line, number_);
 }
 
 }  // namespace hexad::data

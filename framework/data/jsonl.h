@@ -1,10 +1,13 @@
-// Texts in files that contain JSON objects.
+// Documents in files that contain JSON objects.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
+
+#include "framework/data/chat_form.h"
+#include "framework/data/document.h"
 
 namespace hexad::data {
 
@@ -14,21 +17,52 @@ enum class TextForm : uint8_t { text, json_lines, json };
 /// Returns the name of the form: "text", "JSON lines" or "JSON".
 std::string_view name_of(TextForm form);
 
-/// Returns the form of a file, which depends on the ending of its name (.jsonl, .ndjson and similar endings, in upper
-/// or lower case). A file named .json is JSON if `contents` consists of several lines that are each an object, or of
-/// objects with a string under `key`. Otherwise it is text.
-TextForm form_of(std::string_view path, std::string_view contents, std::string_view key);
+/// Rules by which a JSON object becomes a document.
+struct RecordRules {
+  /// Key of the text. "a.b" is the key b of the object under the key a, unless the object has a key "a.b".
+  std::string text_key = "text";
+  const ChatForm* chat = nullptr;  // not null: objects are conversations, which are written in this form
+};
 
-/// True if a file of form `text` begins with a line of JSON that has a string under `key`.
-bool is_unnamed_json(TextForm form, std::string_view contents, std::string_view key);
+/// Returns the form of a file. The ending of its name decides (.jsonl, .ndjson and similar endings, in any case,
+/// possibly followed by .gz or .zst). A file named .json is JSON if `contents` consists of several lines that are each
+/// an object, or of objects from which `rules` make documents; otherwise it is text.
+TextForm form_of(std::string_view path, std::string_view contents, const RecordRules& rules);
+
+/// True if form_of() needs the whole contents of the file, not just a few of its first bytes.
+bool form_needs_contents(std::string_view path);
+
+/// True if a file of form `text` begins with a line of JSON from which `rules` make a document.
+bool is_unnamed_json(TextForm form, std::string_view contents, const RecordRules& rules);
 
 /// Returns the location of object `number` (from 1), for example "a.jsonl:3" or "a.json: object 3".
 std::string place_of(TextForm form, const std::string& path, int64_t number);
 
-/// Calls f with the string under `key` of each object and with the number of the object. Blank lines are skipped. Calls
-/// `bad` with the file and the line for each entry that is not a JSON object or has no such string, and continues.
-void for_each_json_text(TextForm form, std::string_view contents, const std::string& path, const std::string& key,
-                        const std::function<void(std::string_view text, int64_t number)>& f,
-                        const std::function<void(const std::string& problem)>& bad);
+using TakeRecord = std::function<void(Document&& document, int64_t number)>;
+using TakeProblem = std::function<void(const std::string& problem)>;
+
+/// Reads a file of JSON objects that arrives in blocks. It keeps one line in memory, or, of a file of form `json`, all
+/// of it.
+class RecordReader {
+ public:
+  /// Calls `take` with the document of each object and with the number of the object. Blank lines are skipped. If an
+  /// entry is not a JSON object or gives no document, calls `bad` with the file and the line, and continues.
+  RecordReader(TextForm form, std::string path, RecordRules rules, TakeRecord take, TakeProblem bad);
+
+  /// Throws Error(data) if a line, or a file of form `json`, is longer than largest_document.
+  void add(std::string_view block);
+  void finish();
+
+ private:
+  void take_line(std::string_view line);
+
+  TextForm form_;
+  std::string path_;
+  RecordRules rules_;
+  TakeRecord take_;
+  TakeProblem bad_;
+  std::string pending_;  // beginning of a line, or of the file
+  int64_t number_ = 0;
+};
 
 }  // namespace hexad::data

@@ -68,6 +68,13 @@ MixtureSource::Place MixtureSource::place(int64_t index) const {
   return {slot.part, index / block_size * quotas_[slot.part] + slot.rank};
 }
 
+std::vector<int64_t> MixtureSource::drawn(int64_t sequences) const {
+  std::vector<int64_t> counts;
+  for (const int64_t quota : quotas_) counts.push_back(sequences / block_size * quota);
+  for (int64_t slot = 0; slot < sequences % block_size; ++slot) ++counts[block_[slot].part];
+  return counts;
+}
+
 int64_t MixtureSource::epoch(int64_t index) const {
   const Place at = place(index);
   return parts_[at.part].source->epoch(at.index);

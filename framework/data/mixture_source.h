@@ -31,6 +31,8 @@ class MixtureSource final : public Source {
   explicit MixtureSource(std::vector<Part> parts);
 
   Place place(int64_t index) const;
+  /// Returns how many of the first `sequences` sequences come from each part.
+  std::vector<int64_t> drawn(int64_t sequences) const;
 
   int64_t context() const override { return parts_.front().source->context(); }
   int64_t size() const override { return endless; }

@@ -9,6 +9,7 @@
 
 #include "framework/data/documents.h"
 #include "framework/data/input_files.h"
+#include "framework/data/tokenizer.h"
 
 namespace hexad::data {
 
@@ -22,20 +23,27 @@ struct PrepareOptions {
   std::vector<std::string> inputs;  // files and folders (see InputRules); files in `output` are skipped
   std::string output;               // folder; created if it does not exist
   std::string tokenizer = "bpe";    // "bytes", "bpe" (trained on the documents that are not held out), or the path of a
-                                    // tokenizer file
+                                    // tokenizer for load_tokenizer()
+  TokenizerChoice choice = {};      // for a tokenizer of another program
   int32_t vocab_size = 4096;        // number of ids of a bpe tokenizer, including the special ids
   DocumentSplit split;
-  double heldout = 0.02;           // fraction of documents to hold out; equal documents are in the same part
-  std::string jsonl_key = "text";  // key of the text in JSON objects; each object is a document
-  bool binary = false;             // true: files that are not UTF-8 text are also taken
-  bool force = false;              // true: a different dataset in `output` is replaced
+  double heldout = 0.02;          // fraction of documents; they are selected by a hash of their text, so equal
+                                  // documents are in the same part
+  std::string text_key = "text";  // key of the text in JSON objects, each of which is a document; see RecordRules
+  std::string chat_form = {};     // not empty: JSON objects are conversations, which are written in this form (see
+                                  // chat_form()); the dataset gets a loss mask, so that only answers are learned
+  bool binary = false;            // true: files that are not UTF-8 text are also taken
+  bool force = false;             // true: a different dataset in `output` is replaced
   std::vector<std::string> include = {}, exclude = {};  // see InputRules
   bool follow_links = false;
+  int workers = 1;                          // threads that encode; the result does not depend on their number
+  int64_t shard_bytes = int64_t{64} << 20;  // bytes of text after which an interrupted run need not encode them again
 };
 
 struct PreparedPart {
   int64_t documents = 0;
-  int64_t tokens = 0;      // number of tokens, including one end-of-document per document
+  int64_t tokens = 0;      // number of tokens, including one end-of-document per document, and one
+                           // beginning-of-document if the tokenizer has it
   int64_t text_bytes = 0;  // bytes of the text of the documents
   std::string fingerprint;
 
@@ -48,8 +56,9 @@ struct PrepareSummary {
   int32_t vocab_size = 0;       // smaller than requested if the text has too few pairs that occur more than once
   std::string tokenizer;        // fingerprint of the tokenizer
   PreparedPart train, heldout;
-  bool skipped = false;  // true if all files already existed, made from the same inputs with the same options
-  InputFiles inputs;     // files that were taken and files that were skipped
+  int64_t resumed_documents = 0;  // number of documents that an interrupted run had encoded
+  bool skipped = false;           // true if all files existed already, made from the same inputs with the same options
+  InputFiles inputs;              // files that were taken and files that were skipped
   std::vector<std::string> warnings;
 
   double bytes_per_token() const;
@@ -57,12 +66,15 @@ struct PrepareSummary {
 
 struct PrepareProgress {
   std::string_view stage;  // "reading", "training the tokenizer" or "encoding"
-  int64_t done_bytes;
+  int64_t done_bytes;      // bytes of the input files, as they are on disk
   int64_t total_bytes;
+  int64_t documents = 0;        // number of documents read in this stage
+  int64_t total_documents = 0;  // 0 while they are not known
 };
 
 /// Prepares a dataset. Existing files in `output` do not change until all new files are on disk; then the new files
-/// replace them together. Needs enough memory for the largest input file.
+/// replace them together. Files are read in blocks; memory must suffice for a few documents for each worker. After an
+/// interruption, documents that are already encoded are taken from `output`/unfinished, and the result is the same.
 /// Throws Error(usage): wrong options, missing inputs, or, unless forced, a dataset in `output` that was made from
 /// other text or with other options.
 /// Throws Error(data): inputs that are unreadable, empty or not text, with the file and the byte or line, for all files

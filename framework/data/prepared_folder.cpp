@@ -73,8 +73,11 @@ Json settings(const PrepareOptions& o) {
                {"--heldout", o.heldout},
                {"--split", base::enum_name(o.split.rule)},
                {"--split-bytes", o.split.longest_bytes},
-               {"--jsonl-key", o.jsonl_key}};
+               {"--text-key", o.text_key}};
+  if (!o.chat_form.empty()) used["--chat-form"] = o.chat_form;
   if (o.tokenizer == "bpe") used["--vocab"] = o.vocab_size;
+  if (!o.choice.end_of_document.empty()) used["--end-of-document"] = o.choice.end_of_document;
+  if (!o.choice.pattern.empty()) used["--tokenizer-pattern"] = o.choice.pattern;
   if (o.split.rule == DocumentRule::separator) used["--separator"] = o.split.separator;
   return used;
 }
@@ -108,8 +111,11 @@ std::string differences(const Json& before, const PrepareOptions& options) {
   std::vector<std::string> found;
   const Json now = settings(options);
   for (const auto& [key, value] : now.items()) {
-    // The summary lacks a setting that had no effect, or that an older program did not write.
-    if (!before["settings"].contains(key)) continue;
+    // The setting had no effect, or an older program wrote the summary.
+    if (!before["settings"].contains(key)) {
+      if (key == "--chat-form") found.push_back(cat(key, " ", text_of(value), " is new"));
+      continue;
+    }
     const Json old = before["settings"][key];
     if (old != value) found.push_back(cat(key, " ", text_of(old), " -> ", text_of(value)));
   }
@@ -138,13 +144,14 @@ std::string description(const std::string& folder, const Json& summary) try {
 
 Digest request_digest(const PrepareOptions& o, Digest inputs) {
   const bool named = o.tokenizer == "bpe" || o.tokenizer == "bytes";
-  const Json request = {{"inputs", inputs.to_string()},
-                        {"tokenizer", named ? o.tokenizer : load_tokenizer(o.tokenizer)->fingerprint().to_string()},
-                        {"vocab_size", o.tokenizer == "bpe" ? o.vocab_size : 0},
-                        {"rule", static_cast<int>(o.split.rule)},
-                        {"separator", o.split.rule == DocumentRule::separator ? o.split.separator : ""},
-                        {"longest_bytes", o.split.longest_bytes},
-                        {"heldout", o.heldout}};
+  Json request = {{"inputs", inputs.to_string()},
+                  {"tokenizer", named ? o.tokenizer : load_tokenizer(o.tokenizer, o.choice)->fingerprint().to_string()},
+                  {"vocab_size", o.tokenizer == "bpe" ? o.vocab_size : 0},
+                  {"rule", static_cast<int>(o.split.rule)},
+                  {"separator", o.split.rule == DocumentRule::separator ? o.split.separator : ""},
+                  {"longest_bytes", o.split.longest_bytes},
+                  {"heldout", o.heldout}};
+  if (!o.chat_form.empty()) request["chat_form"] = o.chat_form;
   return digest_of(text_of(request));
 }
 

@@ -36,6 +36,16 @@ size_t first_bad(std::string_view text) {
   return i;
 }
 
+/// True if further bytes may turn `rest`, which is not UTF-8, into a character.
+bool may_continue(std::string_view rest) {
+  const auto lead = static_cast<unsigned char>(rest.front());
+  const size_t length = lead < 0xc2 || lead > 0xf4 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+  return rest.size() < length;
+}
+
+/// Number of bytes at the start of a text that show its encoding.
+constexpr size_t encoding_bytes = 64;
+
 /// Returns an encoding such as "UTF-16LE", recognised by a byte order mark or by zero bytes at every second position;
 /// empty if there is none.
 std::string_view wide_encoding(std::string_view text) {
@@ -43,7 +53,7 @@ std::string_view wide_encoding(std::string_view text) {
   if (text.starts_with("\0\0\xfe\xff"sv)) return "UTF-32BE";
   if (text.starts_with("\xff\xfe"sv)) return "UTF-16LE";
   if (text.starts_with("\xfe\xff"sv)) return "UTF-16BE";
-  const std::string_view head = text.substr(0, 64);
+  const std::string_view head = text.substr(0, encoding_bytes);
   size_t zeros[2] = {0, 0};
   for (size_t i = 0; i < head.size(); ++i)
     if (head[i] == '\0') ++zeros[i % 2];
@@ -57,16 +67,37 @@ std::string_view wide_encoding(std::string_view text) {
 }  // namespace
 
 TextProblem check_text(std::string_view contents) {
-  const size_t at = first_bad(contents);
-  if (at == contents.size()) return {};
-  if (const std::string_view encoding = wide_encoding(contents); !encoding.empty())
+  TextCheck check;
+  if (TextProblem problem = check.add(contents)) return problem;
+  return check.finish();
+}
+
+TextProblem TextCheck::add(std::string_view block) {
+  if (head_.size() < encoding_bytes) head_ += block.substr(0, encoding_bytes - head_.size());
+  const std::string joined = pending_.empty() ? std::string() : pending_ + std::string(block);
+  const std::string_view text = pending_.empty() ? block : std::string_view(joined);
+  const size_t at = first_bad(text);
+  const auto lines = std::ranges::count(text.substr(0, at), '\n');
+  if (at < text.size() && !may_continue(text.substr(at)))
+    return problem_at(checked_ + static_cast<int64_t>(at), static_cast<unsigned char>(text[at]), lines_ + lines);
+  checked_ += static_cast<int64_t>(at);
+  lines_ += lines;
+  pending_ = std::string(text.substr(at));
+  return {};
+}
+
+TextProblem TextCheck::finish() const {
+  if (pending_.empty()) return {};
+  return problem_at(checked_, static_cast<unsigned char>(pending_.front()), lines_);
+}
+
+TextProblem TextCheck::problem_at(int64_t at, unsigned char byte, int64_t lines) const {
+  if (const std::string_view encoding = wide_encoding(head_); !encoding.empty())
     return {fmt::format("is {} text, expected UTF-8", encoding),
             fmt::format("`iconv -f {} -t UTF-8` converts it", encoding)};
-  const auto lines = std::ranges::count(contents.substr(0, at), '\n');
-  const bool zero = contents[at] == '\0';
+  const bool zero = byte == 0;
   const std::string where = lines > 0 ? fmt::format(" (line {})", lines + 1) : "";
-  return {fmt::format("is not text: byte {} is 0x{:02x}{}{}", at, static_cast<unsigned char>(contents[at]),
-                      zero ? "" : ", which is not UTF-8", where),
+  return {fmt::format("is not text: byte {} is 0x{:02x}{}{}", at, byte, zero ? "" : ", which is not UTF-8", where),
           zero ? "" : "`iconv -f LATIN1 -t UTF-8` converts Latin-1"};
 }
 

@@ -1,6 +1,7 @@
 // Detection of files that are not text, such as images or archives. Without it, a model would learn their bytes.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,23 @@ struct TextProblem {
 
 /// Checks all of `contents`. Reports the first byte that is zero or is not UTF-8.
 TextProblem check_text(std::string_view contents);
+
+/// check_text() for a text that arrives in blocks.
+class TextCheck {
+ public:
+  /// Checks the next block. Returns the first problem of the text so far; later calls are then not allowed.
+  TextProblem add(std::string_view block);
+  /// Returns the problem of a text that ends inside a character.
+  TextProblem finish() const;
+
+ private:
+  TextProblem problem_at(int64_t at, unsigned char byte, int64_t lines) const;
+
+  std::string head_;     // first bytes of the text, which show its encoding
+  std::string pending_;  // beginning of a character at the end of the text so far
+  int64_t checked_ = 0;  // number of bytes before `pending_`
+  int64_t lines_ = 0;    // number of line ends among them
+};
 
 /// Returns `contents` without the byte order mark that some programs write before UTF-8 text.
 std::string_view without_byte_order_mark(std::string_view contents);

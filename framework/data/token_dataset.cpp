@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "framework/base/error.h"
 
@@ -15,23 +16,45 @@ int64_t contents_bytes(const DatasetHeader& h) {
   return h.tokens * (h.bytes_per_id + (h.has_loss_mask ? 1 : 0)) + (h.documents + 1) * int64_t{sizeof(int64_t)};
 }
 
-// Returns id `i` of ids that are stored in `bytes_per_id` bytes each.
-int32_t id_at(const char* bytes, int bytes_per_id, int64_t i) {
-  if (bytes_per_id == 2) {
-    uint16_t id = 0;
-    std::memcpy(&id, bytes + i * 2, 2);
-    return id;
+template <class T>
+int64_t number_at(const char* bytes, int64_t i) {
+  T value = 0;
+  std::memcpy(&value, bytes + i * int64_t{sizeof(T)}, sizeof(T));
+  return value;
+}
+
+// Returns id `i` of ids that are stored in this form.
+int64_t id_at(const char* bytes, IdFormat ids, int64_t i) {
+  switch (ids.bytes) {
+    case 1:
+      return ids.is_signed ? number_at<int8_t>(bytes, i) : number_at<uint8_t>(bytes, i);
+    case 2:
+      return ids.is_signed ? number_at<int16_t>(bytes, i) : number_at<uint16_t>(bytes, i);
+    case 4:
+      return number_at<int32_t>(bytes, i);
+    default:
+      return number_at<int64_t>(bytes, i);
   }
-  int32_t id = 0;
-  std::memcpy(&id, bytes + i * 4, 4);
-  return id;
+}
+
+std::unique_ptr<MegatronIndex> index_of(const std::string& path) {
+  return is_megatron_index(path) ? std::make_unique<MegatronIndex>(read_megatron_index(path)) : nullptr;
 }
 
 }  // namespace
 
-TokenDataset::TokenDataset(std::string path, const DatasetOpenOptions& options) : file_(std::move(path)) {
-  read_header();
-  read_offsets();
+TokenDataset::TokenDataset(std::string path, const DatasetOpenOptions& options)
+    : TokenDataset(path, index_of(path), options) {}
+
+TokenDataset::TokenDataset(const std::string& path, std::unique_ptr<MegatronIndex> index,
+                           const DatasetOpenOptions& options)
+    : file_(index ? index->data_path : path) {
+  if (index) {
+    take_index(std::move(*index), options.vocab_size);
+  } else {
+    read_header();
+    read_offsets();
+  }
   if (options.check == DatasetCheck::everything) check_contents(options.work);
   if (options.expected && *options.expected != fingerprint()) {
     fail(ExitCode::data, file_.path(), ": changed since the checkpoint: fingerprint ", fingerprint(),
@@ -68,6 +91,21 @@ void TokenDataset::read_header() {
   if (file_.size() != expected) {
     refuse(file_.size() < expected ? "truncated: " : "too long: ", file_.size(), " bytes, expected ", expected);
   }
+  ids_ = {.bytes = header_.bytes_per_id, .is_signed = false};
+  ids_begin_ = int64_t{sizeof header_};
+}
+
+void TokenDataset::take_index(MegatronIndex index, int64_t vocab_size) {
+  require(vocab_size >= 1 && vocab_size <= INT32_MAX, "[dataset] vocab_size is ", vocab_size, "; expected 1 to ",
+          INT32_MAX);
+  ids_ = index.ids;
+  offsets_ = std::move(index.offsets);
+  header_.tokens = offsets_.back();
+  header_.documents = std::ssize(offsets_) - 1;
+  header_.vocab_size = vocab_size;
+  header_.header = index.digest;
+  if (file_.size() != header_.tokens * ids_.bytes)
+    fail(ExitCode::data, file_.path(), ": has ", file_.size(), " bytes, expected ", header_.tokens * ids_.bytes);
 }
 
 void TokenDataset::read_offsets() {
@@ -94,27 +132,25 @@ void TokenDataset::read_offsets() {
 void TokenDataset::check_contents(const FileWork& work) const {
   StreamingDigest digest;
   std::vector<char> block(int64_t{1} << 20);
-  const int64_t id_bytes = header_.tokens * header_.bytes_per_id;
-  const int64_t total = contents_bytes(header_);
+  const int64_t id_bytes = header_.tokens * ids_.bytes;
+  const int64_t total = file_.size() - ids_begin_;
   for (int64_t at = 0; at < total;) {
     const int64_t n = std::min<int64_t>(static_cast<int64_t>(block.size()), (at < id_bytes ? id_bytes : total) - at);
-    file_.read_at(int64_t{sizeof header_} + at, block.data(), n);
+    file_.read_at(ids_begin_ + at, block.data(), n);
     digest.add(block.data(), n);
     if (at < id_bytes) {
-      for (int64_t i = 0; i < n / header_.bytes_per_id; ++i) {
-        check_id(id_at(block.data(), header_.bytes_per_id, i), at / header_.bytes_per_id + i);
-      }
+      for (int64_t i = 0; i < n / ids_.bytes; ++i) check_id(id_at(block.data(), ids_, i), at / ids_.bytes + i);
     }
     at += n;
     work.moved(file_.path(), n);
   }
-  if (digest.value() != header_.contents) {
+  if (has_tokenizer() && digest.value() != header_.contents) {  // an index of Megatron-LM has no digest
     fail(ExitCode::data, file_.path(), ": damaged: its contents have digest ", digest.value(), ", expected ",
          header_.contents);
   }
 }
 
-void TokenDataset::check_id(int32_t id, int64_t token) const {
+void TokenDataset::check_id(int64_t id, int64_t token) const {
   if (id < 0 || id >= header_.vocab_size) [[unlikely]] {
     fail(ExitCode::data, file_.path(), ": token ", token, " has id ", id, ", expected 0 to ", header_.vocab_size - 1);
   }
@@ -125,15 +161,14 @@ void TokenDataset::read_ids(int64_t first, std::span<int32_t> out) const {
   require(first >= 0 && first + count <= tokens(), "[dataset] tokens [", first, ", ", first + count,
           ") are read; expected a range in [0, ", tokens(), "]");
   std::array<char, 8192> block;
-  const int width = header_.bytes_per_id;
-  const int64_t block_ids = static_cast<int64_t>(block.size()) / width;
+  const int64_t block_ids = static_cast<int64_t>(block.size()) / ids_.bytes;
   for (int64_t done = 0; done < count;) {
     const int64_t n = std::min(block_ids, count - done);
-    file_.read_at(int64_t{sizeof header_} + (first + done) * width, block.data(), n * width);
+    file_.read_at(ids_begin_ + (first + done) * ids_.bytes, block.data(), n * ids_.bytes);
     for (int64_t i = 0; i < n; ++i) {
-      const int32_t id = id_at(block.data(), width, i);
+      const int64_t id = id_at(block.data(), ids_, i);
       check_id(id, first + done + i);
-      out[done + i] = id;
+      out[done + i] = static_cast<int32_t>(id);
     }
     done += n;
   }
@@ -147,7 +182,7 @@ void TokenDataset::read_loss_mask(int64_t first, std::span<uint8_t> out) const {
     std::fill(out.begin(), out.end(), uint8_t{1});
     return;
   }
-  file_.read_at(int64_t{sizeof header_} + tokens() * header_.bytes_per_id + first, out.data(), count);
+  file_.read_at(ids_begin_ + tokens() * ids_.bytes + first, out.data(), count);
 }
 
 }  // namespace hexad::data

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +12,7 @@
 #include "framework/base/file_work.h"
 #include "framework/data/dataset_format.h"
 #include "framework/data/file.h"
+#include "framework/data/megatron_index.h"
 
 namespace hexad::data {
 
@@ -51,23 +53,30 @@ struct DatasetOpenOptions {
   DatasetCheck check = DatasetCheck::everything;
   std::optional<Digest> expected = std::nullopt;  // fingerprint that is stored in a checkpoint
   FileWork work = {};                             // receives the progress of reads while the file is opened
+  /// Vocabulary of a dataset of Megatron-LM, which does not record it; ids must be below it. Has no effect on others.
+  int64_t vocab_size = INT32_MAX;
 };
 
 /// A dataset that is open for reading. Every length, offset and id is checked before it is used. Thread-safe.
 class TokenDataset {
  public:
-  /// Opens a dataset. Throws Error(data) that names `path` and the problem.
+  /// Opens a dataset: a file of `hexad prepare`, or an index NAME.idx of Megatron-LM, whose ids are read in place from
+  /// NAME.bin. Throws Error(data) that names `path` and the problem.
   explicit TokenDataset(std::string path, const DatasetOpenOptions& options = {});
 
+  /// Returns the path of the file with the ids.
   const std::string& path() const { return file_.path(); }
   int64_t tokens() const { return header_.tokens; }
   /// Returns the number of documents, including empty ones, which are legal.
   int64_t documents() const { return header_.documents; }
+  /// Returns the bytes of the text; 0 for a dataset of Megatron-LM, which does not record them.
   int64_t text_bytes() const { return header_.text_bytes; }
   int64_t vocab_size() const { return header_.vocab_size; }
-  /// Returns the bytes of an id in the file: 2 or 4.
-  int bytes_per_id() const { return header_.bytes_per_id; }
+  /// Returns the stored form of the ids.
+  IdFormat id_format() const { return ids_; }
   bool has_loss_mask() const { return header_.has_loss_mask != 0; }
+  /// True if the dataset records its tokenizer.
+  bool has_tokenizer() const { return ids_begin_ > 0; }
   Digest tokenizer() const { return header_.tokenizer; }
   Digest fingerprint() const { return header_.header; }
   /// Returns documents() + 1 token offsets in ascending order. The first is 0, and the last is tokens().
@@ -80,13 +89,18 @@ class TokenDataset {
   void read_loss_mask(int64_t first, std::span<uint8_t> out) const;
 
  private:
+  TokenDataset(const std::string& path, std::unique_ptr<MegatronIndex> index, const DatasetOpenOptions& options);
+
   void read_header();
   void read_offsets();
+  void take_index(MegatronIndex index, int64_t vocab_size);
   void check_contents(const FileWork& work) const;
-  void check_id(int32_t id, int64_t token) const;
+  void check_id(int64_t id, int64_t token) const;
 
   ReadFile file_;
   DatasetHeader header_;
+  IdFormat ids_;
+  int64_t ids_begin_ = 0;  // position of the first id in the file; 0 only in a dataset of Megatron-LM
   std::vector<int64_t> offsets_;
 };
 

@@ -5,6 +5,8 @@
 #include "framework/base/error.h"
 #include "framework/base/path_problem.h"
 #include "framework/data/bpe_tokenizer.h"
+#include "framework/data/file.h"
+#include "framework/data/tokenizers/tokenizer_source.h"
 
 namespace hexad::data {
 using namespace base;
@@ -47,11 +49,23 @@ void Tokenizer::check_id(int32_t id) const {
 
 std::unique_ptr<Tokenizer> make_byte_tokenizer() { return std::make_unique<ByteTokenizer>(); }
 
-std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
-  if (const std::string problem = file_problem(path); problem == "no such file")
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path, const TokenizerChoice& choice) {
+  const std::string problem = file_problem(path);
+  if (problem == "no such file")
     fail(ExitCode::data, path, ": there is no such file; `hexad prepare` writes a tokenizer into the dataset's folder");
+  if (problem == "is a directory") return load_tokenizer(tokenizer_file_in(path), choice);
+  std::string bytes = read_file(path, largest_tokenizer_file);
+  if (!is_tokenizer_file(bytes)) {
+    if (std::ssize(bytes) > largest_source)
+      fail(ExitCode::data, path, ": has ", bytes.size(), " bytes, expected a tokenizer of at most ", largest_source);
+    if (std::string kind = kind_of_source(bytes); !kind.empty())
+      return make_from_source({.path = path, .source = {std::move(kind), std::move(bytes)}, .choice = choice});
+  }
   TokenizerContents contents = read_tokenizer_file(path);
+  if (!choice.end_of_document.empty() || !choice.pattern.empty())
+    fail(ExitCode::usage, path, ": is a tokenizer of `hexad prepare`, whose end of document and pattern are fixed");
   if (contents.kind == "bytes") return make_byte_tokenizer();
+  if (contents.source) return make_from_source({.path = path, .source = *contents.source});
   return make_bpe_tokenizer(std::move(contents.merges));
 }
 

@@ -1,9 +1,15 @@
 #include "framework/data/tokenizer_file.h"
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
 #include <nlohmann/json.hpp>
 
 #include "framework/base/atomic_file.h"
 #include "framework/data/file.h"
+#include "framework/data/tokenizers/base64.h"
 
 namespace hexad::data {
 
@@ -14,12 +20,23 @@ using Json = nlohmann::json;
 
 constexpr std::string_view format_name = "hexad-tokenizer";
 constexpr int64_t format_version = 1;
-constexpr int64_t largest_file = int64_t{64} << 20;  // enough for a million merges; a larger file is not a tokenizer
+constexpr std::array<std::string_view, 4> source_kinds{"huggingface", "sentencepiece", "tekken", "tiktoken"};
 
-Json body_of(const TokenizerContents& contents) {
+// Returns the source with `contents`, which stands for its bytes.
+Json source_json(const TokenizerSource& source, const char* key, const std::string& contents) {
+  return {{key, contents},
+          {"pattern", source.pattern},
+          {"end_of_document", source.end_of_document},
+          {"beginning_of_document", source.beginning_of_document}};
+}
+
+// Returns the file without its digest. The source is its `source` member, if there is one.
+Json body_of(const TokenizerContents& contents, Json source) {
   Json merges = Json::array();
   for (const Merge& m : contents.merges) merges.push_back({m.left, m.right});
-  return {{"format", format_name}, {"version", format_version}, {"kind", contents.kind}, {"merges", merges}};
+  Json body = {{"format", format_name}, {"version", format_version}, {"kind", contents.kind}, {"merges", merges}};
+  if (!source.is_null()) body["source"] = std::move(source);
+  return body;
 }
 
 // Parses a tokenizer file. The digest is checked last, because a file of another kind or version must not be reported
@@ -50,20 +67,46 @@ struct Reader {
     }
     return merges;
   }
+  std::shared_ptr<const TokenizerSource> source(const std::string& kind) const {
+    const Reader in{path, at("source")};
+    const auto id = [&](const char* key) {
+      const Json& value = in.at(key);
+      if (!value.is_number_integer() || value.get<int64_t>() < -1 || value.get<int64_t>() > INT32_MAX)
+        fail(ExitCode::data, path, ": damaged tokenizer: 'source.", key, "' is not an id");
+      return value.get<int32_t>();
+    };
+    auto bytes = from_base64(in.text("base64"));
+    if (!bytes) fail(ExitCode::data, path, ": damaged tokenizer: 'source.base64' is not base64");
+    TokenizerSource source{kind, std::move(*bytes), in.text("pattern"), id("end_of_document"),
+                           id("beginning_of_document")};
+    if (source.end_of_document < 0)
+      fail(ExitCode::data, path, ": damaged tokenizer: 'source.end_of_document' is ", source.end_of_document);
+    return std::make_shared<const TokenizerSource>(std::move(source));
+  }
 };
 
 }  // namespace
 
-Digest TokenizerContents::digest() const { return digest_of(body_of(*this).dump()); }
+Digest TokenizerContents::digest() const {
+  // The digest of the source's bytes stands for them, because base64 of a large file takes time.
+  const Json json = source ? source_json(*source, "digest", digest_of(source->bytes).to_string()) : Json();
+  return digest_of(body_of(*this, json).dump());
+}
 
 void write_tokenizer_file(const std::string& path, const TokenizerContents& contents) {
-  Json file = body_of(contents);
+  const auto& source = contents.source;
+  Json file = body_of(contents, source ? source_json(*source, "base64", to_base64(source->bytes)) : Json());
   file["digest"] = contents.digest().to_string();
   write_file(path, file.dump() + "\n");
 }
 
+bool is_tokenizer_file(std::string_view contents) {
+  constexpr size_t before_merges = 4096;  // keys are sorted, so the format comes before the merges and the source
+  return contents.substr(0, before_merges).find(cat('"', format_name, '"')) != contents.npos;
+}
+
 TokenizerContents read_tokenizer_file(const std::string& path) {
-  const std::string text = read_file(path, largest_file);
+  const std::string text = read_file(path, largest_tokenizer_file);
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) fail(ExitCode::data, path, ": damaged tokenizer: not JSON");
   const Reader reader{path, json};
@@ -75,13 +118,16 @@ TokenizerContents read_tokenizer_file(const std::string& path) {
     fail(ExitCode::data, path, ": version is ", version.is_number() ? version.dump() : "not a number", ", expected ",
          format_version);
   }
-  const TokenizerContents contents{reader.text("kind"), reader.merges()};
-  if (contents.kind != "bytes" && contents.kind != "bpe") {
-    fail(ExitCode::data, path, ": kind is '", contents.kind, "', expected 'bytes' or 'bpe'");
+  TokenizerContents contents{reader.text("kind"), reader.merges()};
+  const bool has_source = std::ranges::find(source_kinds, contents.kind) != source_kinds.end();
+  if (contents.kind != "bytes" && contents.kind != "bpe" && !has_source) {
+    fail(ExitCode::data, path, ": kind is '", contents.kind,
+         "', expected 'bytes', 'bpe', 'huggingface', 'sentencepiece', 'tekken' or 'tiktoken'");
   }
   if (contents.kind == "bytes" && !contents.merges.empty()) {
     fail(ExitCode::data, path, ": damaged tokenizer: a byte tokenizer has ", contents.merges.size(), " merges");
   }
+  if (has_source) contents.source = reader.source(contents.kind);
   if (const std::string digest = reader.text("digest"); digest != contents.digest().to_string()) {
     fail(ExitCode::data, path, ": damaged tokenizer: its digest is ", digest, " but its contents have ",
          contents.digest());

@@ -1,8 +1,10 @@
-// The tokenizer file: JSON with format, version, kind, merges, and a digest of these values.
+// The tokenizer file: JSON with format, version, kind, merges or the file of another program, and a digest of these.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "framework/data/digest.h"
@@ -17,10 +19,20 @@ struct Merge {
   bool operator==(const Merge&) const = default;
 };
 
+/// A tokenizer file of another program, with the choices that it leaves open.
+struct TokenizerSource {
+  std::string kind;                    // "huggingface", "tiktoken", "tekken" or "sentencepiece"
+  std::string bytes;                   // contents of the file
+  std::string pattern = {};            // tiktoken: name of the pattern
+  int32_t end_of_document = -1;        // id; -1: not chosen yet
+  int32_t beginning_of_document = -1;  // id; -1: none
+};
+
 /// The complete state of a tokenizer, which determines encode() and decode().
 struct TokenizerContents {
-  std::string kind;           // "bytes" or "bpe"
-  std::vector<Merge> merges;  // merges in order of priority; merge i makes id 256 + i
+  std::string kind;                                         // "bytes", "bpe", or the kind of the source
+  std::vector<Merge> merges;                                // in order of priority; merge i makes id 256 + i
+  std::shared_ptr<const TokenizerSource> source = nullptr;  // null for "bytes" and "bpe"
 
   Digest digest() const;
 };
@@ -28,9 +40,15 @@ struct TokenizerContents {
 /// Writes a tokenizer file. Throws Error(resource) if this fails.
 void write_tokenizer_file(const std::string& path, const TokenizerContents& contents);
 
+/// Largest tokenizer file in bytes, enough for the largest source in base64.
+inline constexpr int64_t largest_tokenizer_file = int64_t{384} << 20;
+
+/// Returns true if the file with these contents was written by write_tokenizer_file(), undamaged or not.
+bool is_tokenizer_file(std::string_view contents);
+
 /// Reads a tokenizer file. Throws Error(data) that names `path` and the problem: it is not JSON, has another format or
 /// a newer version, keys are missing or have a wrong type, a merge refers to ids that do not exist yet, or the digest
-/// is wrong.
+/// is wrong. The source is not checked.
 TokenizerContents read_tokenizer_file(const std::string& path);
 
 }  // namespace hexad::data

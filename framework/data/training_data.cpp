@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "framework/base/error.h"
+#include "framework/data/dataset_paths.h"
 #include "framework/data/masked_source.h"
 #include "framework/data/mixture_source.h"
 #include "framework/data/prepare.h"
@@ -12,8 +13,9 @@ namespace hexad::data {
 using namespace base;
 namespace {
 
-std::string in(const std::string& folder, std::string_view name) {
-  return (std::filesystem::path(folder) / name).string();
+bool exists(const std::string& path) {
+  std::error_code error;  // if the file exists but cannot be examined, opening it reports the reason
+  return std::filesystem::exists(path, error) || error;
 }
 
 class Opener {
@@ -26,16 +28,24 @@ class Opener {
            options_.expected->size());
     }
     std::vector<MixtureSource::Part> parts;
+    for (const MixtureEntry& entry : entries) open_tokenizer(entry.dataset);
+    if (tokenizer_ && tokenizer_->vocab_size() > options_.vocab_size) {
+      fail(ExitCode::usage, "model.vocab (", options_.vocab_size, ") must be at least the vocabulary of ",
+           first_folder_, "'s tokenizer: ", tokenizer_->vocab_size());
+    }
+    if (!tokenizer_ && config_.mlm_probability > 0) {
+      fail(ExitCode::usage, "data.mlm_probability (", config_.mlm_probability, ") must be 0: ", entries.front().dataset,
+           " has no ", tokenizer_file_name, " beside it, so there is no mask token");
+    }
     for (const MixtureEntry& entry : entries) {
-      open_tokenizer(entry.dataset);
       parts.push_back({open_train(entry.dataset), entry.weight});
       open_heldout(entry.dataset);
     }
-    if (tokenizer_->vocab_size() > options_.vocab_size) {
-      fail(ExitCode::usage, "model.vocab (", options_.vocab_size, ") must be at least the vocabulary of ",
-           entries.front().dataset, "'s tokenizer: ", tokenizer_->vocab_size());
+    if (parts.size() == 1) {
+      data_.train = parts.front().source;
+    } else {
+      data_.train = data_.mixture = std::make_shared<const MixtureSource>(std::move(parts));
     }
-    data_.train = parts.size() == 1 ? parts.front().source : std::make_shared<MixtureSource>(std::move(parts));
     if (!heldout_.empty()) data_.heldout = std::make_shared<ConcatenatedSource>(std::move(heldout_));
     if (config_.mlm_probability > 0) {
       // The masks of held-out text have a fixed seed, which makes losses of different runs comparable.
@@ -47,28 +57,34 @@ class Opener {
   }
 
  private:
+  // Opens the tokenizer of a dataset. Only an index of Megatron-LM may have none.
   void open_tokenizer(const std::string& folder) {
-    std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(in(folder, tokenizer_file_name));
+    const std::string path = tokenizer_path(folder);
+    if (is_megatron_index(folder) && !exists(path)) return;
+    std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(path);
     if (tokenizer_ && tokenizer_->fingerprint() != tokenizer->fingerprint()) {
-      fail(ExitCode::data, in(folder, tokenizer_file_name), ": is another tokenizer than ", first_folder_,
+      fail(ExitCode::data, path, ": is another tokenizer than ", first_folder_,
            "'s; prepare all datasets of a mixture with one (hexad prepare --tokenizer FILE)");
     }
     if (!tokenizer_) first_folder_ = folder;
     tokenizer_ = std::move(tokenizer);
   }
 
+  int64_t vocab_size() const { return tokenizer_ ? tokenizer_->vocab_size() : options_.vocab_size; }
+
   std::shared_ptr<const TokenDataset> open_file(const std::string& path, std::optional<Digest> expected) const {
     auto dataset = std::make_shared<const TokenDataset>(
-        path, DatasetOpenOptions{.check = config_.check, .expected = expected, .work = options_.work});
-    if (dataset->tokenizer() != tokenizer_->fingerprint()) {
+        path, DatasetOpenOptions{
+                  .check = config_.check, .expected = expected, .work = options_.work, .vocab_size = vocab_size()});
+    if (dataset->has_tokenizer() && tokenizer_ && dataset->tokenizer() != tokenizer_->fingerprint()) {
       fail(ExitCode::data, path, ": was made with tokenizer ", dataset->tokenizer(), ", but ", tokenizer_file_name,
            " beside it is ", tokenizer_->fingerprint());
     }
-    // Reading checks each id against the vocabulary of the file. This check ensures that all ids are in the vocabulary
-    // of the model, because embedding and loss do not check ids on a device.
-    if (dataset->vocab_size() > tokenizer_->vocab_size()) {
+    // Reading checks each id against the vocabulary of the file. The check here ensures that all ids are in the
+    // vocabulary of the model, because embedding and loss do not check ids on a device.
+    if (dataset->vocab_size() > vocab_size()) {
       fail(ExitCode::data, path, ": has a vocabulary of ", dataset->vocab_size(), " ids, but ", tokenizer_file_name,
-           " beside it has ", tokenizer_->vocab_size());
+           " beside it has ", vocab_size());
     }
     if (config_.mlm_probability > 0 && dataset->has_loss_mask()) {
       fail(ExitCode::usage, "data.mlm_probability (", config_.mlm_probability, ") must be 0: ", path,
@@ -80,9 +96,10 @@ class Opener {
   std::shared_ptr<const Source> open_train(const std::string& folder) {
     const size_t part = data_.fingerprints.size();
     const auto expected = options_.expected ? std::optional((*options_.expected)[part]) : std::nullopt;
-    auto dataset = open_file(in(folder, train_file_name), expected);
+    auto dataset = open_file(train_path(folder), expected);
     data_.fingerprints.push_back(dataset->fingerprint());
-    const uint64_t seed = options_.seed + part;  // equal datasets in a mixture get different orders
+    data_.datasets.push_back({folder, dataset->fingerprint(), dataset->documents(), dataset->tokens()});
+    const uint64_t seed = options_.seed + part;  // so that equal datasets in a mixture have different orders
     if (config_.order() == Shuffle::documents) {
       return std::make_shared<ShuffledDocuments>(std::move(dataset), options_.context, config_.packing, seed);
     }
@@ -90,14 +107,16 @@ class Opener {
   }
 
   void open_heldout(const std::string& folder) {
-    const std::string path = in(folder, heldout_file_name);
-    std::error_code error;  // any other error is reported when the file is opened
-    if (!std::filesystem::exists(path, error) && !error) return data_.missing_heldout.push_back(path);
+    const std::string path = heldout_path(folder);
+    if (!exists(path)) return data_.missing_heldout.push_back(path);
     heldout_.push_back(
         std::make_shared<SequentialSource>(open_file(path, std::nullopt), options_.context, config_.packing));
   }
 
   std::shared_ptr<const Source> masked(std::shared_ptr<const Source> text, uint64_t seed) const {
+    if (tokenizer_->mask() < 0)
+      fail(ExitCode::usage, "data.mlm_probability (", config_.mlm_probability, ") must be 0: the tokenizer in ",
+           first_folder_, " is from another program and has no mask id; `hexad prepare --tokenizer bpe` makes one");
     return std::make_shared<MaskedSource>(std::move(text), MaskingOptions{.probability = config_.mlm_probability,
                                                                           .mask_id = tokenizer_->mask(),
                                                                           .text_ids = tokenizer_->text_ids(),

@@ -14,12 +14,26 @@
 
 namespace hexad::data {
 
+class MixtureSource;
+
+/// A dataset that is open for training.
+struct OpenedDataset {
+  std::string path;  // as in the recipe
+  Digest fingerprint;
+  int64_t documents = 0;
+  int64_t tokens = 0;
+};
+
 struct TrainingData {
   std::shared_ptr<const Source> train;
   std::shared_ptr<const Source> heldout = nullptr;       // null if nothing is held out
-  std::shared_ptr<const Tokenizer> tokenizer = nullptr;  // null for a registered source
+  std::shared_ptr<const Tokenizer> tokenizer = nullptr;  // null for a registered source, and
+                                                         // for indexes of Megatron-LM without a tokenizer
   std::vector<std::string> missing_heldout = {};  // missing held-out files; nothing of their datasets is held out
-  std::vector<Digest> fingerprints = {};          // one for each training file, in the recipe's order
+  std::vector<OpenedDataset> datasets = {};       // in the recipe's order; empty for a registered source
+  std::shared_ptr<const MixtureSource> mixture =
+      nullptr;                            // null unless there are several datasets; `train` draws from it
+  std::vector<Digest> fingerprints = {};  // one for each training file, in the recipe's order
 };
 
 struct TrainingDataOptions {

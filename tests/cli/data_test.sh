@@ -178,13 +178,13 @@ test_jsonl_files_are_read_line_by_line() {
   printf '{"id": 1, "text": "one\\ntwo \\u00e9"}\n\n{"text": "three", "body": "four"}\r\n' >texts/a.jsonl
   expect 0 prepare 0 bytes
   expect_text out " 2 documents" " 17 tokens"
-  expect_equal "$(grep -c '"--jsonl-key": "text"' data/summary.json)" 1
+  expect_equal "$(grep -c '"--text-key": "text"' data/summary.json)" 1
   expect 0 prepare 0 bytes
   expect_text out "already prepared"
-  expect 3 prepare 0 bytes --jsonl-key body
-  expect_text err 'texts/a.jsonl:1: has no key "body" (--jsonl-key), expected an object such as {"body": "..."}; keys with strings: text'
-  expect 3 prepare 0 bytes --jsonl-key id
-  expect_text err 'texts/a.jsonl:1: "id" is number, expected a string (--jsonl-key); keys with strings: text'
+  expect 3 prepare 0 bytes --text-key body
+  expect_text err 'texts/a.jsonl:1: has no key "body" (--text-key), expected an object such as {"body": "..."}; keys with strings: text'
+  expect 3 prepare 0 bytes --text-key id
+  expect_text err 'texts/a.jsonl:1: "id" is number, expected a string (--text-key); keys with strings: text'
   echo '{"text": "five" "six"}' >>texts/a.jsonl
   expect 3 prepare 0 bytes
   expect_text err "texts/a.jsonl:4: is not JSON: column 21: " \

@@ -48,6 +48,9 @@ batch:
   global: 32
 R
   cp tiny.yaml my-model.yaml
+  mkdir corpus
+  seq -f '{"content": {"text": "line %g of a corpus of JSON lines"}}' 200 | gzip >corpus/a.jsonl.gz
+  seq -f '{"prompt": "What follows %g?", "completion": "The next number."}' 200 >chats.jsonl
   expect 0 "$HEXAD" prepare --input my-texts --output data/quickstart --vocab 1000
 }
 

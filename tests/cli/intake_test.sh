@@ -19,15 +19,15 @@ test_read_and_skipped_files_are_listed() {
   echo "# About" >texts/README.md
   echo '{"hidden": 64}' >texts/config.json
   printf '\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR' >texts/logo.png
-  gzip -c texts/1.txt >texts/more.txt.gz
+  gzip -c texts/1.txt >texts/packed
   ln -s /etc/passwd texts/passwd.txt
   ln -s 1.txt texts/one.txt
   expect 0 prepare
   expect_text out "data: 22 files" "20 .txt, " "1 .md, 8 B: texts/README.md" "1 .json, 15 B: texts/config.json" \
     "1 hidden: texts/.git/" "1 PNG image: texts/logo.png" \
     "2 links (not followed without --follow-links): texts/one.txt -> 1.txt, texts/passwd.txt -> /etc/passwd" \
-    "1 gzip-compressed file (to extract the text: gunzip): texts/more.txt.gz" "all files are listed in data/summary.json"
-  expect_text err "warning: not taken: 1 gzip-compressed file (to extract the text: gunzip): texts/more.txt.gz"
+    "1 gzip-compressed file (to extract the text: gunzip, or name it .gz): texts/packed" "all files are listed in data/summary.json"
+  expect_text err "warning: not taken: 1 gzip-compressed file (to extract the text: gunzip, or name it .gz): texts/packed"
   expect_equal "$(grep -c '^      "texts/' data/summary.json)" 27
   expect 0 prepare
   expect_text out "already prepared" "1 .md, 8 B: texts/README.md"
@@ -126,14 +126,162 @@ test_json_lines_have_several_names() {
   done
 }
 
-test_compressed_inputs_are_named_with_their_kind() {
+test_compressed_inputs_are_read_as_streams() {
+  mkdir texts packed
+  seq -f '{"text": "line %g"}' 20000 >texts/a.jsonl
+  seq -f "a text of %g words" 1000 >texts/b.txt
+  expect 0 prepare --split-bytes 64
+  gzip -c texts/a.jsonl >packed/a.jsonl.gz
+  gzip -c texts/b.txt >packed/b.txt.gz
+  expect 0 "$HEXAD" prepare --input packed --output other --tokenizer bytes --heldout 0.1 --split-bytes 64
+  expect_text out "other: 2 files" "(JSON lines)" "packed/b.txt.gz"
+  cmp -s data/train.hxd other/train.hxd || failed "compression changed the dataset"
+  cmp -s data/heldout.hxd other/heldout.hxd || failed "compression changed the held-out part"
+
+  head -c 2000 packed/a.jsonl.gz >packed/cut.jsonl.gz
+  expect 3 "$HEXAD" prepare --input packed --output third --tokenizer bytes
+  expect_text err "packed/cut.jsonl.gz: truncated gzip stream: the file ends at byte 2000 inside the compressed data"
+  printf 'words' >packed/words.txt.zst
+  expect 3 "$HEXAD" prepare --input packed --output third --tokenizer bytes
+  expect_text err "packed/words.txt.zst: damaged zstd stream after byte "
+  expect_nothing_at third
+}
+
+test_zstd_is_read_if_its_program_is_there() {
+  command -v zstd >/dev/null || return 0
+  mkdir texts
+  seq -f '{"text": "line %g"}' 20000 >texts/a.ndjson
+  expect 0 prepare
+  rm -rf packed && mkdir packed
+  zstd -q texts/a.ndjson -o packed/a.ndjson.zst
+  expect 0 "$HEXAD" prepare --input packed --output other --tokenizer bytes --heldout 0.1
+  cmp -s data/train.hxd other/train.hxd || failed "compression changed the dataset"
+}
+
+test_the_number_of_workers_does_not_change_the_dataset() {
+  local n
+  mkdir texts
+  seq -f '{"text": "line %g of a long list"}' 50000 >texts/a.jsonl
+  for n in 1 3; do
+    expect 0 "$HEXAD" prepare --input texts --output data-$n --vocab 300 --workers $n
+    (cd data-$n && sha256sum train.hxd heldout.hxd tokenizer.json) >sums-$n
+    expect_nothing_at data-$n/unfinished
+  done
+  cmp sums-1 sums-3 || failed "the dataset depends on the number of workers"
+  expect 2 "$HEXAD" prepare --input texts --output data --workers -1
+  expect_text err "--workers"
+}
+
+# Two files of 72 MB take three shards of 64 MiB. The program ends after the first.
+test_a_killed_preparation_is_continued() {
+  local i
+  mkdir texts
+  for i in 1 2; do seq ${i}0000000 ${i}8000000 >texts/$i.txt; done
+  "$HEXAD" prepare --input texts --output data --tokenizer bytes --workers 1 >out 2>err &
+  local pid=$!
+  wait_until test -f data/unfinished/journal.json
+  kill -9 $pid
+  wait $pid 2>/dev/null
+  expect_nothing_at data/train.hxd
+  expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bytes
+  expect_text err "continued an interrupted preparation: "
+  expect_nothing_at data/unfinished
+  expect 0 "$HEXAD" prepare --input texts --output whole --tokenizer bytes
+  cmp -s data/train.hxd whole/train.hxd || failed "the continued dataset differs"
+  cmp -s data/heldout.hxd whole/heldout.hxd || failed "the continued held-out part differs"
+}
+
+test_a_text_under_nested_keys() {
+  mkdir texts
+  printf '{"meta": {"body": "one"}}\n{"meta": {"body": "two"}}\n' >texts/a.jsonl
+  expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bytes --heldout 0 --text-key meta.body
+  expect_text out " 2 documents" " 8 tokens"
+  echo '{"meta": {"title": "three"}}' >>texts/a.jsonl
+  expect 3 "$HEXAD" prepare --input texts --output data --tokenizer bytes --heldout 0 --text-key meta.body
+  expect_text err 'texts/a.jsonl:3: has no key "meta.body" (--text-key)'
+}
+
+test_conversations_are_learned_by_their_answers() {
+  local line
+  mkdir texts
+  for line in $(seq 60); do
+    echo '{"messages": [{"role": "user", "content": "What is '"$line"' plus 0?"}, {"role": "assistant", "content": "'"$line"'"}]}'
+  done >texts/chat.jsonl
+  expect 3 "$HEXAD" prepare --input texts --output data --tokenizer bytes
+  expect_text err 'texts/chat.jsonl:1: has no key "text"' "it is a conversation, which --chat-form NAME takes"
+  expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bytes --chat-form chatml --heldout 0.2
+  expect 0 "$HEXAD" inspect data
+  expect_text out "with a loss mask" '<|im_start|>user\nWhat is '
+  expect 0 "$HEXAD" train tiny.yaml data.synthetic=false data.dataset=data model.vocab=0 model.context=64 train.steps=2
+  expect 2 "$HEXAD" prepare --input texts --output other --tokenizer bytes --chat-form chatlm
+  expect_text err "chatlm" "chatml"
+  expect 2 "$HEXAD" prepare --input texts --output other --tokenizer bytes --chat-form chatml --text-key body
+  expect_text err "--text-key body names one text, but --chat-form chatml takes whole conversations"
+  echo '{"messages": [{"role": "user", "content": "Hi"}]}' >>texts/chat.jsonl
+  expect 3 "$HEXAD" prepare --input texts --output other --tokenizer bytes --chat-form chatml
+  expect_text err "texts/chat.jsonl:61: has no answer to learn"
+}
+
+# `megatron DTYPE FORMAT`: writes an index and its ids, which count up to 99 and begin anew.
+megatron() {
+  python3 - "$1" "$2" <<'END'
+import struct, sys
+code, form = int(sys.argv[1]), sys.argv[2]
+sizes = [50 + i % 7 for i in range(40)]
+ids = [i % 100 for i in range(sum(sizes))]
+open("x.bin", "wb").write(struct.pack(f"<{len(ids)}{form}", *ids))
+width, starts = struct.calcsize("<" + form), [0]
+for size in sizes:
+    starts.append(starts[-1] + size)
+with open("x.idx", "wb") as out:
+    out.write(b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, code, len(sizes), len(sizes) + 1))
+    out.write(struct.pack(f"<{len(sizes)}i", *sizes))
+    out.write(struct.pack(f"<{len(sizes)}q", *(start * width for start in starts[:-1])))
+    out.write(struct.pack(f"<{len(sizes) + 1}q", *range(len(sizes) + 1)))
+END
+}
+
+test_indexes_of_megatron_are_read_in_place() {
+  command -v python3 >/dev/null || return 0
+  local run=(train tiny.yaml data.synthetic=false data.dataset=x.idx train.steps=2)
+  megatron 8 H
+  expect 0 "$HEXAD" "${run[@]}" model.vocab=100
+  expect_text err "x.heldout.idx: no such file, so this dataset has no held-out loss"
+  expect 0 "$HEXAD" inspect x.idx
+  expect_text out "x.bin, u16, vocabulary not recorded" "40 documents"
+  expect 2 "$HEXAD" "${run[@]}" model.vocab=0 run.dir=other
+  expect_text err "model.vocab (0) must be set: x.idx has no tokenizer beside it"
+  expect 3 "$HEXAD" "${run[@]}" model.vocab=90 run.dir=other
+  expect_text err "x.bin: token 90 has id 90, expected 0 to 89"
+  truncate -s -2 x.bin
+  expect 3 "$HEXAD" "${run[@]}" model.vocab=100 run.dir=other
+  expect_text err "x.idx: sequence 39 of "
+  megatron 7 f
+  expect 3 "$HEXAD" "${run[@]}" model.vocab=100 run.dir=other
+  expect_text err "x.idx: dtype code 7 (float32), expected integers"
+}
+
+test_a_run_says_which_data_it_sees() {
+  texts
+  expect 0 prepare
+  expect 0 "$HEXAD" prepare --input texts/1.txt texts/2.txt --output two --tokenizer data/tokenizer.json --heldout 0.5
+  local mixture=(data.synthetic=false model.vocab=0 "data.mixture=[{dataset: data, weight: 3}, {dataset: two, weight: 1}]")
+  expect 0 "$HEXAD" train tiny.yaml "${mixture[@]}" train.steps=4
+  expect_text err "data: data: 75.0% of the sequences, " "data: two: 25.0% of the sequences, "
+  expect_text run/data.json '"step": 4' '"sequences": 32' '"sequences": 24' '"sequences": 8' '"seen_tokens": 384' \
+    '"dataset": "two"' '"epochs": '
+  expect 0 "$HEXAD" train tiny.yaml "${mixture[@]}" train.steps=6
+  expect_text run/data.json '"step": 6' '"sequences": 48'
+}
+
+test_binary_inputs_are_named_with_their_kind() {
   texts
   gzip texts/1.txt
   mv texts/1.txt.gz texts/1.txt
   printf 'PAR1\x15\x04\x15\x10PAR1' >table
   expect 3 "$HEXAD" prepare --input texts/1.txt table --output data
   expect_text err "texts/1.txt: is not text but a gzip-compressed file" "table: is not text but a Parquet file" \
-    "to extract its text: gunzip" "to extract its text: convert to JSON lines"
+    "to extract its text: gunzip" "to extract its text: convert to JSON lines (.jsonl) with tools/parquet_to_jsonl.py"
 }
 
 test_tiny_held_out_part_is_warned_about() {
@@ -178,7 +326,7 @@ test_paths_that_cannot_be_read_are_named_with_their_reason() {
   refuses 2 "loop: cannot be created: $loop" -- "$HEXAD" prepare --input texts --output loop
   # Paths of tokenizers
   refuses 3 "loop: cannot be opened: $loop" -- "$HEXAD" prepare --input texts --output other --tokenizer loop
-  refuses 3 "folder: is not a regular file but a directory" -- "$HEXAD" prepare --input texts --output other --tokenizer folder
+  refuses 3 "folder: has no tokenizer, expected tokenizer.json" -- "$HEXAD" prepare --input texts --output other --tokenizer folder
   refuses 3 "pipe: is not a regular file but a pipe" -- "$HEXAD" prepare --input texts --output other --tokenizer pipe
   # Paths of recipes
   refuses 2 "loop: $loop" -- "$HEXAD" validate loop
@@ -205,7 +353,7 @@ test_paths_that_cannot_be_read_are_named_with_their_reason() {
   refuses 2 "'loop' is not a run directory: loop/recipe.yaml: $loop" -- "$HEXAD" report loop data
   refuses 2 "loop: $loop" -- "$HEXAD" inspect loop
   refuses 2 "$name" -- "$HEXAD" inspect "$long" --verify
-  refuses 2 "'tiny.yaml' is not a checkpoint folder, run directory, prepared folder or .hxd file" \
+  refuses 2 "'tiny.yaml' is not a checkpoint folder, run directory, prepared folder, .hxd or .idx file" \
     -- "$HEXAD" inspect tiny.yaml
   refuses 2 "the run directory cannot be created: $name" -- "$HEXAD" train tiny.yaml run.dir="$long"
   refuses 2 "the run directory cannot be created: $loop" -- "$HEXAD" train tiny.yaml run.dir=loop/run

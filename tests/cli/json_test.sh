@@ -130,7 +130,7 @@ test_inspect_names_runs_below_a_folder_that_is_not_a_run() {
   expect_text err "nothere: no such folder"
   mkdir -p runs/empty
   expect 2 "$HEXAD" inspect runs
-  expect_text err "'runs' is not a checkpoint folder, run directory, prepared folder or .hxd file"
+  expect_text err "'runs' is not a checkpoint folder, run directory, prepared folder, .hxd or .idx file"
   expect_no_text err "below it"
   expect 0 "$HEXAD" train tiny.yaml run.dir=runs/a
   expect 0 "$HEXAD" train tiny.yaml run.dir=runs/b

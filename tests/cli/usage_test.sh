@@ -12,7 +12,7 @@ test_hexad_without_arguments_prints_its_help() {
 
 test_every_command_has_help() {
   local command
-  for command in train generate eval validate prepare inspect env bench profile reference report; do
+  for command in train generate eval validate prepare tokenize inspect env bench profile reference report; do
     expect 0 "$HEXAD" $command --help
     expect_text out "Usage: hexad $command"
   done
@@ -55,7 +55,7 @@ test_help_shows_defaults_and_fits_a_terminal() {
   expect_no_text out "--prompt TEXT REQUIRED      text to continue ["  # a required option has no default
   expect 0 "$HEXAD" prepare --help
   expect_text out "vocabulary of a bpe tokenizer [default: 4096]" "[default: file]"
-  for command in train generate eval validate prepare inspect env "bench gemm" "bench predict" profile verify; do
+  for command in train generate eval validate prepare tokenize inspect env "bench gemm" "bench predict" profile verify; do
     # shellcheck disable=SC2086
     expect 0 "$HEXAD" $command --help
     expect_equal "$(awk 'length > 100' out)" ""

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -41,6 +42,14 @@ class ScratchFolder {
  private:
   std::filesystem::path path_;
 };
+
+/// Returns the contents of all files in a folder, by name.
+inline std::map<std::string, std::string> contents_of(const std::string& folder) {
+  std::map<std::string, std::string> contents;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    contents[entry.path().filename().string()] = entry.is_directory() ? "a folder" : read_file(entry.path().string());
+  return contents;
+}
 
 /// Runs f, which must throw Error with `code`. Returns its message.
 template <class F>

@@ -154,35 +154,45 @@ TEST_F(Inputs, KnownBinariesAreSkippedByContent) {
   InputRules bytes = rules();
   bytes.binary = true;
   EXPECT_EQ(taken(bytes).size(), 5u);
-  EXPECT_EQ(
-      lines_of_skipped(find_inputs(rules())),
-      (Texts{cat("1 PNG image: ", folder_ / "in/picture.txt"),
-             cat("1 Parquet file (to extract the text: convert to JSON lines (.jsonl)): ", folder_ / "in/table.txt"),
-             cat("1 gzip-compressed file (to extract the text: gunzip): ", folder_ / "in/log")}));
+  EXPECT_EQ(lines_of_skipped(find_inputs(rules())),
+            (Texts{cat("1 PNG image: ", folder_ / "in/picture.txt"),
+                   cat("1 Parquet file (to extract the text: convert to JSON lines (.jsonl) with "
+                       "tools/parquet_to_jsonl.py): ",
+                       folder_ / "in/table.txt"),
+                   cat("1 gzip-compressed file (to extract the text: gunzip, or name it .gz): ", folder_ / "in/log")}));
 }
 
 TEST_F(Inputs, NonTextInputIsRefusedWithItsKind) {
   InputRules r = rules();
-  r.inputs = {folder_.write("a.txt.gz", std::string_view("\x1f\x8b\x08\0", 4)),
+  r.inputs = {folder_.write("a.txt", std::string_view("\x1f\x8b\x08\0", 4)),
               folder_.write("b", std::string_view("\x28\xb5\x2f\xfd\0", 5)),
               folder_.write("c.xz", std::string_view("\xfd"
                                                      "7zXZ\0",
                                                      6)),
               folder_.write("d.pdf", "%PDF-1.4\n")};
   const std::string text = refusal(ExitCode::data, r);
-  expect_contains(text, "a.txt.gz: is not text but a gzip-compressed file\n");
+  expect_contains(text, "a.txt: is not text but a gzip-compressed file\n");
   expect_contains(text, "b: is not text but a zstd-compressed file\n");
   expect_contains(text, "c.xz: is not text but an xz-compressed file\n");
   expect_contains(text, "d.pdf: is not text but a PDF document\n");
   expect_contains(text, "to extract its text: gunzip");
 }
 
-TEST_F(Inputs, FolderOfOnlyBinariesIsReported) {
-  for (int i = 0; i < 10; ++i) folder_.write(cat("in/", i, ".gz"), std::string_view("\x1f\x8b\x08\0", 4));
+TEST_F(Inputs, AFolderOfOnlyBinariesIsReported) {
+  for (int i = 0; i < 10; ++i) folder_.write(cat("in/", i, ".lz4"), "\x04\x22\x4d\x18");
   expect_contains(
       refusal(ExitCode::data, rules()),
-      cat("in: contains no file to prepare; not taken:\n  10 gzip-compressed files (to extract the text: gunzip): ",
-          folder_ / "in/0.gz", ", ", folder_ / "in/1.gz", ", ", folder_ / "in/2.gz", ", ..."));
+      cat("in: contains no file to prepare; not taken:\n  10 lz4-compressed files (to extract the text: unlz4): ",
+          folder_ / "in/0.lz4", ", ", folder_ / "in/1.lz4", ", ", folder_ / "in/2.lz4", ", ..."));
+}
+
+TEST_F(Inputs, DamagedCompressedFilesAreRefusedTogether) {
+  folder_.write("in/a.gz", std::string_view("\x1f\x8b\x08\0", 4));
+  folder_.write("in/b.zst", "words");
+  const std::string text = refusal(ExitCode::data, rules());
+  expect_contains(text, "2 problems of the input:");
+  expect_contains(text, "a.gz: truncated gzip stream: the file ends at byte 4");
+  expect_contains(text, "b.zst: damaged zstd stream after byte ");
 }
 
 TEST_F(Inputs, OutputIsNotRead) {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <map>
 
 #include "framework/data/input_files.h"
 #include "framework/data/token_dataset.h"
@@ -115,14 +114,6 @@ TEST(Prepare, SecondRunSkipsUnchangedInput) {
   f.folder.write("out/summary.json", "{}");
   EXPECT_FALSE(prepare(f.options).skipped);
   EXPECT_TRUE(prepare(f.options).skipped);
-}
-
-// Returns the contents of all files in a folder, by name.
-std::map<std::string, std::string> contents_of(const std::string& folder) {
-  std::map<std::string, std::string> contents;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    contents[entry.path().filename().string()] = entry.is_directory() ? "a folder" : read_file(entry.path().string());
-  return contents;
 }
 
 TEST(Prepare, DoesNotReplaceAnotherDataset) {
@@ -354,7 +345,7 @@ TEST(Prepare, JsonWithoutItsTextIsNamedByLine) {
   };
   const std::string two = refusal("b.json", "{\"body\": \"x\"}\n{\"body\": \"y\"}\n");
   expect_contains(two,
-                  "b.json:1: has no key \"text\" (--jsonl-key), expected an object such as {\"text\": \"...\"}; keys "
+                  "b.json:1: has no key \"text\" (--text-key), expected an object such as {\"text\": \"...\"}; keys "
                   "with strings: body\n");
   expect_contains(two, "\nmend or remove the object, because no option skips a single one; --exclude PATTERN leaves");
   expect_contains(refusal("c.json", "[{\"text\": \"x\"},\n {\"text\": 3}]"), "c.json: object 2: \"text\" is number");

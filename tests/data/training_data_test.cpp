@@ -7,6 +7,7 @@
 
 #include "framework/config/typed_recipe.h"
 #include "tests/data/corpus.h"
+#include "tests/data/tokenizers/hand_made.h"
 
 namespace hexad::data {
 
@@ -165,6 +166,16 @@ TEST(DataConfig, ExactlyOneKindOfDataIsGiven) {
   expect_contains(problems("data: {dataset: x, synthetic: true}"), "exactly one of the four, but 2 are set");
   expect_contains(problems("data: {synthetic: true, mlm_probability: 0.1}"), "must be 0 with data.synthetic");
   expect_contains(problems("data: {mixture: [{dataset: x, weight: -1}]}"), "must be greater than 0");
+}
+
+TEST(TrainingData, TokenizersOfOtherProgramsHaveNoMask) {
+  Prepared p;
+  p.options.tokenizer = p.folder.write("model/tokenizer.json", byte_level_json().dump());
+  p.options.force = true;
+  prepare(p.options);
+  EXPECT_EQ(p.open().tokenizer->vocab_size(), 259);
+  p.config.mlm_probability = 0.25;
+  expect_contains(message_of(ExitCode::usage, [&] { p.open(); }), "has no mask id");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "framework/base/atomic_file.h"
 #include "framework/base/enum_names.h"
+#include "framework/data/data_use.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/telemetry/jsonl_sink.h"
 #include "framework/telemetry/progress_sink.h"
@@ -83,6 +84,15 @@ data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions,
                                                      extensions.sources);
   for (const std::string& path : data.missing_heldout) directory.warn(missing_heldout_text(path));
   return data;
+}
+
+void note_data_use(const data::TrainingData& data, int64_t sequences, const TrainingDirectory& directory) {
+  for (const std::string& line : data::lines_of(data::dataset_uses(data, sequences)))
+    if (data.mixture) {
+      directory.info(cat("data: ", line));
+    } else {
+      directory.note(cat("data: ", line));
+    }
 }
 
 std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, const Recipe& recipe,

@@ -28,10 +28,14 @@ void note_layout(const Recipe& recipe, const comm::World& world, const TrainingD
 data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions, const comm::World& world,
                              const TrainingDirectory& directory);
 
-/// Loads the weights with which `state` starts: those of `checkpoint` together with its progress, those of
-/// train.init_from, or the initial weights. If the checkpoint was trained with another context, the run continues at
-/// the same token of the data (see continued_sequence()). Each stage chooses the schedule of its MoE layers again.
-/// Returns the changes of the recipe since the checkpoint. Collective.
+/// Reports how much of each dataset the steps up to the end of the stage see: to the user if there are several, and to
+/// the log of rank 0.
+void note_data_use(const data::TrainingData& data, int64_t sequences, const TrainingDirectory& directory);
+
+/// Loads the weights from which `state` starts: those of `checkpoint` with its progress, those of train.init_from, or
+/// the initial ones. If the checkpoint's context was another, the run continues at the same token of the data (see
+/// continued_sequence()). Each stage chooses the schedule of its MoE layers again. Returns the changes of the
+/// recipe since the checkpoint. Collective.
 std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, const Recipe& recipe,
                                     const data::TrainingData& data, const comm::World& world,
                                     const TrainingDirectory& directory, TrainingState& state);

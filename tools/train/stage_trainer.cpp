@@ -4,7 +4,9 @@
 
 #include <fmt/ranges.h>
 
+#include "framework/base/atomic_file.h"
 #include "framework/base/units.h"
+#include "framework/data/data_use.h"
 #include "framework/telemetry/progress_sink.h"
 #include "layers/model_size.h"
 #include "optim/lr_schedule.h"
@@ -60,6 +62,8 @@ StageTrainer::StageTrainer(const SharedRun& run, std::optional<io::Checkpoint> c
   auto peak = std::make_unique<PeakMeter>(recipe_, world_.group());
   state_ = std::make_unique<TrainingState>(recipe_, extensions, world_.group(), directory_.informer());
   start_.changes = load_start(std::move(checkpoint), recipe_, data_, world_, directory_, *state_);
+  const int64_t remaining_steps = last_step_ - progress().step;
+  note_data_use(data_, progress().next_sequence + remaining_steps * recipe_.batch.global, directory_);
   if (!stage.empty()) start_.changes.insert(start_.changes.begin(), stage);
   const layers::ModelSize size = layers::model_size(recipe_.model, extensions);
   start_.run = run_info(recipe_, size, progress().step, world_.size());
@@ -109,6 +113,7 @@ ExitCode StageTrainer::train() {
       save(ends ? SaveFailure::stop : recipe_.checkpoint.on_failure);
   }
   observers_->end();
+  if (trained()) record_data();
   return preempted ? end_preempted() : end_done();
 }
 
@@ -171,8 +176,19 @@ void StageTrainer::save(SaveFailure on_failure) {
                     .comm = phase.comm,
                     .time = telemetry::utc_time()});
     patience_.saved(phase.seconds);
+    record_data();
   } catch (const Error& e) {
     if (on_failure == SaveFailure::stop) throw;
+    directory_.warn(e.what());
+  }
+}
+
+void StageTrainer::record_data() {
+  if (!leader() || recipe_.data.registered()) return;
+  try {
+    write_file((std::filesystem::path(recipe_.run.dir) / "data.json").string(),
+               data::data_manifest(data_, progress().next_sequence, progress().step));
+  } catch (const Error& e) {
     directory_.warn(e.what());
   }
 }

@@ -64,6 +64,8 @@ class StageTrainer {
   /// set and returns that result.
   std::optional<telemetry::EvalMetrics> evaluate_at_end();
   void save(SaveFailure on_failure);
+  /// Writes data.json, which says what the run has seen, to the run directory. A failure is a warning.
+  void record_data();
   ExitCode end_preempted();
   ExitCode end_done();
   /// Returns the adviser's part of the report, with the timelines of earlier stages.

@@ -2,7 +2,7 @@
 
 #include "framework/base/counted.h"
 #include "framework/base/utf8.h"
-#include "framework/data/prepare.h"
+#include "framework/data/dataset_paths.h"
 #include "framework/data/tokenizer.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/telemetry/text_output.h"
@@ -46,7 +46,7 @@ ExitCode run_generate(Options options, const Extensions& extensions) {
   complete(recipe, find_cores().of_rank);
   kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));
   const std::string folder = recipe.data.dataset.empty() ? recipe.data.mixture.front().dataset : recipe.data.dataset;
-  const auto tokenizer = data::load_tokenizer(folder + "/" + std::string(data::tokenizer_file_name));
+  const auto tokenizer = data::load_tokenizer(data::tokenizer_path(folder));
 
   const plan::MemoryFit fit = plan::memory_fit_on_this_machine(recipe, extensions, 1, plan::ModelUse::generation);
   if (fit.verdict == plan::MemoryFit::Verdict::too_much) fail(ExitCode::resource, "the model does not fit: ", fit.text);

@@ -103,11 +103,11 @@ void require_checkpoint(const std::string& path) {
   std::ranges::sort(below);
   const size_t left = below.size() - std::min(below.size(), most_named);
   below.resize(below.size() - left);
-  base::fail(
-      base::ExitCode::usage, "'", path, "' is not a checkpoint folder, run directory, prepared folder or .hxd file",
-      below.empty()
-          ? ""
-          : fmt::format("; below it: {}{}", fmt::join(below, ", "), left > 0 ? fmt::format(" and {} more", left) : ""));
+  base::fail(base::ExitCode::usage, "'", path,
+             "' is not a checkpoint folder, run directory, prepared folder, .hxd or .idx file",
+             below.empty() ? ""
+                           : fmt::format("; below it: {}{}", fmt::join(below, ", "),
+                                         left > 0 ? fmt::format(" and {} more", left) : ""));
 }
 
 base::ExitCode inspect(const Options& options) {
@@ -133,7 +133,7 @@ void add_inspect(const Program& program) {
   const Command command =
       program.root.add_command("inspect", "Show the state of a run, and the contents of a checkpoint or a dataset");
   auto options = std::make_shared<Options>();
-  command.add_option("path", &options->path, "checkpoint folder, run directory, prepared folder or .hxd file")
+  command.add_option("path", &options->path, "checkpoint folder, run directory, prepared folder, .hxd or .idx file")
       .required();
   command.add_flag("--json", options->json, "print one JSON object");
   command.add_flag(

@@ -6,16 +6,23 @@
 
 #include <fmt/core.h>
 
+#include "framework/base/clock.h"
 #include "framework/base/counted.h"
 #include "framework/base/enum_names.h"
+#include "framework/base/error.h"
 #include "framework/base/escaped.h"
 #include "framework/base/units.h"
+#include "framework/config/words.h"
+#include "framework/data/byte_stream.h"
+#include "framework/data/chat_form.h"
 #include "framework/data/input_files.h"
 #include "framework/data/prepare.h"
 #include "framework/telemetry/text_output.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/prepare_progress.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/usage.h"
+#include "tools/train/process/machine.h"
 
 namespace hexad::app {
 namespace {
@@ -30,7 +37,7 @@ struct Kind {
 // Returns the kind of a file: its extension in lower case. An extension has at most ten letters and digits. Therefore
 // the ends of "notes.2024-05-01" and "Chapter 1. The end" are not extensions.
 std::string extension_of(const std::string& path) {
-  std::string text = std::filesystem::path(path).extension().string();
+  std::string text = std::filesystem::path(data::without_compression(path)).extension().string();
   const bool alphanumeric = std::ranges::all_of(text.substr(std::min<size_t>(text.size(), 1)),
                                                 [](unsigned char c) { return std::isalnum(c) != 0; });
   if (text.size() < 2 || text.size() > 11 || !alphanumeric) return "without extension";
@@ -75,16 +82,13 @@ void print_inputs(const data::InputFiles& files, const std::string& list) {
 void run_prepare(const data::PrepareOptions& options) {
   using namespace telemetry;
   TextOutput err(2);
-  std::string stage;
-  const auto summary = data::prepare(options, [&](const data::PrepareProgress& p) {
-    const double share = p.total_bytes > 0 ? static_cast<double>(p.done_bytes) / static_cast<double>(p.total_bytes) : 1;
-    if (err.is_terminal())
-      err.write(fmt::format("\r{:<24} {:>6}", p.stage, base::human_percent(share)));
-    else if (stage != p.stage)
-      err.write(fmt::format("{}\n", p.stage));
-    stage = p.stage;
-  });
-  if (err.is_terminal() && !stage.empty()) err.write("\n");
+  PrepareProgressLine line(err);
+  const auto summary =
+      data::prepare(options, [&](const data::PrepareProgress& progress) { line.show(progress, base::now()); });
+  line.finish();
+  if (summary.resumed_documents > 0)
+    err.write(fmt::format("continued an interrupted preparation: {} had been encoded\n",
+                          base::counted(summary.resumed_documents, "document")));
   for (const std::string& warning : summary.warnings) err.write(fmt::format("warning: {}\n", warning));
   fmt::print("{}{}: {}, vocabulary {}, {:.2f} bytes per token\n", options.output,
              summary.skipped ? " (already prepared)" : "", base::counted(summary.files, "file"), summary.vocab_size,
@@ -110,10 +114,14 @@ void add_prepare(const Program& program) {
       program.root.add_command("prepare", "Turn text into a tokenizer and an indexed token dataset");
   auto o = std::make_shared<data::PrepareOptions>();
   auto rule = std::make_shared<std::string>("file");
+  auto workers = std::make_shared<int>(0);
+  std::vector<std::string_view> forms;
+  for (const data::ChatForm& form : data::chat_forms()) forms.push_back(form.name);
   command
-      .add_option(
-          "--input", &o->inputs,
-          "text files and folders; each object in a file of JSON objects (.jsonl, .ndjson, .json) is a document")
+      .add_option("--input", &o->inputs,
+                  "text files and folders; each object in a file of JSON objects (.jsonl, .ndjson, .json) is a "
+                  "document; .gz and "
+                  ".zst are decompressed")
       .required()
       .path();
   command.add_option("--output", &o->output, "folder to write").required().path();
@@ -122,7 +130,16 @@ void add_prepare(const Program& program) {
       "take only files that match a pattern: a name such as '*.txt', or a path below the input such as 'books/*'");
   command.add_option("--exclude", &o->exclude, "leave out files and folders that match such a pattern");
   command.add_flag("--follow-links", o->follow_links, "follow links in folders; each file is still taken only once");
-  command.add_option("--tokenizer", &o->tokenizer, "bpe (trained here), bytes, or a tokenizer.json").path();
+  command
+      .add_option(
+          "--tokenizer", &o->tokenizer,
+          "bpe (trained here), bytes, or a tokenizer of a model: tokenizer.json, *.tiktoken, tekken.json, *.model "
+          "(SentencePiece), or a folder with one of them")
+      .path();
+  command.add_option("--end-of-document", &o->choice.end_of_document,
+                     "token of a model's tokenizer that ends documents; without it, the model's own");
+  command.add_option("--tokenizer-pattern", &o->choice.pattern,
+                     "pattern of a .tiktoken file, such as cl100k; without it, the one with this number of tokens");
   const Option vocab =
       command.add_option("--vocab", &o->vocab_size, "vocabulary of a bpe tokenizer").legal(whole_number(258, 1000000));
   command.add_option("--heldout", &o->heldout, "share of documents held out").legal(number(0, 0.9));
@@ -134,19 +151,35 @@ void add_prepare(const Program& program) {
       .add_option("--split-bytes", &o->split.longest_bytes,
                   "maximum size of a document in bytes; longer documents are cut into pieces; 0: no limit")
       .legal(zero_or_at_least(data::least_split_bytes));
-  command.add_option("--jsonl-key", &o->jsonl_key, "key that holds the text in files of JSON objects");
+  const Option text_key =
+      command.add_option("--text-key", &o->text_key,
+                         "key that holds the text in files of JSON objects; a.b is key b of the object under a");
+  const Option chat = command
+                          .add_option("--chat-form", &o->chat_form,
+                                      base::cat("take JSON objects as conversations, write them in this form, and "
+                                                "let models learn only the answers: ",
+                                                config::join(forms)))
+                          .legal(one_of(forms));
+  command
+      .add_option("--workers", workers.get(),
+                  "threads that encode; 0: one for each core; the dataset does not depend on their number")
+      .legal(whole_number(0, 1024));
   command.add_flag("--binary", o->binary, "also take files that are not UTF-8 text, as bytes");
   command.add_flag(
       "--force", o->force,
       "replace another dataset in the output folder; runs trained on the replaced dataset can no longer be "
       "continued or evaluated");
-  command.run(on_one_rank(command, [o, rule, vocab, separator] {
+  command.run(on_one_rank(command, [=] {
     if (vocab.given() && o->tokenizer != "bpe")
       base::fail(base::ExitCode::usage, "--vocab is for --tokenizer bpe; --tokenizer ", o->tokenizer,
                  " has its own vocabulary");
     if (separator.given() && *rule != "separator")
       base::fail(base::ExitCode::usage, "--separator is for --split separator; with --split ", *rule,
                  " it has no meaning");
+    if (text_key.given() && chat.given())
+      base::fail(base::ExitCode::usage, "--text-key ", o->text_key, " names one text, but --chat-form ", o->chat_form,
+                 " takes whole conversations: give only one of them");
+    o->workers = *workers > 0 ? *workers : static_cast<int>(train::usable_cores());
     o->split.rule = base::enum_named<data::DocumentRule>(*rule).value_or(o->split.rule);
     run_prepare(*o);
     return base::ExitCode::done;

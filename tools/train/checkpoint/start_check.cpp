@@ -5,6 +5,7 @@
 
 #include "framework/base/path_problem.h"
 #include "framework/config/nearest_path.h"
+#include "framework/data/megatron_index.h"
 #include "framework/data/training_data.h"
 #include "framework/device/meta/meta_run.h"
 #include "framework/device/offload_arena.h"
@@ -125,8 +126,9 @@ void require_offload_folder(const Recipe& recipe) {
 }
 
 std::string missing_heldout_text(const std::string& path) {
-  return cat(path,
-             ": no such file, so this dataset has no held-out loss; `hexad prepare --heldout 0.02` makes the file");
+  const std::string_view remedy = data::is_megatron_index(path) ? "an index of held-out documents may have this name"
+                                                                : "`hexad prepare --heldout 0.02` makes the file";
+  return cat(path, ": no such file, so this dataset has no held-out loss; ", remedy);
 }
 
 }  // namespace hexad::train

@@ -67,7 +67,7 @@ int32_t sample(std::span<const float> logits, const SamplingOptions& options, do
 }
 
 std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_view text) {
-  std::vector<int32_t> ids{tokenizer.end_of_document()};
+  std::vector<int32_t> ids{tokenizer.beginning_of_document().value_or(tokenizer.end_of_document())};
   const std::vector<int32_t> tokens = tokenizer.encode(text);
   ids.insert(ids.end(), tokens.begin(), tokens.end());
   return ids;

@@ -20,8 +20,8 @@ struct SamplingOptions {
   int64_t vocabulary = 0;  // larger ids have no text and are never chosen (a padded vocabulary); 0: all ids have text
 };
 
-/// Returns the ids of a prompt for generate(): the end-of-document id, which precedes every text, and the tokens of
-/// `text`.
+/// Returns the ids of a prompt for generate(): the id that precedes every text, and the tokens of `text`. The first is
+/// the tokenizer's beginning-of-document or, if it has none, its end-of-document.
 std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_view text);
 /// Returns the largest number of prompt ids that generate() uses with this context. It is one less than the context,
 /// which leaves room for two generated ids.

@@ -3,7 +3,8 @@
 #include <filesystem>
 
 #include "framework/base/path_problem.h"
-#include "framework/data/prepare.h"
+#include "framework/data/dataset_paths.h"
+#include "framework/data/megatron_index.h"
 #include "framework/data/tokenizer.h"
 
 namespace hexad::train {
@@ -12,7 +13,8 @@ namespace fs = std::filesystem;
 
 void require_datasets(const Recipe& recipe, const std::string& recipe_path) {
   const auto require_one = [&](const std::string& key, const std::string& path) {
-    const std::string problem = base::folder_problem(path);
+    const bool is_index = data::is_megatron_index(path);
+    const std::string problem = is_index ? base::file_problem(path) : base::folder_problem(path);
     if (problem.empty()) return;
     if (problem != "no such folder")
       base::fail(base::ExitCode::data, key, " (", path, "): ", problem, "; `hexad prepare` makes a dataset");
@@ -35,7 +37,11 @@ void require_datasets(const Recipe& recipe, const std::string& recipe_path) {
 void complete(Recipe& recipe, int64_t cores) {
   if (recipe.model.vocab == 0) {
     const std::string folder = recipe.data.dataset.empty() ? recipe.data.mixture.front().dataset : recipe.data.dataset;
-    const auto tokenizer = data::load_tokenizer((std::filesystem::path(folder) / data::tokenizer_file_name).string());
+    const std::string path = data::tokenizer_path(folder);
+    if (data::is_megatron_index(folder) && base::file_problem(path) == "no such file")
+      base::fail(base::ExitCode::usage, "model.vocab (0) must be set: ", folder, " has no tokenizer beside it (", path,
+                 ")");
+    const auto tokenizer = data::load_tokenizer(path);
     recipe.model.vocab = tokenizer->vocab_size();
   }
   layers::ModelConfig& m = recipe.model;

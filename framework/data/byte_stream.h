@@ -1,0 +1,43 @@
+// Reading of files from beginning to end, decompressed while they are read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace hexad::data {
+
+/// Maximum bytes of one document, of one line of JSON, and of a file that must be in memory as a whole. It bounds the
+/// memory that a compressed file can take.
+inline constexpr int64_t largest_document = int64_t{256} << 20;
+
+class ByteStream {
+ public:
+  virtual ~ByteStream() = default;
+
+  /// Fills `out` with the next bytes of the contents. Returns fewer than `bytes` only at the end of the contents.
+  /// Throws Error(data) that names the file and the last sound byte of the file if the file is unreadable, damaged or
+  /// truncated.
+  virtual size_t read(char* out, size_t bytes) = 0;
+  /// Returns the number of bytes of the file, as it is on disk, that have been used so far.
+  virtual int64_t position() const = 0;
+};
+
+/// Opens a file. Contents are decompressed if the name ends in .gz (gzip, also of several members) or .zst (zstd).
+/// Throws Error(data) if the file cannot be opened.
+std::unique_ptr<ByteStream> open_stream(const std::string& path);
+
+/// Returns `path` without a final .gz or .zst, in any case.
+std::string_view without_compression(std::string_view path);
+
+/// Returns the first `bytes` bytes of the contents, or all of them if they are fewer.
+std::string head_of(ByteStream& stream, size_t bytes);
+
+/// Calls f with the contents in blocks of 1 MiB, the last of which may be shorter or empty. Stops early if `f` returns
+/// false. An empty file is one empty block.
+void for_each_block(ByteStream& stream, const std::function<bool(std::string_view block)>& f);
+
+}  // namespace hexad::data

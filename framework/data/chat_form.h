@@ -1,0 +1,33 @@
+// Written forms of conversations: the marks that each family of models puts around the turns.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace hexad::data {
+
+struct ChatRole {
+  std::string_view role;    // system, user, assistant or tool
+  std::string_view before;  // written before the text of a turn
+  std::string_view end;     // written after the text; models learn to write the one of the assistant
+  std::string_view after;   // written after `end`; no model learns it
+};
+
+struct ChatForm {
+  std::string_view name;
+  std::string_view begin;           // written once, before the first turn
+  std::span<const ChatRole> roles;  // the roles that this form can express
+
+  /// Returns the row of `role`; null if the form has no such role.
+  const ChatRole* find(std::string_view role) const;
+  /// Returns a text such as "system, user, assistant".
+  std::string role_names() const;
+};
+
+/// Returns all forms. They are rows of a table; docs/data.md shows them.
+std::span<const ChatForm> chat_forms();
+/// Returns the form with this name. Throws Error(usage) that lists the names if there is none.
+const ChatForm& chat_form(std::string_view name);
+
+}  // namespace hexad::data

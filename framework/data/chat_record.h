@@ -1,0 +1,21 @@
+// Conversations in JSON objects. Only sources that include nlohmann/json.hpp include this header.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "framework/data/chat_form.h"
+#include "framework/data/document.h"
+
+namespace hexad::data {
+
+/// True if the object has the keys of a conversation: "messages", "conversations", "instruction" with "output", or
+/// "prompt" with "completion".
+bool is_conversation(const nlohmann::json& object);
+
+/// Writes the conversation of `object` in `form` to `out`. Returns an empty text, or a problem that completes
+/// "FILE:LINE: ", for example: turn 2 has role "critic", expected ...
+std::string write_conversation(const nlohmann::json& object, const ChatForm& form, Document& out);
+
+}  // namespace hexad::data

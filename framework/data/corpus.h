@@ -1,0 +1,61 @@
+// The text of `hexad prepare`: all documents of all input files.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/data/digest.h"
+#include "framework/data/document_reader.h"
+#include "framework/data/prepare.h"
+
+namespace hexad::data {
+
+/// Rule that selects held-out documents: those whose hash is below `threshold`. The threshold is the requested fraction
+/// of all hashes. If one part would be empty, because a small corpus has few documents, the threshold is moved just
+/// enough.
+struct HeldOutRule {
+  uint64_t threshold = 0;
+
+  bool operator()(std::string_view document) const { return digest_of(document).low < threshold; }
+};
+
+/// Result of reading all text once.
+struct CorpusScan {
+  Digest inputs;  // digest of all text
+  int64_t documents = 0;
+  int64_t empty_documents = 0;
+  HeldOutRule held_out;
+  std::vector<std::string> unnamed_json;  // files that are probably JSON lines but whose name has another ending
+};
+
+class Corpus {
+ public:
+  using Progress = std::function<void(const PrepareProgress&)>;
+
+  /// Selects the files. Throws as find_inputs() does.
+  Corpus(const PrepareOptions& options, Progress progress);
+
+  const InputFiles& inputs() const { return inputs_; }
+  /// Reads all files, checks them, and notes the form of each. Must be called first. Throws a single Error(data) with
+  /// the problems of all files.
+  CorpusScan scan();
+  /// Calls `f` for each document that is not empty, in order.
+  void for_each_document(std::string_view stage, const TakeDocument& f);
+
+ private:
+  void report(std::string_view stage, int64_t done_bytes);
+  void scan_file(InputFile& file, int64_t done_bytes, class ScanState& state);
+
+  const PrepareOptions& options_;
+  ReadRules rules_;
+  Progress progress_;
+  InputFiles inputs_;
+  int64_t total_bytes_ = 0;
+  int64_t documents_ = 0;        // number of documents read in this stage
+  int64_t total_documents_ = 0;  // 0 until they have been counted
+};
+
+}  // namespace hexad::data

@@ -1,0 +1,32 @@
+// Amounts of each dataset that a run sees.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "framework/data/training_data.h"
+
+namespace hexad::data {
+
+/// The use of one dataset by a run.
+struct DatasetUse {
+  OpenedDataset dataset;
+  int64_t sequences = 0;  // number of training sequences drawn from it
+  double share = 1;       // its share of all sequences of a long run
+  double epochs = 0;      // number of times that the run passes over it
+};
+
+/// Returns the use of each dataset in the first `sequences` training sequences, in the order of the recipe; empty for a
+/// registered source.
+std::vector<DatasetUse> dataset_uses(const TrainingData& data, int64_t sequences);
+
+/// Returns a line for each dataset, such as
+/// "data/books: 75.0% of the sequences, 1.20 epochs of 65,000 tokens in 200 documents".
+std::vector<std::string> lines_of(const std::vector<DatasetUse>& uses);
+
+/// Returns the text of data.json, the manifest of a run: the data of its first `sequences` sequences, which it has seen
+/// after `step` steps.
+std::string data_manifest(const TrainingData& data, int64_t sequences, int64_t step);
+
+}  // namespace hexad::data

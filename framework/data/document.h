@@ -1,0 +1,33 @@
+// A document before its conversion to tokens.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hexad::data {
+
+/// A part of a conversation. Parts are converted to tokens one by one, so that no token spans two of them.
+struct DocumentPart {
+  size_t end = 0;       // the part ends before this byte of the document
+  bool mark = false;    // true if the part is a mark of the chat form, not text of a user
+  bool answer = false;  // true if the tokens of the part are targets of training
+
+  bool operator==(const DocumentPart&) const = default;
+};
+
+struct Document {
+  std::string text;
+  std::vector<DocumentPart> parts = {};  // empty: plain text, all of whose tokens are targets
+
+  /// True if the last part that is not a mark, and so the last turn with text, is an answer.
+  bool ends_with_answer() const {
+    for (auto part = parts.rbegin(); part != parts.rend(); ++part)
+      if (!part->mark) return part->answer;
+    return false;
+  }
+  bool operator==(const Document&) const = default;
+};
+
+}  // namespace hexad::data

@@ -1,0 +1,77 @@
+// Conversion of documents to token ids, on several threads.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "framework/data/document.h"
+#include "framework/data/tokenizer.h"
+
+namespace hexad::data {
+
+struct EncodedDocument {
+  std::vector<int32_t> ids = {};        // with a beginning-of-document, if the tokenizer has it, and an end-of-document
+  std::vector<uint8_t> loss_mask = {};  // 1: the token is a target; empty without a mask
+  int64_t text_bytes = 0;
+  bool held_out = false;
+};
+
+/// Converts a document. Parts of a conversation are converted one by one; special tokens are recognised only in marks
+/// of the chat form. With `with_mask`, makes a loss mask: tokens of answers are targets, and the end-of-document is one
+/// after a last answer. All tokens of plain text are targets.
+EncodedDocument encode_document(const Tokenizer& tokenizer, const Document& document, bool with_mask);
+
+/// Applies a function to documents on several threads. Results arrive in the order of the documents, on the thread of
+/// the caller, so they do not depend on the number of threads.
+class EncodingPool {
+ public:
+  using Encode = std::function<EncodedDocument(const Document& document)>;
+  using TakeEncoded = std::function<void(EncodedDocument&& document)>;
+
+  /// Starts `workers` threads, at least 1. `encode` must be thread-safe. `take` receives the results during add() and
+  /// finish(). Documents are passed to the threads in batches of about `batch_bytes` of text.
+  EncodingPool(int workers, int64_t batch_bytes, Encode encode, TakeEncoded take);
+  /// Stops the threads. Results that have not been taken are lost.
+  ~EncodingPool();
+  EncodingPool(const EncodingPool&) = delete;
+  EncodingPool& operator=(const EncodingPool&) = delete;
+
+  /// Adds a document. Waits while the threads have too many documents to do. Throws what `encode` or `take` has thrown.
+  void add(Document&& document);
+  /// Waits for all documents.
+  void finish();
+
+ private:
+  struct Batch {
+    std::vector<Document> documents = {};
+    std::vector<EncodedDocument> encoded = {};
+    std::exception_ptr error = nullptr;
+    bool done = false;
+  };
+
+  void work();
+  void submit();
+  void take_first();
+
+  int64_t batch_bytes_;
+  Encode encode_;
+  TakeEncoded take_;
+  size_t most_in_flight_;
+  Batch filling_;
+  int64_t filling_bytes_ = 0;
+  std::mutex mutex_;  // guards the members below
+  std::condition_variable submitted_, completed_;
+  std::deque<std::unique_ptr<Batch>> in_flight_;  // in the order of the documents
+  size_t started_ = 0;                            // number of batches at the front that a thread has begun
+  bool stop_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace hexad::data

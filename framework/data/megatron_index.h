@@ -1,0 +1,45 @@
+// Indexed datasets of Megatron-LM: an index NAME.idx, and the ids of all tokens in NAME.bin.
+//
+// Index of today (magic MMIDIDX): version u64 = 1, dtype u8, sequences u64, boundaries u64 | sizes of the sequences in
+// tokens, i32 | their positions in NAME.bin in bytes, i64 | document boundaries as numbers of sequences, i64.
+// Older index (magic TNTIDX): version u64 = 1, dtype u64, element size u64, sequences u64, sizes u64, boundaries u64 |
+// dimension offsets, sequences + 1 | positions in tokens, sequences + 1 | sizes | document boundaries; all i64.
+// All numbers are little-endian.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/data/digest.h"
+
+namespace hexad::data {
+
+/// Stored form of token ids.
+struct IdFormat {
+  int bytes = 2;
+  bool is_signed = false;
+
+  bool operator==(const IdFormat&) const = default;
+  /// Returns a name like "u16".
+  std::string name() const;
+};
+
+struct MegatronIndex {
+  std::string data_path;  // path of NAME.bin
+  IdFormat ids;
+  int64_t sequences = 0;
+  std::vector<int64_t> offsets = {};  // documents + 1 token offsets in ascending order; the first is 0
+  Digest digest;  // digest of the index, the size of NAME.bin and its first and last MiB; identifies the dataset
+};
+
+/// True if `path` ends in .idx, as the index of such a dataset does.
+bool is_megatron_index(std::string_view path);
+
+/// Reads an index and checks it against the size of NAME.bin. Throws Error(data) that names the file and the problem:
+/// another magic, version or dtype, a size that does not fit its counts, sequences that are not one after the other
+/// inside NAME.bin, or documents that do not consist of all sequences in order.
+MegatronIndex read_megatron_index(const std::string& path);
+
+}  // namespace hexad::data

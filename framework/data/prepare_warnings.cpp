@@ -1,0 +1,54 @@
+#include "framework/data/prepare_warnings.h"
+
+#include <fmt/format.h>
+
+#include "framework/base/counted.h"
+#include "framework/base/error.h"
+
+namespace hexad::data {
+using namespace base;
+namespace {
+
+std::string percent(double share) { return fmt::format("{:.3g}%", 100 * share); }
+
+// Adds a warning if the held-out part is too small for a meaningful loss, or is too large or small a fraction of the
+// text.
+void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std::vector<std::string>& warnings) {
+  constexpr int64_t few_tokens = 2000;
+  const PreparedPart& part = s.heldout;
+  if (part.documents == 0) return;
+  if (part.documents == 1 || part.tokens < few_tokens)
+    warnings.push_back(
+        cat("the held-out part is ", counted(part.documents, "document"), " of ", counted(part.tokens, "token"),
+            ", too little for a meaningful held-out loss: give more text, a larger --heldout (", options.heldout,
+            " now) or shorter documents (--split-bytes, ", options.split.longest_bytes, " now)"));
+  const double share = static_cast<double>(part.text_bytes) / static_cast<double>(part.text_bytes + s.train.text_bytes);
+  if (share > 2 * options.heldout + 0.05)
+    warnings.push_back(cat("the held-out part takes ", percent(share), " of the text, not the ",
+                           percent(options.heldout), " that --heldout asks for: there are only ",
+                           counted(part.documents + s.train.documents, "document"), " to choose from"));
+  if (share < options.heldout / 2)
+    warnings.push_back(cat("the held-out part takes ", percent(share), " of the text, not the ",
+                           percent(options.heldout),
+                           " that --heldout asks for: documents are drawn whatever their length, and long ones went to "
+                           "training; --split-bytes (",
+                           options.split.longest_bytes, " now) makes them shorter"));
+}
+
+}  // namespace
+
+std::vector<std::string> warnings_of(const PrepareSummary& s, const CorpusScan& scan, const PrepareOptions& options) {
+  std::vector<std::string> warnings;
+  if (!scan.unnamed_json.empty())
+    warnings.push_back(cat(some_of(scan.unnamed_json), ": taken as text, but the first line is JSON with the key \"",
+                           options.text_key, "\"; in a file named .jsonl each line is a document"));
+  for (const std::string& pattern : s.inputs.idle_patterns) warnings.push_back(cat(pattern, " matches no file"));
+  InputFiles held_back;
+  for (const SkippedFile& file : s.inputs.skipped)
+    if (!file.remedy.empty()) held_back.skipped.push_back(file);
+  for (const std::string& line : lines_of_skipped(held_back)) warnings.push_back("not taken: " + line);
+  warn_of_heldout(s, options, warnings);
+  return warnings;
+}
+
+}  // namespace hexad::data

@@ -1,0 +1,67 @@
+#include "framework/data/tokenizers/added_tokens.h"
+
+#include <algorithm>
+
+#include <unicode/uchar.h>
+
+#include "framework/data/tokenizers/code_point.h"
+
+namespace hexad::data {
+namespace {
+
+bool is_space(CodePoint c) { return u_isUWhiteSpace(static_cast<UChar32>(c.value)) != 0; }
+
+bool is_word(CodePoint c) {
+  const auto character = static_cast<UChar32>(c.value);
+  const uint32_t category = U_GET_GC_MASK(character);
+  const bool joiner = c.value == 0x200c || c.value == 0x200d;
+  return joiner || u_isUAlphabetic(character) != 0 || (category & (U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)) != 0;
+}
+
+bool stands_alone(std::string_view text, size_t begin, size_t end) {
+  const bool left = begin == 0 || !is_word(last_code_point(text.substr(0, begin)));
+  const bool right = end == text.size() || !is_word(code_point_at(text.substr(end)));
+  return left && right;
+}
+
+}  // namespace
+
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
+  std::erase_if(tokens_, [](const AddedToken& t) { return t.text.empty(); });
+  std::ranges::stable_sort(tokens_, std::greater(), [](const AddedToken& t) { return t.text.size(); });
+  for (size_t i = 0; i < tokens_.size(); ++i)
+    by_byte_[static_cast<unsigned char>(tokens_[i].text[0])].push_back(static_cast<uint32_t>(i));
+}
+
+const AddedToken* AddedTokens::token_at(std::string_view text) const {
+  for (const uint32_t i : by_byte_[static_cast<unsigned char>(text[0])])
+    if (text.starts_with(tokens_[i].text)) return &tokens_[i];
+  return nullptr;
+}
+
+void AddedTokens::split(std::string_view text, bool with_special, const std::function<void(std::string_view)>& on_text,
+                        const std::function<void(int32_t)>& on_token) const {
+  size_t done = 0;
+  for (size_t i = 0; i < text.size() && !tokens_.empty();) {
+    const AddedToken* token = token_at(text.substr(i));
+    if (token == nullptr) {
+      ++i;
+      continue;
+    }
+    size_t begin = i, end = i + token->text.size();
+    i = end;
+    if (begin < done) continue;  // the token before it has taken its beginning as white space
+    if (token->special && !with_special) continue;
+    if (token->single_word && !stands_alone(text, begin, end)) continue;
+    while (token->strip_left && begin > done && is_space(last_code_point(text.substr(0, begin))))
+      begin -= last_code_point(text.substr(0, begin)).bytes;
+    while (token->strip_right && end < text.size() && is_space(code_point_at(text.substr(end))))
+      end += code_point_at(text.substr(end)).bytes;
+    if (begin > done) on_text(text.substr(done, begin - done));
+    on_token(token->id);
+    done = end;
+  }
+  if (done < text.size()) on_text(text.substr(done));
+}
+
+}  // namespace hexad::data

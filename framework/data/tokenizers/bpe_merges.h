@@ -1,0 +1,15 @@
+// Merging of adjacent symbols by rank, the core of all byte-pair encodings.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "framework/data/tokenizers/pair_table.h"
+
+namespace hexad::data {
+
+/// Merges adjacent symbols of `symbols` until no pair of them is in `merges`. The pair of the lowest rank goes first;
+/// of equal ranks, the leftmost. Takes O(n log n) steps.
+void merge_symbols(const PairTable& merges, std::vector<int32_t>& symbols);
+
+}  // namespace hexad::data

@@ -1,0 +1,107 @@
+#include "framework/data/tokenizers/bpe_model.h"
+
+#include <algorithm>
+
+#include "framework/data/tokenizers/bpe_merges.h"
+#include "framework/data/tokenizers/code_point.h"
+
+namespace hexad::data {
+namespace {
+
+class ByteBpe final : public TextModel {
+ public:
+  explicit ByteBpe(BpeParts parts) : parts_(std::move(parts)) {}
+
+  void encode(std::string_view piece, PieceCache& cache, std::vector<int32_t>& ids) const override {
+    cache.append(piece, ids, [&] { merge(piece, ids); });
+  }
+  int32_t id_of_byte(unsigned char byte) const override { return parts_.bytes[byte]; }
+
+ private:
+  void merge(std::string_view piece, std::vector<int32_t>& ids) const {
+    if (const auto whole = parts_.whole_pieces.find(piece); whole != parts_.whole_pieces.end())
+      return ids.push_back(whole->second);
+    std::vector<int32_t> symbols;
+    symbols.reserve(piece.size());
+    for (const char c : piece) {
+      const int32_t id = parts_.bytes[static_cast<unsigned char>(c)];
+      if (id >= 0 || parts_.unknown >= 0) symbols.push_back(id >= 0 ? id : parts_.unknown);
+    }
+    merge_symbols(parts_.merges, symbols);
+    ids.insert(ids.end(), symbols.begin(), symbols.end());
+  }
+
+  BpeParts parts_;
+};
+
+class CharacterBpe final : public TextModel {
+ public:
+  explicit CharacterBpe(CharacterBpeParts parts)
+      : parts_(std::move(parts)),
+        has_fallback_(all_bytes(parts_.bpe.bytes)),
+        can_divide_(parts_.joints.size() > 0 && parts_.bpe.whole_pieces.empty() &&
+                    (has_fallback_ || !parts_.fuse_unknown)) {}
+
+  void encode(std::string_view piece, PieceCache& cache, std::vector<int32_t>& ids) const override {
+    if (!can_divide_) return cache.append(piece, ids, [&] { merge(piece, ids); });
+    size_t begin = 0;
+    int32_t before = -1;
+    for (size_t i = 0; i < piece.size();) {
+      const CodePoint c = code_point_at(piece.substr(i));
+      const auto here = static_cast<int32_t>(c.value);
+      if (i > begin && parts_.joints.find(before, here) == nullptr) {
+        encode_part(piece.substr(begin, i - begin), cache, ids);
+        begin = i;
+      }
+      before = here;
+      i += c.bytes;
+    }
+    encode_part(piece.substr(begin), cache, ids);
+  }
+  int32_t id_of_byte(unsigned char byte) const override { return has_fallback_ ? parts_.bpe.bytes[byte] : -1; }
+
+ private:
+  void encode_part(std::string_view part, PieceCache& cache, std::vector<int32_t>& ids) const {
+    cache.append(part, ids, [&] { merge(part, ids); });
+  }
+  void merge(std::string_view piece, std::vector<int32_t>& ids) const {
+    if (const auto whole = parts_.bpe.whole_pieces.find(piece); whole != parts_.bpe.whole_pieces.end())
+      return ids.push_back(whole->second);
+    std::vector<int32_t> symbols;
+    bool after_unknown = false;
+    while (!piece.empty()) {
+      const CodePoint c = code_point_at(piece);
+      const auto found = parts_.characters.find(c.value);
+      const bool unknown = found == parts_.characters.end() && !has_fallback_;
+      if (found != parts_.characters.end()) {
+        symbols.push_back(found->second);
+      } else if (has_fallback_) {
+        for (const char byte : piece.substr(0, c.bytes))
+          symbols.push_back(parts_.bpe.bytes[static_cast<unsigned char>(byte)]);
+      } else if (parts_.bpe.unknown >= 0 && !(after_unknown && parts_.fuse_unknown)) {
+        symbols.push_back(parts_.bpe.unknown);
+      }
+      after_unknown = unknown;
+      piece.remove_prefix(c.bytes);
+    }
+    merge_symbols(parts_.bpe.merges, symbols);
+    ids.insert(ids.end(), symbols.begin(), symbols.end());
+  }
+
+  CharacterBpeParts parts_;
+  bool has_fallback_, can_divide_;
+};
+
+}  // namespace
+
+bool all_bytes(const ByteIds& ids) {
+  return std::ranges::all_of(ids, [](int32_t id) { return id >= 0; });
+}
+
+std::unique_ptr<TextModel> make_byte_bpe(BpeParts parts) { return std::make_unique<ByteBpe>(std::move(parts)); }
+
+std::unique_ptr<TextModel> make_character_bpe(CharacterBpeParts parts) {
+  return std::make_unique<CharacterBpe>(std::move(parts));
+}
+
+}  // namespace hexad::data

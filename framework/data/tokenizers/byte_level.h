@@ -1,0 +1,16 @@
+// The alphabet of byte-level vocabularies (GPT-2): each byte is written as one printable character.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace hexad::data {
+
+/// Returns the bytes that `token` stands for, or nullopt if it has a character outside the alphabet.
+std::optional<std::string> bytes_of_symbols(std::string_view token);
+
+/// Returns the name of the token of one byte in vocabularies with byte fallback, for example "<0x0A>".
+std::string fallback_name(unsigned char byte);
+
+}  // namespace hexad::data

@@ -1,0 +1,164 @@
+#include "framework/data/tokenizers/hugging_face_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "framework/base/utf8.h"
+#include "framework/data/tokenizers/bpe_model.h"
+#include "framework/data/tokenizers/byte_level.h"
+#include "framework/data/tokenizers/code_point.h"
+#include "framework/data/tokenizers/tokenizer_source.h"
+#include "framework/data/tokenizers/unigram_model.h"
+
+namespace hexad::data {
+namespace {
+
+void read_vocabulary(const JsonField& json, Vocabulary& vocabulary) {
+  if (!json.json().is_object()) json.fail(" is ", json.json().type_name(), ", expected an object");
+  for (const auto& [name, id] : json.json().items()) {
+    const bool legal = id.is_number_unsigned() && id.get<uint64_t>() < static_cast<uint64_t>(most_ids);
+    if (!legal)
+      json.fail(": token '", name, "' has the id ", id.is_number() ? id.dump() : id.type_name(), ", expected 0 to ",
+                most_ids - 1);
+    vocabulary.add(name, id.get<int32_t>(), json);
+  }
+}
+
+// A merge by the names of its parts.
+struct NamedMerge {
+  std::string_view left, right;
+};
+
+// Reads "left right", or the list ["left", "right"].
+NamedMerge merge_of(const JsonField& json) {
+  if (json.json().is_array()) {
+    if (json.size() != 2) json.fail(" has ", json.size(), " parts, expected 2");
+    return {json.at(0).text(), json.at(1).text()};
+  }
+  const std::string_view text = json.text();
+  const size_t space = text.find(' ');
+  if (space == text.npos || text.find(' ', space + 1) != text.npos)
+    json.fail(" is not two tokens with a space between");
+  return {text.substr(0, space), text.substr(space + 1)};
+}
+
+int32_t id_of(const Vocabulary& vocabulary, std::string_view name, const JsonField& place) {
+  const auto id = vocabulary.id_of(name);
+  if (!id) place.fail(": token '", name, "' is not in the vocabulary");
+  return *id;
+}
+
+ByteIds fallback_ids(const Vocabulary& vocabulary) {
+  ByteIds ids = no_byte_ids();
+  for (size_t b = 0; b < ids.size(); ++b)
+    ids[b] = vocabulary.id_of(fallback_name(static_cast<unsigned char>(b))).value_or(-1);
+  return ids;
+}
+
+class BpeReader {
+ public:
+  BpeReader(const JsonField& json, bool byte_level, const Vocabulary& vocabulary)
+      : json_(json), byte_level_(byte_level), vocabulary_(vocabulary) {}
+
+  std::unique_ptr<TextModel> read() {
+    refuse_what_is_not_supported();
+    if (const auto name = json_.find("unk_token")) parts_.bpe.unknown = id_of(vocabulary_, name->text(), *name);
+    parts_.fuse_unknown = json_.flag("fuse_unk", false);
+    if (byte_level_) {
+      read_bytes();
+    } else {
+      read_characters();
+    }
+    read_merges();
+    if (json_.flag("ignore_merges", false)) read_whole_pieces();
+    return byte_level_ ? make_byte_bpe(std::move(parts_.bpe)) : make_character_bpe(std::move(parts_));
+  }
+
+ private:
+  void refuse_what_is_not_supported() const {
+    if (const auto dropout = json_.find("dropout"); dropout && dropout->number() != 0)
+      dropout->fail(" is ", dropout->number(), ", expected none");
+    for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
+      if (const std::string affix = json_.text(key, ""); !affix.empty())
+        json_[key].fail(" is '", affix, "', expected none");
+  }
+  void read_bytes() {
+    for (size_t id = 0; id < vocabulary_.names().size(); ++id) {
+      const auto bytes = bytes_of_symbols(vocabulary_.names()[id]);
+      if (bytes && bytes->size() == 1) parts_.bpe.bytes[static_cast<unsigned char>(bytes->front())] = int32_t(id);
+    }
+  }
+  void read_characters() {
+    for (size_t id = 0; id < vocabulary_.names().size(); ++id) {
+      const std::string& name = vocabulary_.names()[id];
+      if (!name.empty() && base::utf8_length(name) == name.size())
+        parts_.characters[code_point_at(name).value] = static_cast<int32_t>(id);
+    }
+    if (json_.flag("byte_fallback", false)) parts_.bpe.bytes = fallback_ids(vocabulary_);
+  }
+  void read_merges() {
+    const JsonField list = json_["merges"];
+    parts_.bpe.merges = PairTable(list.size());
+    bool merges_fallback = false;  // a token of one byte is part of a merge
+    for (size_t i = 0; i < list.size(); ++i) {
+      const JsonField merge = list.at(i);
+      const auto [left, right] = merge_of(merge);
+      if (left.empty() || right.empty()) merge.fail(" has an empty part, so that it makes its other part again");
+      const int32_t left_id = id_of(vocabulary_, left, merge), right_id = id_of(vocabulary_, right, merge);
+      const int32_t id = id_of(vocabulary_, std::string(left).append(right), merge);
+      parts_.bpe.merges.set(left_id, right_id, {static_cast<int32_t>(i), id});
+      if (byte_level_) continue;
+      merges_fallback = merges_fallback || is_fallback(left_id) || is_fallback(right_id);
+      parts_.joints.set(static_cast<int32_t>(last_code_point(left).value),
+                        static_cast<int32_t>(code_point_at(right).value), {});
+    }
+    if (merges_fallback) parts_.joints = PairTable();
+  }
+  bool is_fallback(int32_t id) const { return std::ranges::find(parts_.bpe.bytes, id) != parts_.bpe.bytes.end(); }
+  void read_whole_pieces() {
+    for (size_t id = 0; id < vocabulary_.names().size(); ++id) {
+      const std::string& name = vocabulary_.names()[id];
+      const auto bytes = byte_level_ ? bytes_of_symbols(name) : std::optional(name);
+      if (bytes && !bytes->empty()) parts_.bpe.whole_pieces.emplace(*bytes, static_cast<int32_t>(id));
+    }
+  }
+
+  const JsonField& json_;
+  bool byte_level_;
+  const Vocabulary& vocabulary_;
+  CharacterBpeParts parts_;
+};
+
+std::unique_ptr<TextModel> read_unigram(const JsonField& json, bool byte_level, Vocabulary& vocabulary) {
+  if (byte_level) json.fail(" is Unigram with a ByteLevel pre-tokenizer, which is not supported");
+  const JsonField list = json["vocab"];
+  if (list.size() == 0 || list.size() > static_cast<size_t>(most_ids))
+    list.fail(" has ", list.size(), " tokens, expected 1 to ", most_ids);
+  UnigramParts parts;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const JsonField entry = list.at(i);
+    if (entry.size() != 2) entry.fail(" has ", entry.size(), " elements, expected a token and its score");
+    UnigramPiece piece{entry.at(0).text(), entry.at(1).number()};
+    if (piece.text.empty()) entry.fail(" is an empty token");
+    if (!std::isfinite(piece.score)) entry.fail(" has a score that is not finite");
+    vocabulary.add(piece.text, static_cast<int32_t>(i), list);
+    parts.pieces.push_back(std::move(piece));
+  }
+  parts.unknown = static_cast<int32_t>(json["unk_id"].integer(0, vocabulary.size() - 1));
+  if (json.flag("byte_fallback", false)) parts.bytes = fallback_ids(vocabulary);
+  return make_unigram(std::move(parts));
+}
+
+}  // namespace
+
+std::unique_ptr<TextModel> read_model(const JsonField& json, bool byte_level, Vocabulary& vocabulary) {
+  // Files of old programs do not name the type.
+  const std::string type = json.text("type", json.find("merges") ? "BPE" : "");
+  if (type == "Unigram") return read_unigram(json, byte_level, vocabulary);
+  if (type != "BPE") json.fail(" is of type '", type, "', expected BPE or Unigram");
+  read_vocabulary(json["vocab"], vocabulary);
+  return BpeReader(json, byte_level, vocabulary).read();
+}
+
+}  // namespace hexad::data

@@ -1,0 +1,139 @@
+#include "framework/data/tokenizers/pipeline_tokenizer.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "framework/base/error.h"
+#include "framework/base/utf8.h"
+
+namespace hexad::data {
+
+using namespace base;
+namespace {
+
+constexpr std::string_view replacement = "\xef\xbf\xbd";  // U+FFFD
+
+// Returns the length of the valid UTF-8 at the beginning of `text`.
+size_t valid_length(std::string_view text) {
+  size_t n = 0;
+  while (n < text.size()) {
+    if (static_cast<unsigned char>(text[n]) < 0x80) {
+      ++n;
+    } else if (const size_t length = utf8_length(text.substr(n, 4)); length > 0) {
+      n += length;
+    } else {
+      break;
+    }
+  }
+  return n;
+}
+
+class Pipeline final : public Tokenizer {
+ public:
+  Pipeline(TokenizerRequest request, PipelineParts parts) : parts_(std::move(parts)) {
+    std::vector<AddedToken> original, normalized;
+    for (AddedToken& token : parts_.added) {
+      if (token.normalized) normalize(token.text);
+      (token.normalized ? normalized : original).push_back(std::move(token));
+    }
+    original_ = AddedTokens(std::move(original));
+    normalized_ = AddedTokens(std::move(normalized));
+    std::unordered_map<std::string_view, int32_t> ids;
+    for (size_t id = 0; id < parts_.names.size(); ++id)
+      if (!parts_.names[id].empty()) ids.emplace(parts_.names[id], static_cast<int32_t>(id));
+    const auto id_of = [&](std::string_view name) {
+      const auto found = ids.find(name);
+      return found == ids.end() ? std::nullopt : std::optional(found->second);
+    };
+    choose_special_ids(request, parts_.hints, id_of, vocab_size());
+    parts_.bytes[request.source.end_of_document].clear();
+    source_ = std::make_shared<const TokenizerSource>(std::move(request.source));
+  }
+
+  std::vector<int32_t> encode(std::string_view text) const override { return encode(text, false); }
+  std::vector<int32_t> encode_with_special(std::string_view text) const override { return encode(text, true); }
+  int32_t vocab_size() const override { return static_cast<int32_t>(parts_.bytes.size()); }
+  std::string_view bytes_of(int32_t id) const override {
+    check_id(id);
+    return parts_.bytes[id];
+  }
+  TokenizerContents contents() const override { return {source_->kind, {}, source_}; }
+  int32_t end_of_document() const override { return source_->end_of_document; }
+  std::optional<int32_t> beginning_of_document() const override {
+    return source_->beginning_of_document < 0 ? std::nullopt : std::optional(source_->beginning_of_document);
+  }
+  int32_t mask() const override { return -1; }
+  std::string decode(std::span<const int32_t> ids) const override {
+    std::string text = Tokenizer::decode(ids);
+    if (!parts_.decoded_prefix.empty() && text.starts_with(parts_.decoded_prefix))
+      text.erase(0, parts_.decoded_prefix.size());
+    return text;
+  }
+
+ private:
+  // The state of one call of encode().
+  struct Call {
+    PieceCache& cache;
+    bool with_special;
+    const char* begin;  // of the whole text
+    std::vector<int32_t> ids = {};
+  };
+
+  std::vector<int32_t> encode(std::string_view text, bool with_special) const {
+    const PieceCaches::Loan loan(caches_);
+    Call call{*loan, with_special, text.data()};
+    call.ids.reserve(text.size() / 3);
+    while (!text.empty()) {
+      const size_t valid = valid_length(text);
+      if (valid > 0) encode_valid(text.substr(0, valid), call);
+      text.remove_prefix(valid);
+      if (text.empty()) break;
+      const int32_t id = parts_.model->id_of_byte(static_cast<unsigned char>(text[0]));
+      if (id >= 0) {
+        call.ids.push_back(id);
+      } else {
+        encode_valid(replacement, call);
+      }
+      text.remove_prefix(1);
+    }
+    return std::move(call.ids);
+  }
+  void encode_valid(std::string_view text, Call& call) const {
+    const auto add = [&](int32_t id) { call.ids.push_back(id); };
+    original_.split(
+        text, call.with_special,
+        [&](std::string_view part) {
+          const bool first = part.data() == call.begin;
+          if (parts_.normalizers.empty()) return encode_normalized(part, first, call);
+          std::string normal(part);
+          normalize(normal);
+          encode_normalized(normal, first, call);
+        },
+        add);
+  }
+  void encode_normalized(std::string_view text, bool first, Call& call) const {
+    normalized_.split(
+        text, call.with_special,
+        [&](std::string_view part) {
+          const PieceList list = parts_.pre_tokenizers.split(part, first && part.data() == text.data());
+          for (const Piece& piece : list.pieces) parts_.model->encode(piece.text, call.cache, call.ids);
+        },
+        [&](int32_t id) { call.ids.push_back(id); });
+  }
+  void normalize(std::string& text) const {
+    for (const Normalizer& normalizer : parts_.normalizers) normalizer(text);
+  }
+
+  PipelineParts parts_;
+  AddedTokens original_, normalized_;
+  std::shared_ptr<const TokenizerSource> source_;
+  mutable PieceCaches caches_;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> make_pipeline(TokenizerRequest request, PipelineParts parts) {
+  return std::make_unique<Pipeline>(std::move(request), std::move(parts));
+}
+
+}  // namespace hexad::data

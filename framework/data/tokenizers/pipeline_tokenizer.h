@@ -1,0 +1,31 @@
+// A tokenizer that is made of steps: added tokens, normalizers, pre-tokenizers, a model.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/data/tokenizers/added_tokens.h"
+#include "framework/data/tokenizers/normalizers.h"
+#include "framework/data/tokenizers/pre_tokenizers.h"
+#include "framework/data/tokenizers/special_ids.h"
+#include "framework/data/tokenizers/text_model.h"
+
+namespace hexad::data {
+
+struct PipelineParts {
+  std::vector<AddedToken> added;
+  std::vector<Normalizer> normalizers = {};
+  PreTokenizers pre_tokenizers = {};
+  std::unique_ptr<TextModel> model;
+  std::vector<std::string> bytes;  // text of each id; empty for special tokens and unused ids
+  std::vector<std::string> names;  // names of the ids, for the choice of special ids; empty for unused ids
+  SpecialHints hints = {};
+  std::string decoded_prefix = {};  // what decode() takes away from the beginning of a text, such as a space
+};
+
+/// Makes a tokenizer. A byte that is not part of a UTF-8 character becomes the id of the byte, without merges. It ends
+/// the text before it, as an added token does. If the vocabulary has no bytes, it becomes U+FFFD.
+std::unique_ptr<Tokenizer> make_pipeline(TokenizerRequest request, PipelineParts parts);
+
+}  // namespace hexad::data

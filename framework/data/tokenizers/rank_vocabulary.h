@@ -1,0 +1,21 @@
+// Byte-level vocabularies whose tokens are ranked, without a list of merges (tiktoken and tekken).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/data/tokenizers/text_model.h"
+
+namespace hexad::data {
+
+/// Longest token of a ranked vocabulary in bytes.
+inline constexpr size_t longest_ranked_token = 1024;
+
+/// Makes a model of tokens by rank. Adjacent tokens merge if their concatenation is a token; the lowest rank goes
+/// first. The id of a token is its rank plus `first_id`. Throws Error(data) that names `path` if a token is empty, too
+/// long or occurs twice, or a byte is no token.
+std::unique_ptr<TextModel> make_ranked_model(const std::string& path, const std::vector<std::string>& tokens,
+                                             int32_t first_id);
+
+}  // namespace hexad::data

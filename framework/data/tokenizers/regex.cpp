@@ -1,0 +1,114 @@
+#include "framework/data/tokenizers/regex.h"
+
+#include <array>
+#include <cstdint>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "framework/base/error.h"
+#include "framework/base/utf8.h"
+#include "framework/data/tokenizers/regex_dialect.h"
+
+namespace hexad::data {
+
+using namespace base;
+namespace {
+
+constexpr size_t longest_pattern = 64 << 10;  // bytes; patterns of known models have less than 1 KiB
+constexpr uint32_t most_steps = 10'000'000;   // of one match, such as a long run of white space
+constexpr uint32_t most_depth = 100'000;      // of nested backtracking
+constexpr uint32_t most_heap_kib = 64 << 10;
+constexpr size_t largest_stack = size_t{4} << 20;  // of compiled code
+
+template <auto Free>
+struct Deleter {
+  template <class T>
+  void operator()(T* p) const {
+    Free(p);
+  }
+};
+using Code = std::unique_ptr<pcre2_code, Deleter<&pcre2_code_free>>;
+using MatchContext = std::unique_ptr<pcre2_match_context, Deleter<&pcre2_match_context_free>>;
+using MatchData = std::unique_ptr<pcre2_match_data, Deleter<&pcre2_match_data_free>>;
+using Stack = std::unique_ptr<pcre2_jit_stack, Deleter<&pcre2_jit_stack_free>>;
+
+std::string reason_of(int code) {
+  std::array<PCRE2_UCHAR, 256> text{};
+  pcre2_get_error_message(code, text.data(), text.size());
+  return reinterpret_cast<const char*>(text.data());
+}
+
+MatchContext limited_context() {
+  MatchContext context(pcre2_match_context_create(nullptr));
+  if (!context) throw std::bad_alloc();
+  pcre2_set_match_limit(context.get(), most_steps);
+  pcre2_set_depth_limit(context.get(), most_depth);
+  pcre2_set_heap_limit(context.get(), most_heap_kib);
+  return context;
+}
+
+}  // namespace
+
+struct Regex::Compiled {
+  std::string where, pattern;
+  Code code;
+  MatchContext limits;
+
+  [[noreturn]] void fail_match(int result) const {
+    fail(ExitCode::data, where, ": the pattern \"", pattern, "\" cannot be matched: ", reason_of(result),
+         ", expected at most ", most_steps, " steps a match");
+  }
+};
+
+Regex::Regex(std::string_view pattern, std::string where) : compiled_(std::make_unique<Compiled>()) {
+  compiled_->where = std::move(where);
+  const std::string& place = compiled_->where;
+  if (pattern.size() > longest_pattern)
+    fail(ExitCode::data, place, ": the pattern has ", pattern.size(), " bytes, expected at most ", longest_pattern);
+  if (valid_utf8(pattern) != pattern) fail(ExitCode::data, place, ": the pattern is not UTF-8");
+  const std::string translated = pcre_pattern(pattern, place);
+  compiled_->pattern = pattern;
+  int error = 0;
+  PCRE2_SIZE at = 0;
+  compiled_->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+                                      PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C, &error,
+                                      &at, nullptr));
+  if (!compiled_->code)
+    fail(ExitCode::data, place, ": the pattern \"", pattern, "\" is wrong at byte ", at, ": ", reason_of(error));
+  pcre2_jit_compile(compiled_->code.get(), PCRE2_JIT_COMPLETE);  // if it fails, matches are interpreted
+  compiled_->limits = limited_context();
+}
+
+Regex::~Regex() = default;
+Regex::Regex(Regex&&) noexcept = default;
+Regex& Regex::operator=(Regex&&) noexcept = default;
+
+void Regex::for_each_match(std::string_view text, const std::function<void(size_t, size_t)>& f) const {
+  const MatchData data(pcre2_match_data_create(1, nullptr));  // only the whole match is used
+  if (!data) throw std::bad_alloc();
+  const PCRE2_SIZE* const ends = pcre2_get_ovector_pointer(data.get());
+  const auto match = [&](size_t from, pcre2_match_context* context) {
+    return pcre2_match(compiled_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
+                       PCRE2_NO_UTF_CHECK, data.get(), context);
+  };
+  MatchContext with_stack;
+  Stack stack;
+  for (size_t from = 0; from < text.size();) {
+    int result = match(from, with_stack ? with_stack.get() : compiled_->limits.get());
+    if (result == PCRE2_ERROR_JIT_STACKLIMIT && !stack) {  // the default stack has 32 KiB
+      stack.reset(pcre2_jit_stack_create(64 << 10, largest_stack, nullptr));
+      with_stack = limited_context();
+      pcre2_jit_stack_assign(with_stack.get(), nullptr, stack.get());
+      result = match(from, with_stack.get());
+    }
+    if (result == PCRE2_ERROR_NOMATCH) return;
+    if (result < 0) compiled_->fail_match(result);
+    const size_t begin = ends[0], end = ends[1];
+    if (begin > end || end > text.size()) compiled_->fail_match(PCRE2_ERROR_BADOFFSET);  // \K in a look-ahead
+    if (end > begin) f(begin, end);
+    from = end > from ? end : from + std::max<size_t>(1, utf8_length(text.substr(from)));
+  }
+}
+
+}  // namespace hexad::data

@@ -1,0 +1,105 @@
+// .model files of SentencePiece, read and applied by its library.
+#include <sentencepiece_processor.h>
+
+#include <memory>
+
+#include "framework/base/error.h"
+#include "framework/data/tokenizers/byte_level.h"
+#include "framework/data/tokenizers/metaspace.h"
+#include "framework/data/tokenizers/normalizers.h"
+#include "framework/data/tokenizers/piece_cache.h"
+#include "framework/data/tokenizers/sentence_piece_words.h"
+#include "framework/data/tokenizers/special_ids.h"
+#include "framework/data/tokenizers/tokenizer_source.h"
+
+namespace hexad::data {
+
+using namespace base;
+namespace {
+
+class SentencePiece final : public Tokenizer {
+ public:
+  explicit SentencePiece(TokenizerRequest request) {
+    const auto loaded = processor_.LoadFromSerializedProto(request.source.bytes);
+    if (!loaded.ok()) fail(ExitCode::data, request.path, ": damaged SentencePiece model: ", loaded.error_message());
+    const int size = processor_.GetPieceSize();
+    if (size < 1 || size > most_ids)
+      fail(ExitCode::data, request.path, ": damaged SentencePiece model: ", size, " tokens, expected 1 to ", most_ids);
+    for (int id = 0; id < size; ++id) bytes_.push_back(text_of(id));
+    by_words_ = words_are_independent(request.source.bytes);
+    SpecialHints hints;
+    if (processor_.bos_id() >= 0) hints.beginning = processor_.bos_id();
+    if (processor_.eos_id() >= 0) hints.end = processor_.eos_id();
+    choose_special_ids(
+        request, hints, [&](std::string_view name) { return id_of(name); }, size);
+    bytes_[request.source.end_of_document].clear();
+    source_ = std::make_shared<const TokenizerSource>(std::move(request.source));
+    // A model that puts a space before each text takes it away again in decode().
+    const std::vector<int32_t> letter = encode("a");
+    has_dummy_prefix_ = Tokenizer::decode(letter).starts_with(' ');
+  }
+
+  std::vector<int32_t> encode(std::string_view text) const override {
+    std::vector<int32_t> ids;
+    if (!by_words_) {
+      append(text, ids);
+      return ids;
+    }
+    const PieceCaches::Loan loan(caches_);
+    for_each_word(text, [&](std::string_view word) { (*loan).append(word, ids, [&] { append(word, ids); }); });
+    return ids;
+  }
+  int32_t vocab_size() const override { return static_cast<int32_t>(bytes_.size()); }
+  std::string_view bytes_of(int32_t id) const override {
+    check_id(id);
+    return bytes_[id];
+  }
+  TokenizerContents contents() const override { return {source_->kind, {}, source_}; }
+  int32_t end_of_document() const override { return source_->end_of_document; }
+  std::optional<int32_t> beginning_of_document() const override {
+    return source_->beginning_of_document < 0 ? std::nullopt : std::optional(source_->beginning_of_document);
+  }
+  int32_t mask() const override { return -1; }
+  std::string decode(std::span<const int32_t> ids) const override {
+    std::string text = Tokenizer::decode(ids);
+    if (has_dummy_prefix_ && text.starts_with(' ')) text.erase(0, 1);
+    return text;
+  }
+
+ private:
+  void append(std::string_view text, std::vector<int32_t>& ids) const {
+    std::vector<int> found;
+    const auto status = processor_.Encode(text, &found);
+    if (!status.ok()) fail(ExitCode::data, "SentencePiece cannot encode a text: ", status.error_message());
+    ids.insert(ids.end(), found.begin(), found.end());
+  }
+  std::string text_of(int id) const {
+    std::string text = processor_.IdToPiece(id);
+    if (processor_.IsControl(id) || processor_.IsUnused(id)) return "";
+    if (processor_.IsByte(id)) {
+      for (int b = 0; b < 256; ++b)
+        if (fallback_name(static_cast<unsigned char>(b)) == text) return std::string(1, static_cast<char>(b));
+    }
+    if (processor_.IsUnknown(id)) return " \xe2\x81\x87 ";  // as the library decodes it
+    replace_all(text, metaspace, " ");
+    return text;
+  }
+  std::optional<int32_t> id_of(std::string_view name) const {
+    const int id = processor_.PieceToId(name);
+    return processor_.IdToPiece(id) == name ? std::optional(id) : std::nullopt;
+  }
+
+  sentencepiece::SentencePieceProcessor processor_;
+  std::vector<std::string> bytes_;
+  std::shared_ptr<const TokenizerSource> source_;
+  bool has_dummy_prefix_ = false, by_words_ = false;
+  mutable PieceCaches caches_;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> make_sentence_piece(TokenizerRequest request) {
+  return std::make_unique<SentencePiece>(std::move(request));
+}
+
+}  // namespace hexad::data

@@ -1,0 +1,21 @@
+// The part of a tokenizer that turns a piece of text into ids.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "framework/data/tokenizers/piece_cache.h"
+
+namespace hexad::data {
+
+class TextModel {
+ public:
+  virtual ~TextModel() = default;
+  /// Appends the ids of `piece`, which is valid UTF-8. Thread-safe, if each thread has its own cache.
+  virtual void encode(std::string_view piece, PieceCache& cache, std::vector<int32_t>& ids) const = 0;
+  /// Returns the id of a byte that is not part of a character; -1 if the vocabulary has none.
+  virtual int32_t id_of_byte(unsigned char byte) const = 0;
+};
+
+}  // namespace hexad::data

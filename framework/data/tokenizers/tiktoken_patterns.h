@@ -1,0 +1,32 @@
+// Patterns and special tokens of known tiktoken vocabularies, which their files do not contain.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hexad::data {
+
+struct SpecialRange {
+  std::string_view name;  // with count > 1, "{}" stands for the number of the token
+  int32_t first_id;
+  int32_t count = 1;
+  int32_t first_number = 0;
+};
+
+struct TiktokenPattern {
+  std::string_view name;
+  int64_t ranks;  // number of tokens in the file, by which the pattern is recognised
+  std::string_view regex;
+  std::vector<SpecialRange> special = {};
+  int32_t end_of_document = -1;
+  int32_t beginning_of_document = -1;
+  bool nfc = false;  // texts are brought into the normal form NFC
+};
+
+/// Returns all patterns.
+std::span<const TiktokenPattern> tiktoken_patterns();
+
+}  // namespace hexad::data

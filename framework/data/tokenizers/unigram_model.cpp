@@ -1,0 +1,114 @@
+#include "framework/data/tokenizers/unigram_model.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "framework/data/tokenizers/code_point.h"
+#include "framework/data/tokenizers/pair_table.h"
+
+namespace hexad::data {
+namespace {
+
+constexpr double unknown_penalty = 10;  // below the lowest score, as in SentencePiece
+
+class Unigram final : public TextModel {
+ public:
+  explicit Unigram(UnigramParts parts) : parts_(std::move(parts)) {
+    double lowest = std::numeric_limits<double>::infinity();
+    for (size_t id = 0; id < parts_.pieces.size(); ++id) {
+      lowest = std::min(lowest, parts_.pieces[id].score);
+      int32_t node = 0;
+      for (const char c : parts_.pieces[id].text) node = child_of(node, static_cast<unsigned char>(c));
+      ids_[node] = static_cast<int32_t>(id);
+    }
+    unknown_score_ = lowest - unknown_penalty;
+    has_fallback_ = all_bytes(parts_.bytes);
+  }
+
+  void encode(std::string_view piece, PieceCache& cache, std::vector<int32_t>& ids) const override {
+    cache.append(piece, ids, [&] { best_path(piece, ids); });
+  }
+  int32_t id_of_byte(unsigned char byte) const override { return has_fallback_ ? parts_.bytes[byte] : -1; }
+
+ private:
+  // The best way to reach a position: the token that ends there, where it begins, and the sum of the scores.
+  struct Step {
+    double score = 0;
+    size_t begin = 0;
+    int32_t id = -1;  // -1: the position has not been reached
+  };
+  struct Token {
+    size_t begin, end;
+    int32_t id;
+  };
+
+  int32_t child_of(int32_t node, int32_t byte) {
+    if (const PairTable::Value* child = children_.find(node, byte)) return child->id;
+    const auto made = static_cast<int32_t>(ids_.size());
+    children_.set(node, byte, {0, made});
+    ids_.push_back(-1);
+    return made;
+  }
+
+  void best_path(std::string_view piece, std::vector<int32_t>& ids) const {
+    std::vector<Step> steps(piece.size() + 1);
+    for (size_t begin = 0; begin < piece.size();) {
+      const size_t character = code_point_at(piece.substr(begin)).bytes;
+      const double score = steps[begin].score;
+      const auto reach = [&](size_t end, double with, int32_t id) {
+        Step& step = steps[end];
+        if (step.id < 0 || with > step.score) step = {with, begin, id};
+      };
+      bool single = false;
+      int32_t node = 0;
+      for (size_t end = begin; end < piece.size();) {
+        const PairTable::Value* child = children_.find(node, static_cast<unsigned char>(piece[end]));
+        if (child == nullptr) break;
+        node = child->id;
+        ++end;
+        if (ids_[node] < 0) continue;
+        reach(end, score + parts_.pieces[ids_[node]].score, ids_[node]);
+        single = single || end - begin == character;
+      }
+      if (!single) reach(begin + character, score + unknown_score_, parts_.unknown);
+      begin += character;
+    }
+    append(tokens_of(steps), piece, ids);
+  }
+  // Returns the tokens of the best path in order. Adjacent unknown characters are one token.
+  std::vector<Token> tokens_of(const std::vector<Step>& steps) const {
+    std::vector<Token> tokens;
+    for (size_t end = steps.size() - 1; end > 0; end = steps[end].begin) {
+      const Step& step = steps[end];
+      if (step.id == parts_.unknown && !tokens.empty() && tokens.back().id == parts_.unknown) {
+        tokens.back().begin = step.begin;
+      } else {
+        tokens.push_back({step.begin, end, step.id});
+      }
+    }
+    std::ranges::reverse(tokens);
+    return tokens;
+  }
+  void append(const std::vector<Token>& tokens, std::string_view piece, std::vector<int32_t>& ids) const {
+    for (const Token& token : tokens) {
+      if (token.id != parts_.unknown || !has_fallback_) {
+        ids.push_back(token.id);
+        continue;
+      }
+      for (const char byte : piece.substr(token.begin, token.end - token.begin))
+        ids.push_back(parts_.bytes[static_cast<unsigned char>(byte)]);
+    }
+  }
+
+  UnigramParts parts_;
+  PairTable children_;               // (node, byte) -> the id of the child node
+  std::vector<int32_t> ids_ = {-1};  // the token that ends at each node
+  double unknown_score_ = 0;
+  bool has_fallback_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<TextModel> make_unigram(UnigramParts parts) { return std::make_unique<Unigram>(std::move(parts)); }
+
+}  // namespace hexad::data

@@ -1,0 +1,177 @@
+#include "framework/data/unfinished_dataset.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "framework/base/atomic_file.h"
+#include "framework/base/error.h"
+#include "framework/base/path_problem.h"
+#include "framework/data/file.h"
+
+namespace hexad::data {
+using namespace base;
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr const char* journal_name = "journal.json";
+constexpr int64_t largest_journal = int64_t{1} << 30;
+
+std::vector<std::string_view> part_names(size_t parts) {
+  std::vector<std::string_view> names{train_file_name};
+  if (parts > 1) names.push_back(heldout_file_name);
+  return names;
+}
+
+}  // namespace
+
+UnfinishedDataset::UnfinishedDataset(const std::string& output, Digest request)
+    : folder_((fs::path(output) / unfinished_folder_name).string()), request_(request) {
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) fail(code_of_making(error), folder_, ": cannot be made: ", error.message());
+  lock();
+  load();
+  if (!shards_.empty()) return;
+  for (const auto& entry : fs::directory_iterator(folder_, error)) {
+    std::error_code ignored;
+    fs::remove_all(entry.path(), ignored);
+  }
+}
+
+UnfinishedDataset::~UnfinishedDataset() {
+  std::error_code ignored;
+  if (finished_ || shards_.empty()) fs::remove_all(folder_, ignored);
+  ::close(lock_);
+}
+
+void UnfinishedDataset::lock() {
+  lock_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock_ < 0) fail(ExitCode::resource, folder_, ": cannot be opened: ", std::strerror(errno));
+  if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
+  const int problem = errno;
+  if (problem != EWOULDBLOCK) return;  // a file system without locks
+  ::close(lock_);
+  fail(ExitCode::usage, folder_, ": another `hexad prepare` writes to this --output; wait for it, or choose another");
+}
+
+void UnfinishedDataset::load() {
+  try {
+    const Json json = Json::parse(read_file(in(journal_name), largest_journal));
+    if (json.at("request") != request_.to_string()) return;
+    const Digest tokenizer = load_tokenizer(tokenizer_path())->fingerprint();
+    for (const Json& entry : json.at("shards")) {
+      Shard shard;
+      shard.documents = entry.at("documents").get<int64_t>();
+      shard.parts = entry.at("parts").get<std::vector<std::string>>();
+      if (!is_sound(shard, shards_.size(), tokenizer)) return;
+      shards_.push_back(std::move(shard));
+    }
+  } catch (const Error&) {  // a file is missing or damaged
+  } catch (const Json::exception&) {
+  }
+}
+
+bool UnfinishedDataset::is_sound(const Shard& shard, size_t number, Digest tokenizer) const {
+  if (shard.documents < 1 || shard.parts.empty() || shard.parts.size() > 2) return false;
+  const auto names = part_names(shard.parts.size());
+  int64_t documents = 0;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::string path = shard_path(names[i], number);
+    if (!file_problem(path).empty()) return false;
+    const TokenDataset part(path);
+    if (part.fingerprint().to_string() != shard.parts[i] || part.tokenizer() != tokenizer) return false;
+    documents += part.documents();
+  }
+  return documents == shard.documents;
+}
+
+int64_t UnfinishedDataset::documents() const {
+  int64_t sum = 0;
+  for (const Shard& shard : shards_) sum += shard.documents;
+  return sum;
+}
+
+std::string UnfinishedDataset::in(const std::string& name) const { return (fs::path(folder_) / name).string(); }
+
+std::string UnfinishedDataset::tokenizer_path() const { return in(std::string(tokenizer_file_name)); }
+
+std::string UnfinishedDataset::shard_path(std::string_view part, size_t number) const {
+  return in(cat("shard-", number, "-", part));
+}
+
+void UnfinishedDataset::complete_shard(int64_t documents, std::vector<std::string> parts) {
+  shards_.push_back({documents, std::move(parts)});
+  Json shards = Json::array();
+  for (const Shard& shard : shards_) shards.push_back({{"documents", shard.documents}, {"parts", shard.parts}});
+  const Json json = {{"request", request_.to_string()}, {"shards", shards}};
+  write_file(in(journal_name), json.dump(1) + "\n");
+}
+
+ShardWriter::ShardWriter(UnfinishedDataset& unfinished, const Tokenizer& tokenizer, Options options)
+    : unfinished_(unfinished), tokenizer_(tokenizer), options_(options) {}
+
+void ShardWriter::add(const EncodedDocument& document) {
+  if (!train_) {
+    const auto begin = [&](std::optional<TokenDatasetWriter>& writer, std::string_view part) {
+      writer.emplace(unfinished_.shard_path(part, unfinished_.shards()), tokenizer_.vocab_size(),
+                     tokenizer_.fingerprint(), options_.loss_mask);
+    };
+    begin(train_, train_file_name);
+    if (options_.held_out) begin(held_out_, heldout_file_name);
+  }
+  TokenDatasetWriter& writer = document.held_out && held_out_ ? *held_out_ : *train_;
+  writer.add_document(document.ids, document.text_bytes, document.loss_mask);
+  ++documents_;
+  bytes_ += document.text_bytes;
+  if (bytes_ >= options_.shard_bytes) complete();
+}
+
+void ShardWriter::finish() {
+  if (train_) complete();
+}
+
+void ShardWriter::complete() {
+  std::vector<std::string> parts{train_->finish().to_string()};
+  if (held_out_) parts.push_back(held_out_->finish().to_string());
+  train_.reset(), held_out_.reset();
+  unfinished_.complete_shard(std::exchange(documents_, 0), std::move(parts));
+  bytes_ = 0;
+}
+
+PreparedPart ShardWriter::join(std::string_view part, const std::string& path) const {
+  TokenDatasetWriter writer(path, tokenizer_.vocab_size(), tokenizer_.fingerprint(), options_.loss_mask);
+  PreparedPart sum;
+  std::vector<int32_t> ids;
+  std::vector<uint8_t> loss_mask;
+  for (size_t number = 0; number < unfinished_.shards(); ++number) {
+    const TokenDataset shard(unfinished_.shard_path(part, number),
+                             DatasetOpenOptions{.check = DatasetCheck::structure});
+    int64_t text_bytes = shard.text_bytes();  // a dataset keeps only the sum over its documents
+    for (int64_t d = 0; d < shard.documents(); ++d) {
+      const int64_t begin = shard.offsets()[d];
+      ids.resize(shard.offsets()[d + 1] - begin);
+      loss_mask.resize(options_.loss_mask ? ids.size() : 0);
+      shard.read_ids(begin, ids);
+      if (options_.loss_mask) shard.read_loss_mask(begin, loss_mask);
+      writer.add_document(ids, std::exchange(text_bytes, 0), loss_mask);
+    }
+    sum.documents += shard.documents();
+    sum.tokens += shard.tokens();
+    sum.text_bytes += shard.text_bytes();
+  }
+  sum.fingerprint = writer.finish().to_string();
+  return sum;
+}
+
+}  // namespace hexad::data

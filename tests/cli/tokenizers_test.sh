@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Tokenizers of other programs, from the text to the model.
+. "$(dirname "$0")/cli.sh"
+
+# Writes a tokenizer.json: ids 0 to 255 are the bytes as <0x00> to <0xFF>, then <s>, </s>, t, h, e, th and the.
+make_tokenizer() {
+  local b vocab=""
+  for b in $(seq 0 255); do vocab+="\"$(printf '<0x%02X>' "$b")\": $b, "; done
+  mkdir -p "$1"
+  cat >"$1/tokenizer.json" <<E
+{"added_tokens": [{"id": 256, "content": "<s>", "special": true}, {"id": 257, "content": "</s>", "special": true}],
+ "normalizer": null, "pre_tokenizer": null,
+ "post_processor": {"type": "TemplateProcessing",
+   "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+   "special_tokens": {"<s>": {"id": "<s>", "ids": [256], "tokens": ["<s>"]}}},
+ "decoder": {"type": "ByteFallback"},
+ "model": {"type": "BPE", "byte_fallback": true, "merges": ["t h", "th e"],
+   "vocab": {$vocab"<s>": 256, "</s>": 257, "t": 258, "h": 259, "e": 260, "th": 261, "the": 262}}}
+E
+}
+texts() {
+  local i
+  mkdir -p texts
+  for i in $(seq 20); do
+    seq -f "line %g of text $i: the quick brown fox jumps over the lazy dog" $((i * 2)) >texts/$i.txt
+  done
+}
+
+test_a_model_is_trained_on_a_tokenizer_of_another_program() {
+  texts
+  make_tokenizer model
+  expect 0 "$HEXAD" prepare --input texts --output data --tokenizer model --heldout 0.2
+  expect_text out "vocabulary 263"
+  rm -r model  # the dataset has its own copy
+  cat >recipe.yaml <<'E'
+include: tiny.yaml
+model:
+  vocab: 0
+  context: 32
+train:
+  steps: 4
+data:
+  synthetic: false
+  dataset: data
+E
+  expect 0 "$HEXAD" train recipe.yaml
+  expect_text run/recipe.yaml "vocab: 263"
+  expect 0 "$HEXAD" eval run
+  expect_text out "bits per byte"
+  expect 0 "$HEXAD" generate run --prompt "the quick" --max-tokens 5
+  expect_text out "the quick"
+  expect 0 "$HEXAD" inspect data
+  expect_text out "tokenizer huggingface, vocabulary 263"
+  mkdir again
+  cp data/tokenizer.json again
+  expect 0 "$HEXAD" prepare --input texts --output other --tokenizer again --heldout 0.2
+  cmp -s data/train.hxd other/train.hxd || failed "the copy encodes in another way"
+}
+
+test_tokenize_prints_ids_and_text() {
+  make_tokenizer model
+  printf 'the </s>\xff' >text
+  expect 0 "$HEXAD" tokenize text --tokenizer model --ids
+  expect_equal "$(tr '\n' ' ' <out)" "262 32 60 47 115 62 255 "
+  expect 0 "$HEXAD" tokenize text --tokenizer model/tokenizer.json --ids --special
+  expect_equal "$(tr '\n' ' ' <out)" "262 32 257 255 "
+  expect 0 "$HEXAD" tokenize text --tokenizer model --decode
+  cmp -s out text || failed "decoding gives another text"
+  expect 0 "$HEXAD" tokenize text --tokenizer model
+  expect_text out "tokenizer huggingface, vocabulary 263, end of document 257, beginning of document 256" "MB/s"
+  expect 2 "$HEXAD" tokenize text --tokenizer model --ids --decode
+  expect_text err "--ids and --decode exclude each other"
+}
+
+test_the_end_of_documents_can_be_named() {
+  texts
+  make_tokenizer model
+  expect 0 "$HEXAD" prepare --input texts --output data --tokenizer model --heldout 0.2 --end-of-document "<s>"
+  expect 0 "$HEXAD" tokenize texts/1.txt --tokenizer data
+  expect_text out "end of document 256"
+  expect 2 "$HEXAD" prepare --input texts --output data --tokenizer model --heldout 0.2
+  expect_text err "data: holds another dataset"
+  expect 2 "$HEXAD" prepare --input texts --output other --tokenizer model --end-of-document "<x>"
+  expect_text err "'<x>' is not a token of model/tokenizer.json"
+  expect 2 "$HEXAD" prepare --input texts --output other --tokenizer bytes --end-of-document "<s>"
+  expect_text err "--end-of-document and --tokenizer-pattern are for tokenizers of other programs"
+}
+
+test_damaged_tokenizers_are_data_errors() {
+  texts
+  make_tokenizer model
+  sed -i 's/"t h"/"t x"/' model/tokenizer.json
+  expect 3 "$HEXAD" prepare --input texts --output data --tokenizer model
+  expect_text err "model/tokenizer.json: damaged tokenizer: 'model.merges[0]': token 'x' is not in the vocabulary"
+  expect_nothing_at data/train.hxd
+  echo "YQ== 0" >few.tiktoken
+  expect 3 "$HEXAD" tokenize texts/1.txt --tokenizer few.tiktoken
+  expect_text err "few.tiktoken: has 1 token, so its pattern is not known; name one with --tokenizer-pattern: gpt2,"
+  expect 3 "$HEXAD" tokenize texts/1.txt --tokenizer few.tiktoken --tokenizer-pattern cl100k
+  expect_text err "few.tiktoken: damaged tokenizer: no token for the byte 0"
+}
+
+run_tests "$@"

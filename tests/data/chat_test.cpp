@@ -1,0 +1,163 @@
+// Conversations: their shapes in JSON, their written forms, and the parts that models learn.
+#include "framework/data/chat_form.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "framework/data/jsonl.h"
+#include "tests/data/data_folder.h"
+
+namespace hexad::data {
+namespace {
+
+struct Read {
+  std::vector<Document> documents = {};
+  std::vector<std::string> problems = {};
+};
+
+Read read(const std::string& lines, const RecordRules& rules) {
+  Read result;
+  RecordReader reader(
+      TextForm::json_lines, "a.jsonl", rules,
+      [&](Document&& document, int64_t) { result.documents.push_back(std::move(document)); },
+      [&](const std::string& problem) { result.problems.push_back(problem); });
+  reader.add(lines);
+  reader.finish();
+  return result;
+}
+
+Document one(const std::string& line, std::string_view form) {
+  const Read result = read(line, {.text_key = "text", .chat = &chat_form(form)});
+  EXPECT_EQ(result.problems, std::vector<std::string>{});
+  return result.documents.empty() ? Document{} : result.documents.front();
+}
+
+// Returns the text with the parts that are learned in angle quotes.
+std::string with_answers(const Document& document) {
+  std::string text;
+  size_t begin = 0;
+  for (const DocumentPart& part : document.parts) {
+    const std::string piece = document.text.substr(begin, part.end - begin);
+    text += part.answer ? base::cat("«", piece, "»") : piece;
+    begin = part.end;
+  }
+  EXPECT_EQ(begin, document.text.size());
+  return text;
+}
+
+const std::string messages =
+    R"({"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"},)"
+    R"( {"role": "assistant", "content": "Hello"}, {"role": "user", "content": "Bye"},)"
+    R"( {"role": "assistant", "content": "Ciao"}]})";
+
+TEST(ChatForm, OnlyAnswersAndTheirEndAreLearned) {
+  EXPECT_EQ(with_answers(one(messages, "chatml")),
+            "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
+            "<|im_start|>assistant\n«Hello»«<|im_end|>»\n<|im_start|>user\nBye<|im_end|>\n"
+            "<|im_start|>assistant\n«Ciao»«<|im_end|>»\n");
+  EXPECT_EQ(with_answers(one(messages, "llama3")),
+            "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>"
+            "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
+            "<|start_header_id|>assistant<|end_header_id|>\n\n«Hello»«<|eot_id|>»"
+            "<|start_header_id|>user<|end_header_id|>\n\nBye<|eot_id|>"
+            "<|start_header_id|>assistant<|end_header_id|>\n\n«Ciao»«<|eot_id|>»");
+  EXPECT_EQ(with_answers(one(messages, "mistral")),
+            "<s>[SYSTEM_PROMPT]Be brief.[/SYSTEM_PROMPT][INST]Hi[/INST]«Hello»«</s>»[INST]Bye[/INST]«Ciao»«</s>»");
+  EXPECT_EQ(with_answers(one(messages, "plain")),
+            "system: Be brief.\nuser: Hi\nassistant: «Hello»«\n»user: Bye\nassistant: «Ciao»«\n»");
+}
+
+TEST(ChatForm, TakesAllShapesOfObjects) {
+  const std::string wanted = "user: Hi\nassistant: «Hello»«\n»";
+  EXPECT_EQ(
+      with_answers(
+          one(R"({"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]})", "plain")),
+      wanted);
+  EXPECT_EQ(with_answers(one(R"({"instruction": "Hi", "input": "", "output": "Hello"})", "plain")), wanted);
+  EXPECT_EQ(with_answers(one(R"({"instruction": "Hi", "output": "Hello"})", "plain")), wanted);
+  EXPECT_EQ(with_answers(one(R"({"prompt": "Hi", "completion": "Hello"})", "plain")), wanted);
+  EXPECT_EQ(with_answers(one(R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]},)"
+                             R"( {"role": "assistant", "content": "Hello"}]})",
+                             "plain")),
+            wanted);
+  EXPECT_EQ(with_answers(one(R"({"system": "S", "instruction": "A", "input": "B", "output": "C"})", "plain")),
+            "system: S\nuser: A\n\nB\nassistant: «C»«\n»");
+  EXPECT_EQ(with_answers(one(R"({"prompt": "2+2=", "completion": "4"})", "raw")), "2+2=«4»");
+}
+
+TEST(ChatForm, ProblemsAreNamedByLine) {
+  const auto problem = [](const std::string& line, std::string_view form) {
+    const Read result = read(base::cat("\n", line), {.text_key = "text", .chat = &chat_form(form)});
+    EXPECT_TRUE(result.documents.empty());
+    return result.problems.empty() ? std::string() : result.problems.front();
+  };
+  EXPECT_EQ(problem(messages, "gemma"),
+            "a.jsonl:2: turn 1 has role \"system\", expected user, assistant (--chat-form gemma)");
+  expect_contains(problem(R"({"messages": [{"role": "critic", "content": "No"}]})", "chatml"),
+                  "a.jsonl:2: turn 1 has role \"critic\", expected system, user, assistant, tool (--chat-form chatml)");
+  expect_contains(problem(R"({"messages": [{"role": "user", "content": "Hi"}]})", "chatml"),
+                  "a.jsonl:2: has no answer to learn");
+  expect_contains(problem(R"({"messages": [{"role": "user"}]})", "chatml"),
+                  "turn 1 of \"messages\" has no key \"content\"");
+  expect_contains(problem(R"({"messages": [{"role": "user", "content": null}]})", "chatml"),
+                  "\"content\" is null, expected a string");
+  expect_contains(problem(R"({"messages": [{"role": "user", "content": [{"type": "image"}]}]})", "chatml"),
+                  "has a part that is not text");
+  expect_contains(problem(R"({"messages": "Hi"})", "chatml"), "\"messages\" is string, expected a list of turns");
+  expect_contains(problem(R"({"messages": ["Hi"]})", "chatml"), "turn 1 of \"messages\" is string, expected an object");
+  expect_contains(problem(R"({"text": "Hi"})", "chatml"), "is no conversation: expected \"messages\"");
+  expect_contains(problem(R"({"prompt": "Hi"})", "chatml"), "has no key \"completion\"");
+}
+
+TEST(ChatForm, AnUnknownNameIsRefusedWithTheKnownOnes) {
+  expect_contains(message_of(ExitCode::usage, [] { chat_form("chatlm"); }),
+                  "--chat-form chatlm is unknown; known forms: chatml, ");
+}
+
+TEST(ChatForm, EveryFormHasUsersAndAssistants) {
+  ASSERT_GE(chat_forms().size(), 5u);
+  for (const ChatForm& form : chat_forms()) {
+    EXPECT_NE(form.find("user"), nullptr) << form.name;
+    EXPECT_NE(form.find("assistant"), nullptr) << form.name;
+    EXPECT_EQ(form.find("nobody"), nullptr) << form.name;
+  }
+}
+
+TEST(TextKey, MayBeAPathOfKeys) {
+  const auto texts = [](const std::string& key, const std::string& lines) {
+    std::vector<std::string> found;
+    for (const Document& document : read(lines, {.text_key = key}).documents) found.push_back(document.text);
+    return found;
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(texts("a.b", R"({"a": {"b": "one"}})"), Texts{"one"});
+  EXPECT_EQ(texts("a.b.c", R"({"a": {"b": {"c": "two"}}})"), Texts{"two"});
+  EXPECT_EQ(texts("a.b", R"({"a.b": "three", "a": {"b": "four"}})"), Texts{"three"});
+  EXPECT_EQ(texts("a.b.c", R"({"a.b": {"c": "five"}})"), Texts{"five"});
+  const Read lacking = read("{\"a\": {\"b\": \"x\"}}\n{\"a\": {\"c\": \"y\"}}\n{\"a\": \"z\"}\n", {.text_key = "a.b"});
+  ASSERT_EQ(lacking.problems.size(), 2u);
+  expect_contains(lacking.problems[0], "a.jsonl:2: has no key \"a.b\" (--text-key)");
+  expect_contains(lacking.problems[1], "a.jsonl:3: has no key \"a.b\" (--text-key)");
+}
+
+TEST(TextKey, AConversationWithoutAChatFormIsRecognised) {
+  expect_contains(read(messages, {}).problems.at(0), "it is a conversation, which --chat-form NAME takes");
+}
+
+TEST(RecordReader, LinesDoNotDependOnTheBlocks) {
+  const std::string lines = "{\"text\": \"one\"}\n\n{\"text\": \"two\"}\r\n{\"text\": \"three\"}";
+  for (const size_t size : {size_t{1}, size_t{4}, size_t{1000}}) {
+    std::vector<std::pair<std::string, int64_t>> found;
+    RecordReader reader(
+        TextForm::json_lines, "a.jsonl", {},
+        [&](Document&& document, int64_t number) { found.emplace_back(document.text, number); },
+        [](const std::string& problem) { ADD_FAILURE() << problem; });
+    for (size_t at = 0; at < lines.size(); at += size) reader.add(std::string_view(lines).substr(at, size));
+    reader.finish();
+    EXPECT_EQ(found, (std::vector<std::pair<std::string, int64_t>>{{"one", 1}, {"two", 3}, {"three", 4}}));
+  }
+}
+
+}  // namespace
+}  // namespace hexad::data

@@ -1,0 +1,118 @@
+// Conversion of documents to tokens on several threads.
+#include "framework/data/encoding.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+
+#include "framework/base/error.h"
+
+namespace hexad::data {
+namespace {
+
+TEST(EncodeDocument, PlainTextIsLearnedWhole) {
+  const auto tokenizer = make_byte_tokenizer();
+  const EncodedDocument plain = encode_document(*tokenizer, {.text = "ab"}, false);
+  EXPECT_EQ(plain.ids, (std::vector<int32_t>{'a', 'b', 256}));
+  EXPECT_TRUE(plain.loss_mask.empty());
+  EXPECT_EQ(plain.text_bytes, 2);
+  EXPECT_EQ(encode_document(*tokenizer, {.text = "ab"}, true).loss_mask, (std::vector<uint8_t>{1, 1, 1}));
+}
+
+TEST(EncodeDocument, TheMaskCoversAnswersAndTheEndAfterALastAnswer) {
+  const auto tokenizer = make_byte_tokenizer();
+  Document document{
+      .text = "Q:hiA:yo\n",
+      .parts = {{2, true, false}, {4, false, false}, {6, true, false}, {8, false, true}, {9, true, true}}};
+  EXPECT_EQ(encode_document(*tokenizer, document, true).loss_mask,
+            (std::vector<uint8_t>{0, 0, 0, 0, 0, 0, 1, 1, 1, 1}));
+  document.parts[4].answer = false;
+  EXPECT_EQ(encode_document(*tokenizer, document, true).loss_mask,
+            (std::vector<uint8_t>{0, 0, 0, 0, 0, 0, 1, 1, 0, 1}));
+  document.parts[3].answer = false;
+  EXPECT_EQ(encode_document(*tokenizer, document, true).loss_mask, std::vector<uint8_t>(10, 0));
+}
+
+// Bytes, with one special token "<s>", which begins documents.
+class SpecialTokenizer final : public Tokenizer {
+ public:
+  std::vector<int32_t> encode(std::string_view text) const override { return bytes_->encode(text); }
+  std::vector<int32_t> encode_with_special(std::string_view text) const override {
+    return text == "<s>" ? std::vector<int32_t>{258} : encode(text);
+  }
+  int32_t vocab_size() const override { return 261; }
+  std::string_view bytes_of(int32_t id) const override { return bytes_->bytes_of(id); }
+  TokenizerContents contents() const override { return bytes_->contents(); }
+  std::optional<int32_t> beginning_of_document() const override { return 258; }
+
+ private:
+  std::unique_ptr<Tokenizer> bytes_ = make_byte_tokenizer();
+};
+
+TEST(EncodeDocument, SpecialTokensAreRecognisedOnlyInMarks) {
+  const SpecialTokenizer tokenizer;
+  const Document chat{.text = "<s><s>a", .parts = {{3, true, false}, {6, false, false}, {7, false, true}}};
+  const EncodedDocument encoded = encode_document(tokenizer, chat, true);
+  EXPECT_EQ(encoded.ids, (std::vector<int32_t>{258, '<', 's', '>', 'a', 259})) << "the beginning is not doubled";
+  EXPECT_EQ(encoded.loss_mask, (std::vector<uint8_t>{0, 0, 0, 0, 1, 1}));
+  EXPECT_EQ(encode_document(tokenizer, {.text = "<s>"}, false).ids, (std::vector<int32_t>{258, '<', 's', '>', 259}));
+}
+
+TEST(EncodeDocument, AConversationGetsTheBeginningOfDocuments) {
+  const SpecialTokenizer tokenizer;
+  const Document chat{.text = "ab", .parts = {{1, true, false}, {2, false, true}}};
+  const EncodedDocument encoded = encode_document(tokenizer, chat, true);
+  EXPECT_EQ(encoded.ids, (std::vector<int32_t>{258, 'a', 'b', 259}));
+  EXPECT_EQ(encoded.loss_mask, (std::vector<uint8_t>{0, 0, 1, 1}));
+}
+
+// Work that takes longer for some documents than for others.
+EncodedDocument slow_copy(const Document& document) {
+  EncodedDocument out;
+  out.ids = {static_cast<int32_t>(std::stoi(document.text))};
+  if (out.ids[0] % 7 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  return out;
+}
+
+TEST(EncodingPool, KeepsTheOrderOfDocumentsForAnyNumberOfWorkers) {
+  for (const int workers : {1, 2, 5})
+    for (const int64_t batch_bytes : {int64_t{1}, int64_t{10}, int64_t{100000}}) {
+      std::vector<int32_t> found, wanted;
+      EncodingPool pool(workers, batch_bytes, slow_copy,
+                        [&](EncodedDocument&& document) { found.push_back(document.ids[0]); });
+      for (int32_t i = 0; i < 300; ++i) {
+        wanted.push_back(i);
+        pool.add({.text = std::to_string(i)});
+      }
+      pool.finish();
+      EXPECT_EQ(found, wanted);
+    }
+}
+
+TEST(EncodingPool, PassesErrorsOfWorkersOn) {
+  const auto fails = [](const Document& document) -> EncodedDocument {
+    if (document.text == "50") base::fail(base::ExitCode::data, "document 50");
+    return {};
+  };
+  int taken = 0;
+  EncodingPool pool(3, 1, fails, [&](EncodedDocument&&) { ++taken; });
+  const auto run = [&] {
+    for (int i = 0; i < 100; ++i) pool.add({.text = std::to_string(i)});
+    pool.finish();
+  };
+  EXPECT_THROW(run(), base::Error);
+  EXPECT_EQ(taken, 50) << "all documents before the failing one arrive";
+}
+
+TEST(EncodingPool, EndsWithWorkThatNobodyTakes) {
+  int taken = 0;
+  {
+    EncodingPool pool(2, 1, slow_copy, [&](EncodedDocument&&) { ++taken; });
+    for (int i = 0; i < 4; ++i) pool.add({.text = std::to_string(i)});
+  }
+  EXPECT_EQ(taken, 0);
+}
+
+}  // namespace
+}  // namespace hexad::data

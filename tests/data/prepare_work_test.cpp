@@ -1,0 +1,155 @@
+// Preparation on several threads, after interruptions, and of conversations.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+
+#include "framework/data/prepare.h"
+#include "framework/data/token_dataset.h"
+#include "framework/data/tokenizer.h"
+#include "tests/data/corpus.h"
+
+namespace hexad::data {
+
+using base::cat;
+namespace {
+
+using Texts = std::vector<std::string>;
+
+TEST(Prepare, TheNumberOfWorkersDoesNotChangeTheFiles) {
+  Corpus f;
+  f.options.split.longest_bytes = 100;
+  f.options.shard_bytes = 10000;
+  std::map<std::string, std::string> first;
+  for (const int workers : {1, 2, 7}) {
+    f.options.workers = workers;
+    f.options.output = f.folder / cat("out-", workers);
+    prepare(f.options);
+    auto contents = contents_of(f.options.output);
+    EXPECT_EQ(contents.erase("summary.json"), 1u);
+    EXPECT_EQ(contents.size(), 3u) << "nothing else is left";
+    if (first.empty()) first = contents;
+    EXPECT_TRUE(contents == first) << workers;
+  }
+}
+
+// Interrupts a preparation after its first file, when some of its shards are complete.
+struct Interrupted {
+  Corpus corpus;
+
+  Interrupted() {
+    corpus.options.split.longest_bytes = 700;
+    corpus.options.shard_bytes = 2000;
+    interrupt();
+  }
+  void interrupt() {
+    EXPECT_THROW(prepare(corpus.options,
+                         [](const PrepareProgress& p) {
+                           if (p.stage == "encoding" && 2 * p.done_bytes >= p.total_bytes - 4000) throw Stop();
+                         }),
+                 Stop);
+  }
+  std::map<std::string, std::string> uninterrupted() {
+    PrepareOptions options = corpus.options;
+    options.output = corpus.folder / "whole";
+    prepare(options);
+    return contents_of(options.output);
+  }
+  struct Stop {};
+};
+
+TEST(Prepare, ContinuesAfterAnInterruptionWithTheSameResult) {
+  Interrupted f;
+  ASSERT_TRUE(std::filesystem::exists(f.corpus.folder / "out/unfinished/journal.json"));
+  EXPECT_FALSE(std::filesystem::exists(f.corpus.folder / "out/train.hxd"));
+  std::vector<std::string> stages;
+  const PrepareSummary summary = prepare(f.corpus.options, [&](const PrepareProgress& p) {
+    if (stages.empty() || stages.back() != p.stage) stages.emplace_back(p.stage);
+  });
+  EXPECT_EQ(stages, (Texts{"reading", "encoding"})) << "the tokenizer is not trained again";
+  EXPECT_GT(summary.resumed_documents, 10);
+  EXPECT_LT(summary.resumed_documents, summary.train.documents + summary.heldout.documents);
+  auto resumed = contents_of(f.corpus.options.output), whole = f.uninterrupted();
+  for (auto* contents : {&resumed, &whole}) contents->erase("summary.json");
+  EXPECT_TRUE(resumed == whole);
+  EXPECT_EQ(resumed.count("unfinished"), 0u);
+}
+
+TEST(Prepare, ADamagedShardIsEncodedAgain) {
+  Interrupted f;
+  const std::string shard = f.corpus.folder / "out/unfinished/shard-2-train.hxd";
+  ASSERT_TRUE(std::filesystem::exists(shard));
+  std::filesystem::resize_file(shard, 50);
+  const PrepareSummary summary = prepare(f.corpus.options);
+  EXPECT_GT(summary.resumed_documents, 0);
+  EXPECT_LT(summary.resumed_documents, 30);
+  EXPECT_TRUE(contents_of(f.corpus.options.output).at("train.hxd") == f.uninterrupted().at("train.hxd"));
+}
+
+TEST(Prepare, ADamagedTokenizerDropsTheInterruptedPreparation) {
+  Interrupted f;
+  f.corpus.folder.write("out/unfinished/tokenizer.json", "{}");
+  EXPECT_EQ(prepare(f.corpus.options).resumed_documents, 0);
+  EXPECT_TRUE(contents_of(f.corpus.options.output).at("train.hxd") == f.uninterrupted().at("train.hxd"));
+}
+
+TEST(Prepare, AnInterruptedPreparationOfOtherTextIsDropped) {
+  Interrupted f;
+  f.corpus.folder.write("text/b.txt", book(100, 201));
+  EXPECT_EQ(prepare(f.corpus.options).resumed_documents, 0);
+  EXPECT_TRUE(contents_of(f.corpus.options.output).at("train.hxd") == f.uninterrupted().at("train.hxd"));
+}
+
+TEST(Prepare, SeveralInterruptionsAreContinued) {
+  Interrupted f;
+  f.interrupt();
+  EXPECT_GT(prepare(f.corpus.options).resumed_documents, 10);
+  EXPECT_TRUE(contents_of(f.corpus.options.output).at("train.hxd") == f.uninterrupted().at("train.hxd"));
+}
+
+TEST(Prepare, ConversationsGetALossMask) {
+  Corpus f;
+  f.options.inputs = {f.folder.write("chat.jsonl", R"({"messages": [{"role": "user", "content": "Hi"},)"
+                                                   R"( {"role": "assistant", "content": "Yo"}]})"
+                                                   "\n"
+                                                   R"({"prompt": "A", "completion": "B"})")};
+  f.options.tokenizer = "bytes";
+  f.options.heldout = 0;
+  f.options.chat_form = "plain";
+  prepare(f.options);
+  const TokenDataset train(f.folder / "out/train.hxd");
+  ASSERT_TRUE(train.has_loss_mask());
+  ASSERT_EQ(train.documents(), 2);
+  std::vector<int32_t> ids(train.offsets()[1]);
+  std::vector<uint8_t> mask(ids.size());
+  train.read_ids(0, ids);
+  train.read_loss_mask(0, mask);
+  std::string learned;
+  for (size_t i = 0; i < ids.size(); ++i)
+    if (mask[i] != 0) learned += ids[i] < 256 ? std::string(1, static_cast<char>(ids[i])) : "<end>";
+  EXPECT_EQ(learned, "Yo\n<end>");
+  EXPECT_EQ(load_tokenizer(f.folder / "out/tokenizer.json")->decode(ids), "user: Hi\nassistant: Yo\n");
+
+  f.options.chat_form = "raw";
+  expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
+                  "Differences now: --chat-form \"plain\" -> \"raw\"");
+  f.options.inputs.push_back(f.folder.write("words.txt", "words"));
+  expect_contains(message_of(ExitCode::data, [&] { prepare(f.options); }),
+                  "words.txt: is text, but --chat-form takes conversations");
+  f.options.chat_form = "unknown";
+  expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }), "--chat-form unknown is unknown");
+}
+
+TEST(Prepare, RefusesAFolderToWhichAnotherProcessWrites) {
+  Corpus f;
+  const std::string folder = f.folder / "out/unfinished";
+  std::filesystem::create_directories(folder);
+  const int other = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(::flock(other, LOCK_EX), 0);
+  expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
+                  "out/unfinished: another `hexad prepare` writes to this --output");
+  ::close(other);
+  EXPECT_FALSE(prepare(f.options).skipped);
+}
+
+}  // namespace
+}  // namespace hexad::data

@@ -1,0 +1,63 @@
+// Ids of reference libraries (tests/golden/README.md): small tokenizers of every kind, and excerpts of real ones.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "framework/data/tokenizer.h"
+#include "framework/data/tokenizers/base64.h"
+#include "tests/data/data_folder.h"
+
+namespace hexad::data {
+namespace {
+
+using Json = nlohmann::json;
+using Ids = std::vector<int32_t>;
+
+Json golden(const std::string& name) {
+  return Json::parse(std::ifstream(HEXAD_SOURCE_DIR "/tests/golden/tokenizers/" + name));
+}
+
+TEST(SmallTokenizers, IdsEqualTheReference) {
+  const ScratchFolder folder;
+  const Json all = golden("small.json");
+  ASSERT_GE(all.size(), 15u);
+  for (const Json& entry : all) {
+    const std::string path = folder.write("tokenizer.json", entry.at("tokenizer").dump());
+    const auto tokenizer = load_tokenizer(path, {.end_of_document = "</s>", .pattern = ""});
+    for (const Json& one : entry.at("cases")) {
+      SCOPED_TRACE(entry.at("name").get<std::string>() + ": " + one.at("text").dump());
+      const auto text = one.at("text").get<std::string>();
+      EXPECT_EQ(tokenizer->encode(text), one.at("ids").get<Ids>());
+      EXPECT_EQ(tokenizer->encode_with_special(text), one.at("ids_with_special").get<Ids>());
+      if (!one.at("decoded").is_string()) continue;
+      EXPECT_EQ(tokenizer->decode(one.at("ids").get<Ids>()), one.at("decoded").get<std::string>());
+    }
+  }
+}
+
+// The folder that tools/golden/tokenizers.sh fills.
+std::filesystem::path real_tokenizers() {
+  const char* folder = std::getenv("HEXAD_TOKENIZERS");
+  return folder != nullptr ? folder : HEXAD_SOURCE_DIR "/build/tokenizers/files";
+}
+
+TEST(RealTokenizers, IdsOfTheExcerptEqualTheReference) {
+  const std::filesystem::path folder = real_tokenizers();
+  if (!std::filesystem::exists(folder))
+    GTEST_SKIP() << folder << " does not exist; tools/golden/tokenizers.sh --no-hexad fetches it";
+  const Json excerpts = golden("excerpts.json");
+  const auto text = from_base64(excerpts.at("text").get<std::string>());
+  ASSERT_TRUE(text);
+  for (const auto& [name, ids] : excerpts.at("ids").items()) {
+    SCOPED_TRACE(name);
+    const auto tokenizer = load_tokenizer((folder / name).string());
+    EXPECT_EQ(tokenizer->encode(*text), ids.get<Ids>());
+  }
+}
+
+}  // namespace
+}  // namespace hexad::data

@@ -1,0 +1,202 @@
+// Tokenizers of other programs, from small files that are made by hand.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "framework/data/prepare.h"
+#include "framework/data/token_dataset.h"
+#include "framework/data/tokenizer.h"
+#include "tests/data/tokenizers/hand_made.h"
+
+namespace hexad::data {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+struct Loaded {
+  ScratchFolder folder;
+  std::unique_ptr<Tokenizer> tokenizer;
+
+  Loaded(const std::string& name, const std::string& contents, const TokenizerChoice& choice = {})
+      : tokenizer(load_tokenizer(folder.write(name, contents), choice)) {}
+  const Tokenizer& operator*() const { return *tokenizer; }
+  const Tokenizer* operator->() const { return tokenizer.get(); }
+};
+
+const TokenizerChoice cl100k{.end_of_document = "", .pattern = "cl100k"};
+
+TEST(TokenizerJson, MergesBytesByRank) {
+  const Loaded t("tokenizer.json", byte_level_json().dump());
+  EXPECT_EQ(t->encode("abcab"), (Ids{257, 256}));
+  EXPECT_EQ(t->encode(" ab"), (Ids{' ', 256}));
+  EXPECT_EQ(t->vocab_size(), 259);
+  EXPECT_EQ(t->bytes_of(257), "abc");
+}
+
+TEST(TokenizerJson, SpecialTokensInTextAreTextUnlessAskedFor) {
+  const Loaded t("tokenizer.json", byte_level_json().dump());
+  EXPECT_EQ(t->end_of_document(), 258);
+  EXPECT_EQ(t->bytes_of(258), "");
+  const std::string text = "ab<|endoftext|>";
+  EXPECT_EQ(t->encode(text).size(), 1 + 13u);
+  EXPECT_EQ(t->encode_with_special(text), (Ids{256, 258}));
+  EXPECT_EQ(t->decode(t->encode(text)), text);
+}
+
+TEST(TokenizerJson, ByteLevelRoundTripsAnyBytes) {
+  const Loaded t("tokenizer.json", byte_level_json().dump());
+  for (const std::string& text : mixed_texts()) EXPECT_EQ(t->decode(t->encode(text)), text);
+}
+
+TEST(TokenizerJson, AByteThatIsNoCharacterEndsTheTextBeforeIt) {
+  const Loaded t("tokenizer.json", byte_level_json().dump());
+  EXPECT_EQ(t->encode("ab\xff"
+                      "c"),
+            (Ids{256, 0xff, 'c'}));
+}
+
+TEST(TokenizerJson, CharactersWithoutATokenFallBackToBytes) {
+  const Loaded t("tokenizer.json", fallback_json().dump());
+  EXPECT_EQ(t->encode("a b"), (Ids{262, 259, 261}));
+  EXPECT_EQ(t->encode("\xc3\xa9"), (Ids{259, 3 + 0xc3, 3 + 0xa9}));
+  EXPECT_EQ(t->encode("\xff"), (Ids{3 + 0xff}));
+  EXPECT_EQ(t->decode(t->encode("a b\xc3\xa9")), "a b\xc3\xa9");
+  EXPECT_EQ(t->end_of_document(), 2);
+  EXPECT_EQ(t->beginning_of_document(), 1);
+}
+
+TEST(TokenizerJson, FallbackRoundTripsTextInManyScripts) {
+  const Loaded t("tokenizer.json", fallback_json().dump());
+  for (const std::string& text : mixed_texts()) {
+    if (text.find('\xff') != text.npos || text.find("\x80\x80") != text.npos) continue;  // damaged
+    EXPECT_EQ(t->decode(t->encode(text)), text);
+  }
+}
+
+TEST(TokenizerJson, ConfigurationBesideItChoosesTheEndOfDocument) {
+  const ScratchFolder folder;
+  auto json = byte_level_json();
+  json["added_tokens"].push_back({{"id", 259}, {"content", "<end>"}, {"special", true}});
+  const std::string path = folder.write("tokenizer.json", json.dump());
+  EXPECT_EQ(load_tokenizer(path)->end_of_document(), 258);
+  folder.write("generation_config.json", R"({"eos_token_id": [259, 258]})");
+  EXPECT_EQ(load_tokenizer(path)->end_of_document(), 259);
+  folder.write("tokenizer_config.json",
+               R"({"eos_token": {"content": "<|endoftext|>"}, "bos_token": "<end>", "add_bos_token": true})");
+  EXPECT_EQ(load_tokenizer(path)->end_of_document(), 258);
+  EXPECT_EQ(load_tokenizer(path)->beginning_of_document(), 259);
+  EXPECT_EQ(load_tokenizer(path, {.end_of_document = "<end>", .pattern = ""})->end_of_document(), 259);
+}
+
+TEST(Tiktoken, RanksAreIdsAndSpecialTokensFollow) {
+  const Loaded t("x.tiktoken", tiktoken_text(), cl100k);
+  EXPECT_EQ(t->encode("abc ab"), (Ids{257, 255 - ' ', 256}));
+  EXPECT_EQ(t->encode_with_special("ab<|endoftext|>"), (Ids{256, 258}));
+  EXPECT_EQ(t->end_of_document(), 258);
+  EXPECT_EQ(t->beginning_of_document(), std::nullopt);
+  for (const std::string& text : mixed_texts()) EXPECT_EQ(t->decode(t->encode(text)), text);
+}
+
+TEST(Tekken, SpecialTokensComeFirst) {
+  const Loaded t("tekken.json", tekken_json().dump());
+  EXPECT_EQ(t->vocab_size(), 261);
+  EXPECT_EQ(t->encode("abc"), (Ids{4 + 256, 4 + 'c'}));
+  EXPECT_EQ(t->beginning_of_document(), 1);
+  EXPECT_EQ(t->end_of_document(), 2);
+  EXPECT_EQ(t->encode_with_special("<s>"), (Ids{1}));
+  for (const std::string& text : mixed_texts()) EXPECT_EQ(t->decode(t->encode(text)), text);
+}
+
+TEST(Import, TheFileOfADatasetKeepsTheTokenizer) {
+  const ScratchFolder folder;
+  const std::vector<std::pair<std::string, std::string>> files{{"tokenizer.json", byte_level_json().dump()},
+                                                               {"fallback.json", fallback_json().dump()},
+                                                               {"x.tiktoken", tiktoken_text()},
+                                                               {"tekken.json", tekken_json().dump()}};
+  for (const auto& [name, contents] : files) {
+    SCOPED_TRACE(name);
+    const bool ranks = name == "x.tiktoken";
+    const auto original = load_tokenizer(folder.write("from/" + name, contents), ranks ? cl100k : TokenizerChoice());
+    const std::string copy = folder.write("to/tokenizer.json", "");
+    original->save(copy);
+    const auto loaded = load_tokenizer(copy);
+    EXPECT_EQ(loaded->fingerprint(), original->fingerprint());
+    EXPECT_EQ(loaded->contents().source->bytes, contents);
+    EXPECT_EQ(loaded->end_of_document(), original->end_of_document());
+    EXPECT_EQ(loaded->beginning_of_document(), original->beginning_of_document());
+    for (const std::string& text : mixed_texts()) EXPECT_EQ(loaded->encode(text), original->encode(text));
+  }
+}
+
+TEST(Import, DamageOfTheCopyIsNamed) {
+  const ScratchFolder folder;
+  const std::string path = folder / "tokenizer.json";
+  load_tokenizer(folder.write("x.tiktoken", tiktoken_text()), cl100k)->save(path);
+  const auto damaged = [&](auto&& change) {
+    auto json = nlohmann::json::parse(read_file(path));
+    change(json);
+    const std::string copy = folder.write("copy.json", json.dump());
+    const std::string message = message_of(ExitCode::data, [&] { load_tokenizer(copy); });
+    expect_contains(message, copy);
+    return message;
+  };
+  expect_contains(damaged([](auto& j) { j.erase("source"); }), "no 'source'");
+  expect_contains(damaged([](auto& j) { j["source"]["base64"] = "?"; }), "'source.base64' is not base64");
+  expect_contains(damaged([](auto& j) { j["source"]["base64"] = "YQ=="; }), "its digest is");
+  expect_contains(damaged([](auto& j) { j["source"]["end_of_document"] = -1; }), "'source.end_of_document' is -1");
+  expect_contains(damaged([](auto& j) { j["source"]["end_of_document"] = 1.5; }),
+                  "'source.end_of_document' is not an id");
+}
+
+TEST(Import, AnotherEndOfDocumentIsAnotherTokenizer) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("tokenizer.json", byte_level_json().dump());
+  EXPECT_NE(load_tokenizer(path, {.end_of_document = "abc", .pattern = ""})->fingerprint(),
+            load_tokenizer(path)->fingerprint());
+}
+
+TEST(Import, AFolderStandsForItsTokenizer) {
+  const ScratchFolder folder;
+  folder.write("only.tiktoken", tiktoken_text());
+  const auto ranks = load_tokenizer(folder.path(), cl100k);
+  EXPECT_EQ(ranks->vocab_size(), 258 + 20);  // the last special token of cl100k is 19 after the first
+  folder.write("tokenizer.json", byte_level_json().dump());
+  EXPECT_EQ(load_tokenizer(folder.path())->vocab_size(), 259);
+}
+
+TEST(Import, ThreadsEncodeAlike) {
+  const Loaded t("tokenizer.json", byte_level_json().dump());
+  std::vector<Ids> expected;
+  for (const std::string& text : mixed_texts()) expected.push_back(t->encode(text));
+  std::vector<int> wrong(4);
+  std::vector<std::thread> threads;
+  for (int& count : wrong)
+    threads.emplace_back([&] {
+      for (int round = 0; round < 20; ++round)
+        for (size_t i = 0; i < expected.size(); ++i) count += t->encode(mixed_texts()[i]) != expected[i];
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, std::vector<int>(4));
+}
+
+TEST(Import, PrepareWritesBeginningAndEndOfDocuments) {
+  const ScratchFolder folder;
+  PrepareOptions options;
+  options.inputs = {folder.write("in/text.txt", "a b")};
+  options.output = folder / "out";
+  options.heldout = 0;
+  options.tokenizer = folder.write("model/tokenizer.json", fallback_json().dump());
+  const PrepareSummary summary = prepare(options);
+  EXPECT_EQ(summary.vocab_size, 263);
+  EXPECT_EQ(summary.train.tokens, 5);
+  const auto tokenizer = load_tokenizer(folder / "out/tokenizer.json");
+  const TokenDataset dataset(folder / "out/train.hxd");
+  Ids ids(5);
+  dataset.read_ids(0, ids);
+  EXPECT_EQ(ids, (Ids{1, 262, 259, 261, 2}));
+  EXPECT_EQ(tokenizer->decode(ids), "a b");
+  EXPECT_TRUE(prepare(options).skipped);
+}
+
+}  // namespace
+}  // namespace hexad::data

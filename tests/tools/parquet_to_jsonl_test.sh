@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Converts a Parquet file that pyarrow writes. Skipped without pyarrow, except for the message that says so.
+set -uo pipefail
+tool=$(cd "$(dirname "$0")/../.." && pwd)/tools/parquet_to_jsonl.py
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+
+failed() {
+  echo "FAILED: $*"
+  exit 1
+}
+# `expect CODE TEXT COMMAND...`: the command ends with this code and prints the text.
+expect() {
+  local wanted=$1 text=$2 code
+  shift 2
+  "$@" >out 2>&1
+  code=$?
+  [ "$code" -eq "$wanted" ] || failed "exit code $code, expected $wanted: $*: $(cat out)"
+  grep -qF -- "$text" out || failed "'$text' is not in: $(cat out)"
+}
+
+if ! python3 -c "import pyarrow" 2>/dev/null; then
+  expect 1 "pyarrow is missing: python3 -m venv" python3 "$tool" a.parquet --output out-folder
+  exit 77
+fi
+
+python3 - <<'END'
+import pyarrow, pyarrow.parquet
+table = pyarrow.table({"text": ["one", "zwei \u00e4\n", "3"] * 1000, "id": list(range(3000)), "raw": [b"\x00"] * 3000})
+pyarrow.parquet.write_table(table, "a.parquet")
+END
+expect 0 "texts/a.jsonl.gz: 3000 rows of a.parquet" python3 "$tool" a.parquet --output texts --columns text id
+gzip -dc texts/a.jsonl.gz >lines
+[ "$(sed -n 2p lines)" == '{"text": "zwei ä\n", "id": 1}' ] || failed "line 2 is $(sed -n 2p lines)"
+[ "$(wc -l <lines)" -eq 3000 ] || failed "$(wc -l <lines) lines, expected 3000"
+expect 0 "texts/a.jsonl.gz: exists already" python3 "$tool" a.parquet --output texts
+expect 1 "a.parquet: has no column 'body'; its columns: text, id, raw" python3 "$tool" a.parquet --output b --columns body
+expect 1 "a.parquet: row 0: Object of type bytes is not JSON serializable; choose columns" python3 "$tool" a.parquet --output b
+head -c 100 a.parquet >cut.parquet
+expect 1 "cut.parquet: " python3 "$tool" cut.parquet --output b
+[ -z "$(ls b)" ] || failed "files were left in b: $(ls b)"
+mkdir other && cp a.parquet other
+expect 1 "other/a.parquet: would be written to c/a.jsonl.gz" python3 "$tool" a.parquet other/a.parquet --output c

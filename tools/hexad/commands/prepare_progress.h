@@ -1,0 +1,34 @@
+// The progress line of `hexad prepare`.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "framework/data/prepare.h"
+#include "framework/telemetry/text_output.h"
+
+namespace hexad::app {
+
+/// Returns a text like "encoding 42.0%, 12.3 MB/s, 123,456 documents, 1 min 05 s left". `seconds` is the time since the
+/// stage began. Rate and remaining time are omitted during the first half second.
+std::string progress_text(const data::PrepareProgress& progress, double seconds);
+
+/// Writes the progress. On a terminal, a line is rewritten; otherwise a line is written when a stage begins and then
+/// every half minute.
+class PrepareProgressLine {
+ public:
+  explicit PrepareProgressLine(telemetry::TextOutput& out) : out_(out) {}
+
+  /// `now` is the time in seconds.
+  void show(const data::PrepareProgress& progress, double now);
+  /// Ends the line on a terminal.
+  void finish();
+
+ private:
+  telemetry::TextOutput& out_;
+  std::string stage_;
+  double begun_ = 0;  // time at which the stage began
+  double shown_ = 0;  // time of the last output
+};
+
+}  // namespace hexad::app
