@@ -5,10 +5,11 @@
 namespace hexad::data {
 namespace {
 
+// Both sets end with a property, so that a following '-' is not taken as a range.
 constexpr std::string_view white_space =
-    R"(\t-\r\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
+    R"(\t-\r\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{202F}\x{205F}\x{3000}\p{Zl}\p{Zp})";
 // Alphabetic characters, marks, decimal digits and connecting punctuation.
-constexpr std::string_view word = R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24B6}-\x{24E9})";
+constexpr std::string_view word = R"(\x{24B6}-\x{24E9}\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc})";
 
 // Reads a pattern from left to right.
 class Translation {
