@@ -214,7 +214,8 @@ TEST(TokenizerFile, DamageIsNamed) {
   expect_contains(damaged([](auto& j) { j["format"] = 7; }), "'format' is not a string");
   expect_contains(damaged([](auto& j) { j["version"] = 2; }), "version is 2, expected 1");
   expect_contains(damaged([](auto& j) { j["version"] = nlohmann::json::array(); }), "version is not a number");
-  expect_contains(damaged([](auto& j) { j["kind"] = "unigram"; }), "kind is 'unigram', expected 'bytes', 'bpe', 'huggingface', ");
+  expect_contains(damaged([](auto& j) { j["kind"] = "unigram"; }),
+                  "kind is 'unigram', expected 'bytes', 'bpe', 'huggingface', ");
   expect_contains(damaged([](auto& j) { j["kind"] = "bytes"; }), "a byte tokenizer has 42 merges");
   expect_contains(damaged([](auto& j) { j.erase("merges"); }), "no 'merges'");
   expect_contains(damaged([](auto& j) { j["merges"][5] = {1, 261}; }), "merge 5 is not a pair of ids below 261");
