@@ -1,5 +1,6 @@
 #include "framework/data/tokenizers/base64.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 

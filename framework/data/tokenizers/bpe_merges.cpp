@@ -31,7 +31,7 @@ void merge_few(const PairTable& merges, std::vector<int32_t>& symbols) {
     if (best + 1 < n) pairs[best] = value_of(merges, symbols[best], symbols[best + 1]);
     if (best > 0) pairs[best - 1] = value_of(merges, symbols[best - 1], symbols[best]);
   }
-  symbols.resize(n);
+  symbols.erase(symbols.begin() + static_cast<std::ptrdiff_t>(n), symbols.end());
 }
 
 struct Candidate {

@@ -22,13 +22,13 @@ class PairTable {
   /// Sets the value of a pair and replaces an earlier value.
   void set(int32_t left, int32_t right, Value value) {
     if (2 * (count_ + 1) > slots_.size()) make_room(2 * (count_ + 1));
-    Slot& slot = slot_of(key_of(left, right));
+    Slot& slot = slots_[index_of(key_of(left, right))];
     if (slot.key == empty) ++count_;
     slot = {key_of(left, right), value};
   }
   /// Returns the value of a pair; null if it has none.
   const Value* find(int32_t left, int32_t right) const {
-    const Slot& slot = const_cast<PairTable*>(this)->slot_of(key_of(left, right));
+    const Slot& slot = slots_[index_of(key_of(left, right))];
     return slot.key == empty ? nullptr : &slot.value;
   }
   size_t size() const { return count_; }
@@ -44,17 +44,18 @@ class PairTable {
   static uint64_t key_of(int32_t left, int32_t right) {
     return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
   }
-  Slot& slot_of(uint64_t key) {
+  // Returns the index of the slot of `key`, or of the free slot where it belongs.
+  size_t index_of(uint64_t key) const {
     size_t at = key * 0x9e3779b97f4a7c15u >> shift_;
     while (slots_[at].key != empty && slots_[at].key != key) at = (at + 1) & (slots_.size() - 1);
-    return slots_[at];
+    return at;
   }
   void make_room(size_t count) {
     const std::vector<Slot> old = std::move(slots_);
     slots_ = std::vector<Slot>(std::bit_ceil(2 * count + 16));
     shift_ = 64 - std::countr_zero(slots_.size());
     for (const Slot& slot : old)
-      if (slot.key != empty) slot_of(slot.key) = slot;
+      if (slot.key != empty) slots_[index_of(slot.key)] = slot;
   }
 
   std::vector<Slot> slots_;

@@ -17,7 +17,8 @@ struct Part {
   bool match;
 };
 
-// Calls f for each part of the text: the matches, and the text between them. Joins parts that the behavior joins.
+// Appends the parts of a piece to a list: the matches, and the text between them. Joins and removes parts as the
+// behavior says.
 class Parts {
  public:
   Parts(SplitBehavior behavior, const Piece& piece, PieceList& out) : behavior_(behavior), piece_(piece), out_(out) {}

@@ -6,9 +6,9 @@ namespace hexad::data {
 namespace {
 
 constexpr std::string_view white_space =
-    R"(\t-\r\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
+    R"(\t-\r\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{202F}\x{205F}\x{3000}\p{Zl}\p{Zp})";
 // Alphabetic characters, marks, decimal digits and connecting punctuation.
-constexpr std::string_view word = R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24B6}-\x{24E9})";
+constexpr std::string_view word = R"(\x{24B6}-\x{24E9}\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc})";
 
 // Reads a pattern from left to right.
 class Translation {
@@ -32,7 +32,8 @@ class Translation {
   }
   void escape(char c) {
     first_ = false;
-    if (c == 's' || c == 'w') {
+    after_set_ = c == 's' || c == 'w';
+    if (after_set_) {
       const std::string_view set = c == 's' ? white_space : word;
       if (in_class_) {
         out_ += set;
@@ -53,6 +54,8 @@ class Translation {
   void character(size_t i) {
     const char c = pattern_[i];
     const char next = i + 1 < pattern_.size() ? pattern_[i + 1] : '\0';
+    if (in_class_ && after_set_ && c == '-') out_ += '\\';  // not a range from the end of the set
+    after_set_ = false;
     out_ += c;
     if (!in_class_) {
       in_class_ = first_ = c == '[';
@@ -75,7 +78,9 @@ class Translation {
 
   std::string_view pattern_, where_;
   std::string out_;
-  bool in_class_ = false, first_ = false;  // first_: nothing but ^ has been read of the class
+  bool in_class_ = false;
+  bool first_ = false;      // nothing but ^ has been read of the class
+  bool after_set_ = false;  // \s or \w has just been read
 };
 
 }  // namespace

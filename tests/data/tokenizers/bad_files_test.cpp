@@ -186,7 +186,7 @@ TEST(BadTekken, FieldsAreChecked) {
 
 TEST(BadSentencePiece, DamagedModelsAreRefused) {
   expect_contains(message("tokenizer.model", "\n\x05gar"), "damaged SentencePiece model");
-  expect_contains(message("tokenizer.model", "\n" + std::string(1000, '\xff')), "damaged SentencePiece model");
+  expect_contains(message("tokenizer.model", std::string("\n").append(1000, '\xff')), "damaged SentencePiece model");
 }
 
 TEST(BadFolders, AreNamed) {

@@ -33,6 +33,11 @@ TEST(Regex, MongolianVowelSeparatorIsNotWhiteSpace) {
 
 TEST(Regex, MarksBelongToWords) { EXPECT_EQ(matches("\\w+", "e\xcc\x81_1-"), (Found{"e\xcc\x81_1"})); }
 
+TEST(Regex, AHyphenAfterAClassEscapeIsAHyphen) {
+  EXPECT_EQ(matches("[\\w-.]+", "a-b./"), (Found{"a-b."}));
+  EXPECT_EQ(matches("[\\s-x]+", " -xa"), (Found{" -x"}));
+}
+
 TEST(Regex, DollarMatchesOnlyAtTheEnd) { EXPECT_EQ(matches("b$", "b\n"), Found{}); }
 
 TEST(Regex, WrongPatternsAreDataErrorsThatNameThePlace) {

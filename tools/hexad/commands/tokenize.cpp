@@ -60,7 +60,7 @@ base::ExitCode run_tokenize(const Options& options) {
 void add_tokenize(const Program& program) {
   const Command command = program.root.add_command("tokenize", "Show how a tokenizer divides a file into tokens");
   auto o = std::make_shared<Options>();
-  command.add_option("file", &o->file, "file of any bytes").required();
+  command.add_option("file", &o->file, "file of any bytes").required().path();
   command
       .add_option(
           "--tokenizer", &o->tokenizer,
