@@ -58,14 +58,23 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path, const Tokeniz
   if (!is_tokenizer_file(bytes)) {
     if (std::ssize(bytes) > largest_source)
       fail(ExitCode::data, path, ": has ", bytes.size(), " bytes, expected a tokenizer of at most ", largest_source);
-    if (std::string kind = kind_of_source(bytes); !kind.empty())
-      return make_from_source({.path = path, .source = {std::move(kind), std::move(bytes)}, .choice = choice});
+    TokenizerRequest request;
+    request.path = path;
+    request.choice = choice;
+    request.source.kind = kind_of_source(bytes);
+    request.source.bytes = std::move(bytes);
+    if (!request.source.kind.empty()) return make_from_source(std::move(request));
   }
   TokenizerContents contents = read_tokenizer_file(path);
   if (!choice.end_of_document.empty() || !choice.pattern.empty())
     fail(ExitCode::usage, path, ": is a tokenizer of `hexad prepare`, whose end of document and pattern are fixed");
   if (contents.kind == "bytes") return make_byte_tokenizer();
-  if (contents.source) return make_from_source({.path = path, .source = *contents.source});
+  if (contents.source) {
+    TokenizerRequest request;
+    request.path = path;
+    request.source = *contents.source;
+    return make_from_source(std::move(request));
+  }
   return make_bpe_tokenizer(std::move(contents.merges));
 }
 

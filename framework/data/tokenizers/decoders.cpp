@@ -47,7 +47,7 @@ void read_decoder(const JsonField& json, DecoderRules& rules, int depth) {
     if (replacement.empty()) json["replacement"].fail(" is empty, expected one character");
     rules.replacements.emplace_back(replacement, " ");
     const std::string scheme = json.text("prepend_scheme", json.flag("add_prefix_space", true) ? "always" : "never");
-    if (scheme != "never") rules.prefix = " ";
+    if (scheme != "never") rules.prefix.assign(1, ' ');
   } else if (type == "Replace") {
     const JsonField from = json["pattern"]["String"];
     if (from.text().empty()) from.fail(" is empty");
