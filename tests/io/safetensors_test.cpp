@@ -200,7 +200,7 @@ TEST_F(Safetensors, Fault34OverflowingShapesAreRefused) {
     expect_refused({"a.shape", "product fits in 63 bits"});
   }
   compose(R"({"a":{"dtype":"F32","shape":[1000000000000],"data_offsets":[0,4]}})", "1234");
-  expect_refused({"a range of 4000000000000 bytes for f32 [1000000000000], not 4"});
+  expect_refused({"a range of 4000000000000 bytes for F32 [1000000000000], not 4"});
 }
 
 TEST_F(Safetensors, Fault34OverlapHoleAndTrailingBytesAreRefused) {
