@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "framework/data/file.h"
 #include "framework/io/safetensors.h"
 
 namespace hexad::io {
@@ -14,6 +15,10 @@ namespace hexad::io {
 /// Bytes of the length before the header, and the maximum bytes of the header itself according to the format.
 inline constexpr int64_t length_bytes = 8;
 inline constexpr int64_t max_header_bytes = 100'000'000;
+
+/// Reads the header of a file, without its length. Throws Error(data) that names the file if the length or the first
+/// character is wrong.
+std::string read_header_text(const data::ReadFile& file, const FileWork& work);
 
 /// Name of a dtype in the format, and the bytes of one element.
 struct StoredDtype {
