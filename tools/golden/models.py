@@ -45,7 +45,7 @@ FAMILIES = {
     "gpt2": dict(vocab_size=48, n_embd=16, n_layer=2, n_head=4, n_positions=32, bos_token_id=1, eos_token_id=1),
 }
 GRADIENTS = ("qwen3_moe", "glm4_moe", "mixtral", "llama")
-SEQUENCES, LENGTH = 2, 24
+SEQUENCES, LENGTH = 2, 32
 
 
 def randomize(model, seed):

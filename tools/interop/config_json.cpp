@@ -157,6 +157,19 @@ void require_known(const Json& config, const Family& family, const std::string& 
   }
 }
 
+bool same_blocks(const ModelKeys& a, const ModelKeys& b) {
+  bool same = a.integer("model.layers") == b.integer("model.layers");
+  for (int64_t l = 0, layers = a.integer("model.layers"); same && l < layers; ++l) same = a.is_moe(l) == b.is_moe(l);
+  return same;
+}
+
+bool same_rotary(const ModelKeys& a, const ModelKeys& b) {
+  const std::vector<std::string> changes = ModelKeys::differences(a, b);
+  return std::ranges::none_of(changes, [](const std::string& change) {
+    return change.starts_with("model.rotary") || change.starts_with("model.yarn");
+  });
+}
+
 std::vector<std::string> training_notes(const Json& config, const Family& family) {
   std::vector<std::string> notes;
   for (const std::string_view key : family.training) {
@@ -216,8 +229,8 @@ std::string write_config(const Family& family, const ModelKeys& keys, const std:
   if (!same_model) {
     for (const FixedKey& key : family.fixed)
       if (like.empty()) config[std::string(key.config)] = OrderedJson::parse(key.value);
-    write_pattern(config, family.pattern, keys);
-    write_rotary(config, family, keys);
+    if (like.empty() || !same_blocks(before, keys)) write_pattern(config, family.pattern, keys);
+    if (like.empty() || !same_rotary(before, keys)) write_rotary(config, family, keys);
   }
   bool changed = !same_model;
   for (const auto& table : family.keys) {

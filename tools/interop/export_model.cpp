@@ -168,8 +168,7 @@ class TensorReader {
   template <class F>
   void for_each_block(const Link& link, const Link::Part& part, Element type, F&& use) {
     const OwnTensor& own = map_.own[part.own];
-    const io::Tensor tensor =
-        checkpoint_.read(own.name, own.kind, part.region, device_, device::Category::temporary);
+    const io::Tensor tensor = checkpoint_.read(own.name, own.kind, part.region, device_, device::Category::temporary);
     const std::string where = cat(checkpoint_.folder(), ": ", own.name, ", which is ", link.theirs, ",");
     const auto* elements = static_cast<const std::byte*>(tensor.raw());
     std::vector<std::byte> narrow, converted;

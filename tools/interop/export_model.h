@@ -10,16 +10,16 @@
 namespace hexad::interop {
 
 struct ExportOptions {
-  std::string like;                        // folder whose config.json and tokenizer files are taken; empty: found
-  std::string family;                      // model_type of a new config.json; empty: that of the origin
+  std::string like{};                      // folder whose config.json and tokenizer files are taken; empty: found
+  std::string family{};                    // model_type of a new config.json; empty: that of the origin
   std::string dtype = "source";            // source, f32, bf16 or f16
   int64_t shard_bytes = int64_t{5} << 30;  // largest size of the tensors in a shard
 };
 
 struct ExportReport {
-  std::string model_type, origin;  // origin: folder from which config.json comes; empty: a new config.json
+  std::string model_type{}, origin{};  // origin: folder from which config.json comes; empty: a new config.json
   int64_t tensors = 0, parameters = 0, bytes = 0, shards = 0;
-  std::vector<std::string> files;  // copied tokenizer and generation files
+  std::vector<std::string> files{};  // copied tokenizer and generation files
 };
 
 /// Writes the folder `target`: config.json, safetensors shards with their index, and the tokenizer files of the origin.

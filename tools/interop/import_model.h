@@ -14,10 +14,10 @@ struct ImportOptions {
 };
 
 struct ImportReport {
-  std::string model_type;
+  std::string model_type{};
   int64_t tensors = 0, parameters = 0, bytes = 0;  // of the foreign weights that were read
-  std::vector<std::string> files;                  // copied tokenizer and generation files
-  std::vector<std::string> notes;                  // facts that the user should know
+  std::vector<std::string> files{};                // copied tokenizer and generation files
+  std::vector<std::string> notes{};                // facts that the user should know
 };
 
 /// Reads the model in `source` and writes the folder `target`: a checkpoint that train.init_from accepts, recipe.yaml
