@@ -112,7 +112,6 @@ TEST(ReadConfig, KeysThatChangeTheModelAreRefusedByName) {
   refused_with("mixtral", "hidden_act", "relu", "hidden_act is \"relu\", expected \"silu\"");
   refused_with("qwen3", "layer_types", {"full_attention", "sliding_attention"}, "layer_types is");
   refused_with("qwen3", "quantization_config", {{"quant_method", "fp8"}}, "quantization_config");
-  refused_with("olmoe", "clip_qkv", 8.0, "clip_qkv is 8.0, expected null");
   refused_with("minimax_m2", "scoring_func", "softmax", "scoring_func is \"softmax\", expected \"sigmoid\"");
   refused_with("gpt2", "scale_attn_by_inverse_layer_idx", true, "scale_attn_by_inverse_layer_idx is true");
   refused_with("gpt2", "rope_theta", 10000, "gpt2 has no rotary positions");
@@ -141,6 +140,13 @@ TEST(ReadConfig, UnknownFamilyIsRefusedWithTheNearestName) {
   Json config = golden_config("mixtral");
   config["model_type"] = "mixtrol";
   expect_contains(refusal(config), "model_type is 'mixtrol', an unknown family; did you mean 'mixtral'?");
+}
+
+TEST(ReadConfig, ClampOfOlmoeBecomesTheClampOfTheRecipe) {
+  Json config = golden_config("olmoe");
+  EXPECT_TRUE(keys_of_config(config)["model.qkv_clip"].is_null());
+  config["clip_qkv"] = 8.0;
+  EXPECT_EQ(keys_of_config(config).real("model.qkv_clip"), 8.0);
 }
 
 TEST(ReadConfig, DropoutIsNotedButAccepted) {

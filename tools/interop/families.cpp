@@ -51,6 +51,7 @@ constexpr ConfigKey narrow_experts[] = {
     {"num_local_experts|num_experts", "model.moe.experts"},
     {"intermediate_size", "model.moe.expert_hidden"},
 };
+constexpr ConfigKey clamped[] = {{"clip_qkv", "model.qkv_clip", "null"}};
 constexpr ConfigKey ernie[] = {
     {"moe_num_experts|num_experts", "model.moe.experts"},
     {"moe_intermediate_size", "model.moe.expert_hidden"},
@@ -116,17 +117,17 @@ std::vector<Family> make_families() {
        .training = dropouts(),
        .ignored = {},
        .pattern = LayerPattern::sparse_step});
-  all.push_back(
-      {.model_type = "olmoe",
-       .architecture = "OlmoeForCausalLM",
-       .names = {llama_names(), expert_names()},
-       .keys = {common, untied, large_eps, head_of_any_size, all_biases, routing, renormalized, narrow_experts},
-       .fixed = {silu, {"clip_qkv", "null", false, "the clamp follows the norm of queries and keys"}},
-       .constants = {{"model.qk_norm", "\"all_heads\""}},
-       .neutral = {},
-       .training = dropouts(),
-       .ignored = {},
-       .pattern = LayerPattern::all});
+  all.push_back({.model_type = "olmoe",
+                 .architecture = "OlmoeForCausalLM",
+                 .names = {llama_names(), expert_names()},
+                 .keys = {common, untied, large_eps, head_of_any_size, all_biases, routing, renormalized,
+                          narrow_experts, clamped},
+                 .fixed = {silu},
+                 .constants = {{"model.qk_norm", "\"all_heads\""}},
+                 .neutral = {},
+                 .training = dropouts(),
+                 .ignored = {},
+                 .pattern = LayerPattern::all});
   all.push_back(
       {.model_type = "ernie4_5_moe",
        .architecture = "Ernie4_5_MoeForCausalLM",

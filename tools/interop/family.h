@@ -29,9 +29,7 @@ struct ConfigKey {
 /// A config key that Hexad can only represent with one value.
 struct FixedKey {
   std::string_view config;
-  std::string_view value;     // as JSON
-  bool required = false;      // true if a missing key has another value
-  std::string_view why = {};  // continues "..., expected VALUE"
+  std::string_view value;  // as JSON; a missing key and null mean this value
 };
 
 /// A recipe key that has the same value in every model of a family.

@@ -71,7 +71,7 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.moe.scale", Type::real, "1"},
                                    {"model.moe.groups", Type::integer, "1"},
                                    {"model.moe.top_groups", Type::integer, "1"},
-                                   {"model.moe.selection_bias", Type::flag, "false"},
+                                   {"model.moe.selection_bias", Type::flag, "null"},
                                    {"model.moe.bias_rate", Type::real, "0", false},
                                    {"model.moe.aux_loss.coefficient", Type::real, "0.01", false}};
 
@@ -186,8 +186,7 @@ void ModelKeys::resolve() {
   usual("model.qkv_bias", (*this)["model.bias"]);
   usual("model.o_bias", (*this)["model.bias"]);
   usual("model.moe.shared_hidden", (*this)["model.moe.expert_hidden"]);
-  // Balancing without an auxiliary loss makes the bias that selection_bias declares.
-  if (real("model.moe.bias_rate") > 0) values_["model.moe.selection_bias"] = true;
+  usual("model.moe.selection_bias", real("model.moe.bias_rate") > 0);
 }
 
 bool ModelKeys::is_moe(int64_t layer) const {
@@ -249,7 +248,8 @@ std::string ModelKeys::yaml() const {
     const Json usual = Json::parse(key.usual);
     const bool size = key.type == Type::integer && key.path.find('.') == key.path.rfind('.');
     const bool follows = (key.path == "model.qkv_bias" || key.path == "model.o_bias") && value == (*this)["model.bias"];
-    if (value.is_null() || follows || (value == usual && !size)) continue;
+    const bool unbiased = key.path == "model.moe.selection_bias" && value == false;
+    if (value.is_null() || follows || unbiased || (value == usual && !size)) continue;
     std::vector<std::string> parts;
     for (std::string_view rest = key.path; !rest.empty();) {
       const size_t dot = std::min(rest.find('.'), rest.size());
