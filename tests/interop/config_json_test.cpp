@@ -136,6 +136,17 @@ TEST(ReadConfig, WrongAndMissingValuesAreRefusedByName) {
   expect_contains(refusal(config), "num_experts is 5, but num_local_experts is 4");
 }
 
+TEST(ReadConfig, SizesThatWouldExhaustTheMemoryAreRefused) {
+  Json config = golden_config("mixtral");
+  config["vocab_size"] = int64_t{1} << 40;
+  expect_contains(refusal(config), "vocab_size is 1099511627776, expected 0 .. 16777216");
+  config = golden_config("mixtral");
+  config["num_hidden_layers"] = 5000, config["num_local_experts"] = 5000;
+  expect_contains(refusal(config), "all blocks together would have 25000000 experts, expected at most 1000000");
+  config["num_hidden_layers"] = 2, config["num_local_experts"] = 0;
+  expect_contains(refusal(config), "model.moe.experts would be 0, expected at least 1");
+}
+
 TEST(ReadConfig, UnknownFamilyIsRefusedWithTheNearestName) {
   Json config = golden_config("mixtral");
   config["model_type"] = "mixtrol";

@@ -13,8 +13,17 @@ using namespace base;
 
 namespace {
 
-// Upper limits of sizes. They keep a damaged file from exhausting the memory before a tensor is read.
-constexpr int64_t most_layers = 10'000, most_experts = 100'000, largest_size = int64_t{1} << 32;
+// Upper limits of sizes. They keep products of sizes within 63 bits, and keep a damaged file from exhausting the memory
+// before a tensor is read.
+constexpr int64_t most_of_a_kind = 10'000, largest_width = int64_t{1} << 24, longest_context = int64_t{1} << 32;
+constexpr int64_t most_experts_of_all_blocks = 1'000'000;
+
+int64_t limit_of(std::string_view recipe_key) {
+  constexpr std::string_view counts[] = {"model.layers",    "model.heads",       "model.kv_heads",
+                                         "model.head_size", "model.moe.experts", "model.moe.shared_experts"};
+  if (recipe_key == "model.context") return longest_context;
+  return std::ranges::find(counts, recipe_key) == std::end(counts) ? largest_width : most_of_a_kind;
+}
 
 /// Names of a config key, first the one that is written.
 std::vector<std::string> names_of(std::string_view alternatives) {
@@ -90,9 +99,7 @@ void read_keys(const Json& config, const Family& family, ModelKeys& keys, const 
       const std::string at = cat(where, ": ", name.empty() ? names_of(key.config).front() : name);
       if (key.conversion == Conversion::head_share) keys.resolve();
       Json converted = to_recipe(value, key.conversion, keys, at);
-      const int64_t limit = key.recipe == "model.layers"        ? most_layers
-                            : key.recipe == "model.moe.experts" ? most_experts
-                                                                : largest_size;
+      const int64_t limit = limit_of(key.recipe);
       if (converted.is_number_integer() && (converted < 0 || converted > limit))
         fail(ExitCode::data, at, " is ", converted.dump(), ", expected 0 .. ", limit);
       keys.set(key.recipe, std::move(converted), at);
@@ -100,11 +107,19 @@ void read_keys(const Json& config, const Family& family, ModelKeys& keys, const 
   }
 }
 
-/// Checks the sizes by which others are divided.
-void require_sizes(const ModelKeys& keys, const std::string& where) {
-  for (const char* path : {"model.layers", "model.hidden", "model.heads", "model.vocab", "model.context"})
+/// Checks sizes by which others are divided, and counts that must not be zero.
+void require_sizes(const ModelKeys& keys, LayerPattern pattern, const std::string& where) {
+  std::vector<std::string_view> counts{"model.layers", "model.hidden", "model.heads", "model.vocab", "model.context"};
+  if (pattern != LayerPattern::none) counts.insert(counts.end(), {"model.moe.experts", "model.moe.expert_hidden"});
+  for (const std::string_view path : counts)
     if (keys.integer(path) < 1)
       fail(ExitCode::data, where, ": ", path, " would be ", keys[path].dump(), ", expected at least 1");
+  if (keys.integer("model.layers") * keys.integer("model.moe.experts") > most_experts_of_all_blocks)
+    fail(ExitCode::data, where, ": all blocks together would have ",
+         keys.integer("model.layers") * keys.integer("model.moe.experts"), " experts, expected at most ",
+         most_experts_of_all_blocks);
+  if (const Json& head = keys["model.head_size"]; !head.is_null() && head < 1)
+    fail(ExitCode::data, where, ": head_dim is ", head.dump(), ", expected at least 1");
   const int64_t heads = keys.integer("model.heads");
   const Json& groups = keys["model.kv_heads"];
   if (!groups.is_null() && (groups < 1 || heads % groups.get<int64_t>() != 0))
@@ -190,7 +205,7 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
   for (const Constant& constant : family.constants) read.keys.set(constant.recipe, Json::parse(constant.value), where);
   if (family.pattern == LayerPattern::none) read.keys.set("model.moe.aux_loss.coefficient", 0, where);
   read_keys(config, family, read.keys, where);
-  require_sizes(read.keys, where);
+  require_sizes(read.keys, family.pattern, where);
   const Json stated = read.keys["model.rotary_share"];
   read_rotary(config, family, read.keys, where);
   // A family with rotary_dim may state the share of each head twice.

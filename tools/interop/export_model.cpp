@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -42,18 +43,21 @@ std::string start_of(const config::Document& recipe) {
 /// runs; empty if there is none.
 std::string find_origin(const io::Checkpoint& checkpoint) {
   constexpr int most_runs = 100;  // runs that each started from the previous one
-  std::string folder = checkpoint.folder();
-  std::string start = start_of(recipe_of(checkpoint));
+  const std::string name(origin_folder_name);
+  // A run that started from a foreign model has imported it into its directory.
+  const fs::path store = fs::path(checkpoint.folder()).parent_path();
+  const fs::path imported = store.parent_path() / "imported" / name;
+  if (store.filename() == "checkpoints" && has_config(imported)) return imported;
+  std::string folder = checkpoint.folder(), start = start_of(recipe_of(checkpoint));
   for (int i = 0; i < most_runs; ++i) {
-    const std::string beside = folder + "/" + std::string(origin_folder_name);
-    if (has_config(beside)) return beside;
+    if (has_config(folder + "/" + name)) return folder + "/" + name;
+    if (start.empty()) return "";
+    folder = std::exchange(start, "");
     std::error_code error;
-    if (start.empty() || !fs::is_directory(start, error)) return "";
-    folder = start;
-    if (!fs::exists(folder + "/manifest.json", error)) return "";
-    start = has_config(folder + "/" + std::string(origin_folder_name))
-                ? ""
-                : start_of(recipe_of(io::Checkpoint::open(folder, io::Check::quick)));
+    if (fs::exists(folder + "/manifest.json", error))
+      start = start_of(recipe_of(io::Checkpoint::open(folder, io::Check::quick)));
+    else
+      return has_config(folder) ? folder : "";
   }
   return "";
 }
