@@ -48,6 +48,7 @@ batch:
   global: 32
 R
   cp tiny.yaml my-model.yaml
+  cp -r "$source_folder/tests/golden/hf/mixtral" my-model
   expect 0 "$HEXAD" prepare --input my-texts --output data/quickstart --vocab 1000
 }
 

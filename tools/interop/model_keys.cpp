@@ -198,7 +198,8 @@ int64_t ModelKeys::shared_width() const {
   return integer("model.moe.shared_experts") * integer("model.moe.shared_hidden");
 }
 
-// Returns the values that determine the function, with those that have no effect set to null.
+// Returns the values that determine the function. Keys without an effect are missing; the keys that make them so are
+// not.
 std::map<std::string, Json> ModelKeys::meaning() const {
   std::map<std::string, Json> values;
   for (const KnownKey& key : known_keys) {
@@ -208,23 +209,22 @@ std::map<std::string, Json> ModelKeys::meaning() const {
     values.emplace(key.path, std::move(value));
   }
   const auto drop = [&](std::string_view prefix) {
-    for (auto& [path, value] : values)
-      if (path.starts_with(prefix)) value = nullptr;
+    std::erase_if(values, [&](const auto& entry) { return entry.first.starts_with(prefix); });
   };
   int64_t moe_layers = 0;
   std::string pattern;
   const int64_t layers = integer("model.layers");
   for (int64_t l = 0; l < layers; ++l) moe_layers += is_moe(l), pattern += is_moe(l) ? 'e' : 'd';
-  values["layers with experts"] = pattern;
+  values["blocks, dense or with experts"] = pattern;
   values["width of the shared experts"] = shared_width();
-  if (moe_layers == 0) drop("model.moe."), values["width of the shared experts"] = nullptr;
+  if (moe_layers == 0) drop("model.moe."), drop("width of the shared experts");
   if (moe_layers == layers && !flag("model.moe.dense_residual")) drop("model.mlp");
   if (text("model.mlp") != "gelu" && text("model.moe.expert") != "gelu") drop("model.gelu");
   if (text("model.position") != "rotary") drop("model.rotary"), drop("model.yarn");
-  if (real("model.yarn.factor") == 1) drop("model.yarn.");
+  if (real("model.yarn.factor") == 1) drop("model.yarn.beta"), drop("model.yarn.original");
   const std::string& scaling = text("model.rotary_scaling.kind");
-  if (scaling != "llama3") drop("model.rotary_scaling.low"), drop("model.rotary_scaling.high");
-  if (scaling != "llama3") drop("model.rotary_scaling.original");
+  for (const char* part : {"low", "high", "original"})
+    if (scaling != "llama3") drop(cat("model.rotary_scaling.", part));
   if (scaling == "none") drop("model.rotary_scaling.factor");
   if (shared_width() == 0) drop("model.moe.shared_gate");
   if (!flag("model.moe.normalize")) drop("model.moe.normalize_floor");
@@ -235,8 +235,8 @@ std::vector<std::string> ModelKeys::differences(const ModelKeys& before, const M
   std::vector<std::string> all;
   const std::map<std::string, Json> a = before.meaning(), b = after.meaning();
   for (const auto& [path, value] : a)
-    if (const Json& other = b.at(path); value != other)
-      all.push_back(cat(path, ": ", value.dump(), " -> ", other.dump()));
+    if (const auto other = b.find(path); other != b.end() && other->second != value)
+      all.push_back(cat(path, ": ", value.dump(), " -> ", other->second.dump()));
   return all;
 }
 
