@@ -107,8 +107,17 @@ void convert(std::byte* to, Element to_type, const std::byte* from, Element from
 int64_t first_non_finite(const std::byte* elements, Element type, int64_t count) {
   const uint32_t exponent = type == Element::f32 ? 0x7f800000u : type == Element::bf16 ? 0x7f80u : 0x7c00u;
   const auto find = [&]<class T>(T) -> int64_t {
-    for (int64_t i = 0; i < count; ++i)
-      if ((load<T>(elements + i * static_cast<int64_t>(sizeof(T))) & exponent) == exponent) return i;
+    constexpr int64_t block = 4096;  // elements that are checked without a branch
+    const auto bad = [&](int64_t i) {
+      return (load<T>(elements + i * static_cast<int64_t>(sizeof(T))) & exponent) == exponent;
+    };
+    for (int64_t begin = 0; begin < count; begin += block) {
+      const int64_t end = std::min(begin + block, count);
+      bool any = false;
+      for (int64_t i = begin; i < end; ++i) any |= bad(i);
+      for (int64_t i = begin; any && i < end; ++i)
+        if (bad(i)) return i;
+    }
     return -1;
   };
   return type == Element::f32 ? find(uint32_t{}) : find(uint16_t{});

@@ -1,6 +1,7 @@
 #include "tools/interop/import_model.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include <fmt/format.h>
