@@ -122,9 +122,9 @@ TEST(Export, AnotherTypeIsWrittenAndNamed) {
 struct TrainedRun {
   TrainedRun(const Imported& imported, const std::vector<std::string>& overrides = {})
       : dir(imported.model.beside("run")) {
-    std::vector<std::string> all{"batch.global=2",      "batch.micro=2",  "data.synthetic=true",
-                                 "train.precision=f32", "train.steps=10", "optim.schedule=constant",
-                                 "train.threads=1",     "run.dir=" + dir};
+    std::vector<std::string> all{"batch.global=2",      "batch.micro=2",     "data.synthetic=true",
+                                 "train.precision=f32", "train.steps=10",    "optim.schedule=constant",
+                                 "train.threads=1",     cat("run.dir=", dir)};
     all.insert(all.end(), overrides.begin(), overrides.end());
     const train::Recipe recipe = recipe_of(read_text(imported.path() + "/recipe.yaml"), all);
     verify::TrainingRun run(recipe, alone);
@@ -197,6 +197,16 @@ TEST(Export, FamilyThatCannotExpressTheModelIsRefusedByKey) {
   fs::remove_all(imported.path() + "/hugging_face");
   const std::string message = message_of(ExitCode::data, [&] { imported.write({.family = "llama"}); });
   expect_contains(message, "a config.json of llama cannot express the model");
+  EXPECT_FALSE(fs::exists(imported.target()));
+}
+
+TEST(Export, DamagedFactsOfTheOriginAreRefused) {
+  const Imported imported("mixtral");
+  const std::string path = imported.path() + "/hugging_face/origin.json";
+  Json facts = Json::parse(read_text(path));
+  facts["dtype"] = "F8";
+  write_text(path, facts.dump());
+  expect_contains(message_of(ExitCode::data, [&] { imported.write(); }), path + ": dtype is \"F8\"");
   EXPECT_FALSE(fs::exists(imported.target()));
 }
 

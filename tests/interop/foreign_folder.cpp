@@ -6,6 +6,8 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "framework/base/error.h"
+
 namespace hexad::tests {
 
 namespace fs = std::filesystem;
@@ -22,7 +24,7 @@ void write_text(const std::string& path, const std::string& text) {
   if (!file) throw std::runtime_error(path + ": cannot be written");
 }
 
-std::string golden_folder(const std::string& family) { return HEXAD_SOURCE_DIR "/tests/golden/hf/" + family; }
+std::string golden_folder(const std::string& family) { return base::cat(HEXAD_SOURCE_DIR "/tests/golden/hf/", family); }
 
 RawTensors read_tensors(const std::string& path) {
   const std::string file = read_text(path);

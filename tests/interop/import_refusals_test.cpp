@@ -113,6 +113,15 @@ TEST(ImportRefuses, ATensorInTwoShards) {
   expect_refused(model, {path, first.begin()->first, "is also in model-00001-of-00002.safetensors"});
 }
 
+TEST(ImportRefuses, ATensorTwiceInAShard) {
+  const ForeignFolder model("mixtral");
+  const std::string path = model.path() + "/model.safetensors", other = "model.layers.0.block_sparse_moe.gate.weight";
+  std::string bytes = read_text(path);
+  bytes.replace(bytes.find(gate), other.size(), other);
+  write_text(path, bytes);
+  expect_refused(model, {path, other, "appears twice"});
+}
+
 TEST(ImportRefuses, AnIndexThatContradictsTheShards) {
   const ForeignFolder model("mixtral");
   model.divide();
@@ -132,7 +141,7 @@ TEST(ImportRefuses, PathsThatLeaveTheFolder) {
     Json index = Json::parse(read_text(path));
     index["weight_map"][gate] = name;
     write_text(path, index.dump());
-    expect_refused(model, {"'" + name + "' is not a plain file name of this folder"});
+    expect_refused(model, {cat("'", name, "' is not a plain file name of this folder")});
   }
 }
 

@@ -22,9 +22,10 @@ class ImportedLayouts : public testing::TestWithParam<std::string> {
   void SetUp() override { interop::import_model(golden_folder(GetParam()), imported_); }
 
   Recipe recipe(std::vector<std::string> overrides) const {
-    const std::vector<std::string> common{
-        "batch.global=4",      "batch.micro=1", "data.synthetic=true",  "train.steps=10",          "train.threads=1",
-        "train.precision=f64", "optim.lr=0.01", "train.init_from=\"\"", "optim.schedule=constant", "run.dir=" + run_};
+    const std::vector<std::string> common{"batch.global=4",     "batch.micro=1",        "data.synthetic=true",
+                                          "train.steps=10",     "train.threads=1",      "train.precision=f64",
+                                          "optim.lr=0.01",      "train.init_from=\"\"", "optim.schedule=constant",
+                                          cat("run.dir=", run_)};
     overrides.insert(overrides.begin(), common.begin(), common.end());
     return recipe_of(read_text(imported_ + "/recipe.yaml"), overrides, overrides.size() > common.size() ? 4 : 1);
   }

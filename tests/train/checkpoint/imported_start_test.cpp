@@ -24,8 +24,8 @@ Recipe recipe_from(const ForeignFolder& model, const std::vector<std::string>& o
                                "model.mlp_hidden=64",
                                "model.rotary_theta=1000000",
                                "model.moe.expert_hidden=8",
-                               "train.init_from=" + model.path(),
-                               "run.dir=" + model.beside("run")};
+                               cat("train.init_from=", model.path()),
+                               cat("run.dir=", model.beside("run"))};
   all.insert(all.end(), overrides.begin(), overrides.end());
   return small_recipe(all);
 }
@@ -77,15 +77,15 @@ TEST(ImportedStart, ImportOfAnotherFolderIsRefused) {
   const ForeignFolder model("mixtral"), other("mixtral");
   on_ranks(1, [&](const comm::ProcessGroup& world) {
     start_folder(recipe_from(model), world, {});
-    const Recipe changed = recipe_from(model, {"train.init_from=" + other.path()});
+    const Recipe changed = recipe_from(model, {cat("train.init_from=", other.path())});
     const std::string message = message_of(ExitCode::data, [&] { start_folder(changed, world, {}); });
-    EXPECT_NE(message.find("but train.init_from is " + other.path()), message.npos) << message;
+    EXPECT_NE(message.find(cat("but train.init_from is ", other.path())), message.npos) << message;
   });
 }
 
 TEST(ImportedStart, CheckpointsAreLeftWhereTheyAre) {
   const Scratch scratch;
-  const Recipe recipe = small_recipe({"train.init_from=" + scratch.path(), "run.dir=" + (scratch / "run")});
+  const Recipe recipe = small_recipe({cat("train.init_from=", scratch.path()), cat("run.dir=", scratch / "run")});
   on_ranks(1, [&](const comm::ProcessGroup& world) { EXPECT_EQ(start_folder(recipe, world, {}), scratch.path()); });
 }
 

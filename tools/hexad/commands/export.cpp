@@ -1,6 +1,8 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,6 +14,7 @@
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/usage.h"
 #include "tools/interop/export_model.h"
+#include "tools/interop/family.h"
 #include "tools/train/checkpoint/run_directory.h"
 #include "tools/train/process/say.h"
 
@@ -66,8 +69,12 @@ void add_export(const Program& program) {
           "folder whose config.json and tokenizer files are used; default: that of the model from which the run "
           "started")
       .path();
-  command.add_option("--family", &options->model.family,
-                     "model_type of a new config.json, for a model that was trained from scratch");
+  std::vector<std::string_view> families;
+  for (const interop::Family& family : interop::families()) families.push_back(family.model_type);
+  command
+      .add_option("--family", &options->model.family,
+                  "model_type of a new config.json, for a model that was trained from scratch")
+      .legal(one_of(std::move(families)));
   command.add_option("--dtype", &options->model.dtype, "type of the weights; source: that of the imported model")
       .legal(one_of({"source", "f32", "bf16", "f16"}));
   command.add_option("--shard-bytes", &options->model.shard_bytes, "largest size of a safetensors file, in bytes")

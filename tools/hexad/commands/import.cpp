@@ -36,7 +36,7 @@ base::ExitCode run_import(const Options& options) {
   fmt::print("{}: {}, {} parameters, {} read in {:.1f} s\n", report.model_type, base::counted(report.tensors, "tensor"),
              base::grouped(report.parameters), base::human_bytes(static_cast<double>(report.bytes)), seconds.count());
   if (!report.files.empty()) fmt::print("copied: {}\n", fmt::join(report.files, ", "));
-  for (const std::string& note : report.notes) train::say("note: " + note);
+  for (const std::string& note : report.notes) train::say(base::cat("note: ", note));
   fmt::print("{0}: train with `hexad train {0}/recipe.yaml data.dataset=FOLDER`\n", options.target);
   return base::ExitCode::done;
 }

@@ -27,7 +27,7 @@ void import_once(const Recipe& recipe, const std::string& folder, const FileWork
     return;
   }
   const std::string found = saved_layout(io::Checkpoint::open(folder, io::Check::quick, work));
-  if (found != "imported from " + source)
+  if (found != cat("imported from ", source))
     fail(ExitCode::data, folder, ": is '", found, "', but train.init_from is ", source,
          "; remove this folder, or use another run.dir");
 }
@@ -57,7 +57,7 @@ std::vector<std::string> cautions_of_start(const Recipe& recipe) {
 std::string start_folder(const Recipe& recipe, const comm::ProcessGroup& world, const FileWork& work) {
   if (!starts_from_foreign_model(recipe)) return recipe.train.init_from;
   const std::string folder = recipe.run.dir + "/imported";
-  const auto phase = work.announce("importing " + recipe.train.init_from);
+  const auto phase = work.announce(cat("importing ", recipe.train.init_from));
   std::string problem;
   if (world.rank() == 0) {
     try {
