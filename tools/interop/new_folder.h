@@ -20,7 +20,6 @@ class NewFolder {
 
   /// Returns the path of the temporary folder.
   const std::string& path() const { return temporary_; }
-  const std::string& target() const { return target_; }
   /// Creates a folder in this one.
   void add_folder(const std::string& name) const;
   /// Writes and fsyncs a file in this folder.

@@ -132,12 +132,6 @@ const SourceTensor* SourceFolder::find(std::string_view name) const {
   return found == tensors_.end() ? nullptr : &found->second;
 }
 
-int64_t SourceFolder::bytes() const {
-  int64_t sum = 0;
-  for (const auto& [name, tensor] : tensors_) sum += tensor.end - tensor.begin;
-  return sum;
-}
-
 std::vector<std::string> companion_files(const std::string& folder) {
   constexpr std::array<std::string_view, 13> known{"generation_config.json",
                                                    "tokenizer.json",

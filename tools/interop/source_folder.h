@@ -45,7 +45,6 @@ class SourceFolder {
   const std::string& folder() const { return folder_; }
   const std::map<std::string, SourceTensor, std::less<>>& tensors() const { return tensors_; }
   const SourceTensor* find(std::string_view name) const;
-  int64_t bytes() const;
 
  private:
   void add_shard(const std::string& file, const FileWork& work);
