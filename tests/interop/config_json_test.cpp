@@ -115,6 +115,7 @@ TEST(ReadConfig, KeysThatChangeTheModelAreRefusedByName) {
   refused_with("minimax_m2", "scoring_func", "softmax", "scoring_func is \"softmax\", expected \"sigmoid\"");
   refused_with("gpt2", "scale_attn_by_inverse_layer_idx", true, "scale_attn_by_inverse_layer_idx is true");
   refused_with("gpt2", "rope_theta", 10000, "gpt2 has no rotary positions");
+  refused_with("llama", "partial_rotary_factor", 1.5, "partial_rotary_factor is 1.5, expected above 0 and at most 1");
   refused_with("llama", "rope_parameters", {{"rope_type", "longrope"}},
                "rope_type is \"longrope\", expected one of default");
   refused_with("llama", "rope_parameters", {{"rope_type", "default"}, {"mscale", 2}}, "rotary parameter mscale (2)");

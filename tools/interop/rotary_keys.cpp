@@ -56,7 +56,9 @@ void require_only(const Json& all, std::vector<std::string_view> known, std::str
 int64_t original_context(const Json& all, const Json& config, const ModelKeys& keys, const std::string& where) {
   const char* key = "original_max_position_embeddings";
   const double usual = number(config, key, static_cast<double>(keys.integer("model.context")), where);
-  return std::llround(number(all, key, usual, where));
+  const double value = number(all, key, usual, where);
+  if (!(value >= 1 && value <= 0x1p40)) fail(ExitCode::data, where, ": ", key, " is ", value, ", expected 1 .. 2^40");
+  return std::llround(value);
 }
 
 void read_yarn(const Json& all, const Json& config, ModelKeys& keys, const std::string& where) {
@@ -125,7 +127,10 @@ void read_rotary(const Json& config, const Family& family, ModelKeys& keys, cons
   }
   const Json all = parameters_of(config, where);
   keys.set("model.rotary_theta", number(all, "rope_theta", family.rotary_theta, where), where);
-  keys.set("model.rotary_share", number(all, "partial_rotary_factor", family.rotary_share, where), where);
+  const double share = number(all, "partial_rotary_factor", family.rotary_share, where);
+  if (!(share > 0 && share <= 1))
+    fail(ExitCode::data, where, ": partial_rotary_factor is ", share, ", expected above 0 and at most 1");
+  keys.set("model.rotary_share", share, where);
   const char* key = present(all, "rope_type") ? "rope_type" : "type";
   const Json kind = present(all, key) ? all[key] : Json("default");
   if (kind == "default" || kind == "linear") {
