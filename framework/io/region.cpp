@@ -37,8 +37,10 @@ Tensor slice(const Tensor& tensor, const Region& region) {
   return part;
 }
 
-std::optional<int64_t> checked_bytes(const Shape& shape, Dtype dtype) {
-  int64_t bytes = size_of(dtype);
+std::optional<int64_t> checked_bytes(const Shape& shape, Dtype dtype) { return checked_bytes(shape, size_of(dtype)); }
+
+std::optional<int64_t> checked_bytes(const Shape& shape, int64_t element) {
+  int64_t bytes = element;
   bool empty = false;
   for (int64_t size : shape) {
     if (size < 0) return std::nullopt;

@@ -26,6 +26,8 @@ bool inside(const Region& region, const Shape& shape);
 Tensor slice(const Tensor& tensor, const Region& region);
 /// Returns the bytes of a contiguous tensor; nullopt if the bytes or the strides exceed 63 bits.
 std::optional<int64_t> checked_bytes(const Shape& shape, Dtype dtype);
+/// Like checked_bytes(shape, dtype), for elements of `element` bytes.
+std::optional<int64_t> checked_bytes(const Shape& shape, int64_t element);
 /// Returns a text like "[2, 0]+[4, 8]": first indices and sizes.
 std::string to_string(const Region& region);
 

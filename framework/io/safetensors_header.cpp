@@ -19,28 +19,40 @@ constexpr std::array<std::pair<Dtype, std::string_view>, 6> dtype_names{{{Dtype:
                                                                          {Dtype::i64, "I64"},
                                                                          {Dtype::u8, "U8"}}};
 
-Dtype read_dtype(const JsonNode& node) {
-  const std::string& name = node.text();
-  const auto found = std::ranges::find(dtype_names, name, &std::pair<Dtype, std::string_view>::second);
-  node.check(found != dtype_names.end(), "one of F32, BF16, F64, I32, I64, U8");
-  return found->first;
+/// Returns the dtypes of this program with the sizes of their elements.
+std::vector<StoredDtype> own_dtypes() {
+  std::vector<StoredDtype> all;
+  for (const auto& [dtype, name] : dtype_names) all.push_back({name, size_of(dtype)});
+  return all;
 }
 
-TensorInfo read_tensor(const std::string& name, const JsonNode& node, int64_t data_begin, int64_t data_bytes) {
-  TensorInfo info{name, read_dtype(node["dtype"]), node["shape"].shape(), 0, 0};
+StoredDtype read_dtype(const JsonNode& node, std::span<const StoredDtype> dtypes) {
+  const std::string& name = node.text();
+  const auto found = std::ranges::find(dtypes, name, &StoredDtype::name);
+  if (found == dtypes.end()) {
+    std::string list;
+    for (const StoredDtype& dtype : dtypes) list += cat(list.empty() ? "" : ", ", dtype.name);
+    node.check(false, cat("one of ", list));
+  }
+  return *found;
+}
+
+HeaderEntry read_tensor(const std::string& name, const JsonNode& node, int64_t data_begin, int64_t data_bytes,
+                        std::span<const StoredDtype> dtypes) {
+  HeaderEntry entry{name, read_dtype(node["dtype"], dtypes), node["shape"].shape(), 0, 0};
   const JsonNode offsets = node["data_offsets"];
   std::vector<int64_t> range;
   offsets.each([&](const JsonNode& offset) { range.push_back(offset.integer(0, data_bytes)); });
   offsets.check(range.size() == 2 && range[0] <= range[1], "two offsets, begin and end");
-  const auto bytes = checked_bytes(info.shape, info.dtype);
+  const auto bytes = checked_bytes(entry.shape, entry.dtype.bytes);
   node["shape"].check(bytes.has_value(), "sizes whose product fits in 63 bits");
   if (*bytes != range[1] - range[0]) {
-    offsets.check(
-        false, cat("a range of ", *bytes, " bytes for ", info.dtype, " ", info.shape, ", not ", range[1] - range[0]));
+    offsets.check(false, cat("a range of ", *bytes, " bytes for ", entry.dtype.name, " ", entry.shape, ", not ",
+                             range[1] - range[0]));
   }
-  info.begin = data_begin + range[0];
-  info.end = data_begin + range[1];
-  return info;
+  entry.begin = data_begin + range[0];
+  entry.end = data_begin + range[1];
+  return entry;
 }
 
 }  // namespace
@@ -49,22 +61,23 @@ std::string_view safetensors_name_of(Dtype dtype) {
   return std::ranges::find(dtype_names, dtype, &std::pair<Dtype, std::string_view>::first)->second;
 }
 
-SafetensorsHeader parse_header(std::string_view text, int64_t file_bytes, const std::string& path) {
+HeaderEntries parse_entries(std::string_view text, int64_t file_bytes, std::span<const StoredDtype> dtypes,
+                            const std::string& path) {
   const int64_t data_begin = length_bytes + static_cast<int64_t>(text.size());
   const int64_t data_bytes = file_bytes - data_begin;
-  SafetensorsHeader header;
+  HeaderEntries header;
   const Json document = parse_json(text, path + ": header");
   JsonNode(document, path + ": header").members([&](const std::string& name, const JsonNode& node) {
     if (name == "__metadata__") {
       node.members([&](const std::string& key, const JsonNode& value) { header.metadata[key] = value.text(); });
     } else {
-      header.tensors.push_back(read_tensor(name, node, data_begin, data_bytes));
+      header.tensors.push_back(read_tensor(name, node, data_begin, data_bytes, dtypes));
     }
   });
   // A tensor without elements has the same offset as the next tensor and must come before it.
-  std::ranges::sort(header.tensors, {}, [](const TensorInfo& t) { return std::pair(t.begin, t.end); });
+  std::ranges::sort(header.tensors, {}, [](const HeaderEntry& t) { return std::pair(t.begin, t.end); });
   int64_t expected = data_begin;
-  for (const TensorInfo& t : header.tensors) {
+  for (const HeaderEntry& t : header.tensors) {
     if (t.begin != expected) {
       fail(ExitCode::data, path, ": tensor '", t.name, "' begins at byte ", t.begin,
            t.begin < expected ? ", inside" : ", beyond", " the end of the previous tensor (", expected,
@@ -79,14 +92,31 @@ SafetensorsHeader parse_header(std::string_view text, int64_t file_bytes, const 
   return header;
 }
 
+SafetensorsHeader parse_header(std::string_view text, int64_t file_bytes, const std::string& path) {
+  HeaderEntries entries = parse_entries(text, file_bytes, own_dtypes(), path);
+  SafetensorsHeader header{{}, std::move(entries.metadata)};
+  for (HeaderEntry& t : entries.tensors) {
+    const auto known = std::ranges::find(dtype_names, t.dtype.name, &std::pair<Dtype, std::string_view>::second);
+    header.tensors.push_back({std::move(t.name), known->first, t.shape, t.begin, t.end});
+  }
+  return header;
+}
+
 std::string make_header(std::span<const TensorInfo> tensors, const std::map<std::string, std::string>& metadata) {
+  std::vector<HeaderEntry> entries;
+  for (const TensorInfo& t : tensors)
+    entries.push_back({t.name, {safetensors_name_of(t.dtype), size_of(t.dtype)}, t.shape, t.begin, t.end});
+  return make_header(entries, metadata);
+}
+
+std::string make_header(std::span<const HeaderEntry> tensors, const std::map<std::string, std::string>& metadata) {
   Json header = Json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   const int64_t origin = tensors.empty() ? 0 : tensors.front().begin;
-  for (const TensorInfo& t : tensors) {
+  for (const HeaderEntry& t : tensors) {
     require(!header.contains(t.name) && t.name != "__metadata__", "[safetensors] two tensors of the name '", t.name,
             "'");
-    header[t.name] = {{"dtype", safetensors_name_of(t.dtype)},
+    header[t.name] = {{"dtype", t.dtype.name},
                       {"shape", std::vector<int64_t>(t.shape.begin(), t.shape.end())},
                       {"data_offsets", {t.begin - origin, t.end - origin}}};
   }

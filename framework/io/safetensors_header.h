@@ -2,10 +2,12 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "framework/data/file.h"
 #include "framework/io/safetensors.h"
 
 namespace hexad::io {
@@ -14,14 +16,42 @@ namespace hexad::io {
 inline constexpr int64_t length_bytes = 8;
 inline constexpr int64_t max_header_bytes = 100'000'000;
 
+/// Reads the header of a file, without its length. Throws Error(data) that names the file if the length or the first
+/// character is wrong.
+std::string read_header_text(const data::ReadFile& file, const FileWork& work);
+
+/// Name of a dtype in the format, and the bytes of one element.
+struct StoredDtype {
+  std::string_view name;
+  int64_t bytes;
+};
+
+/// Entry of a header whose dtype is a text, so that readers of files of other programs can accept more dtypes.
+struct HeaderEntry {
+  std::string name;
+  StoredDtype dtype;
+  Shape shape;
+  int64_t begin, end;  // byte offsets from the start of the file
+};
+
+struct HeaderEntries {
+  std::vector<HeaderEntry> tensors;  // sorted by offset; without gaps or overlaps, they fill the file
+  std::map<std::string, std::string> metadata;
+};
+
+/// Parses a header whose tensors have dtypes among `dtypes`. `file_bytes` is the length of the whole file. Throws
+/// Error(data) that names `path` if the header is wrong.
+HeaderEntries parse_entries(std::string_view header, int64_t file_bytes, std::span<const StoredDtype> dtypes,
+                            const std::string& path);
+
 struct SafetensorsHeader {
   std::vector<TensorInfo> tensors;  // sorted by offset; without gaps or overlaps, they fill the file
   std::map<std::string, std::string> metadata;
 };
 
-/// Parses a header. `file_bytes` is the length of the whole file. Throws Error(data) that names `path` if the header is
-/// wrong.
+/// Like parse_entries(), for the dtypes of this program.
 SafetensorsHeader parse_header(std::string_view header, int64_t file_bytes, const std::string& path);
+std::string make_header(std::span<const HeaderEntry> tensors, const std::map<std::string, std::string>& metadata);
 std::string make_header(std::span<const TensorInfo> tensors, const std::map<std::string, std::string>& metadata);
 /// Checks a header before it is written. Throws Error(resource) that names `path` if a reader would reject `header`
 /// followed by `data_bytes` bytes of tensors.

@@ -50,8 +50,8 @@ class RunReader {
 
 }  // namespace
 
-SafetensorsFile SafetensorsFile::open(const std::string& path, FileWork work) {
-  const data::ReadFile file(path);
+std::string read_header_text(const data::ReadFile& file, const FileWork& work) {
+  const std::string& path = file.path();
   if (file.size() < length_bytes) {
     fail(ExitCode::data, path, ": has ", file.size(), " bytes, too few for a safetensors file");
   }
@@ -68,7 +68,12 @@ SafetensorsFile SafetensorsFile::open(const std::string& path, FileWork work) {
   file.read_at(length_bytes, text.data(), static_cast<int64_t>(length));
   work.moved(path, length_bytes + static_cast<int64_t>(length));
   if (text.empty() || text.front() != '{') fail(ExitCode::data, path, ": the header does not begin with '{'");
+  return text;
+}
 
+SafetensorsFile SafetensorsFile::open(const std::string& path, FileWork work) {
+  const data::ReadFile file(path);
+  const std::string text = read_header_text(file, work);
   SafetensorsHeader header = parse_header(text, file.size(), path);
   SafetensorsFile result;
   result.path_ = path;

@@ -51,6 +51,7 @@ R
   mkdir corpus
   seq -f '{"content": {"text": "line %g of a corpus of JSON lines"}}' 200 | gzip >corpus/a.jsonl.gz
   seq -f '{"prompt": "What follows %g?", "completion": "The next number."}' 200 >chats.jsonl
+  cp -r "$source_folder/tests/golden/hf/mixtral" my-model
   expect 0 "$HEXAD" prepare --input my-texts --output data/quickstart --vocab 1000
 }
 

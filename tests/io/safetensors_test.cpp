@@ -3,6 +3,7 @@
 
 #include "framework/data/digest.h"
 #include "framework/io/output_file.h"
+#include "framework/io/safetensors_stream.h"
 #include "tests/io/io_testing.h"
 
 namespace hexad::io {
@@ -200,7 +201,7 @@ TEST_F(Safetensors, Fault34OverflowingShapesAreRefused) {
     expect_refused({"a.shape", "product fits in 63 bits"});
   }
   compose(R"({"a":{"dtype":"F32","shape":[1000000000000],"data_offsets":[0,4]}})", "1234");
-  expect_refused({"a range of 4000000000000 bytes for f32 [1000000000000], not 4"});
+  expect_refused({"a range of 4000000000000 bytes for F32 [1000000000000], not 4"});
 }
 
 TEST_F(Safetensors, Fault34OverlapHoleAndTrailingBytesAreRefused) {
@@ -227,6 +228,33 @@ TEST_F(Safetensors, ShrinkingFileIsAnErrorNotASignal) {
   const SafetensorsFile back = SafetensorsFile::open(file);
   fs::resize_file(file, 2000);
   expect_error(ExitCode::data, {file, "ends at byte 2000"}, [&] { back.read("t", device); });
+}
+
+TEST_F(Safetensors, AFileWrittenInPiecesIsTheSameAsOneWrittenAtOnce) {
+  const Tensor a = random_bits({3, 5}, Dtype::f32, device, 12), b = random_bits({0, 4}, Dtype::f32, device, 13),
+               c = random_bits({7}, Dtype::bf16, device, 14);
+  const SafetensorsResult whole_file =
+      write_safetensors(file, std::vector<NamedTensor>{{"a", a}, {"b", b}, {"c", c}}, {{"k", "v"}});
+  const std::string expected = read_bytes(file);
+  SafetensorsStream stream(
+      file, {{"a", {"F32", 4}, a.shape()}, {"b", {"F32", 4}, b.shape()}, {"c", {"BF16", 2}, c.shape()}}, {{"k", "v"}});
+  const auto* bytes = static_cast<const char*>(a.raw());
+  stream.append(bytes, 13);
+  stream.append(bytes + 13, a.bytes() - 13);
+  stream.append(c.raw(), c.bytes());
+  const SafetensorsResult pieces = stream.finish();
+  EXPECT_EQ(read_bytes(file), expected);
+  EXPECT_EQ(pieces.bytes, whole_file.bytes);
+  EXPECT_EQ(pieces.digest, whole_file.digest);
+  EXPECT_EQ(pieces.tensors, whole_file.tensors);
+}
+
+TEST_F(Safetensors, AnIncompleteStreamIsABug) {
+  SafetensorsStream stream(file, {{"a", {"F16", 2}, {3}}});
+  const uint16_t values[3] = {};
+  stream.append(values, 4);
+  EXPECT_THROW(stream.append(values, 4), std::logic_error);
+  EXPECT_THROW(stream.finish(), std::logic_error);
 }
 
 // XXH3 and the JSON parser read damaged bytes at every position. If the file opens, its tensors must fit the file.

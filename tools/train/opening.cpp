@@ -12,6 +12,7 @@
 #include "framework/telemetry/progress_sink.h"
 #include "framework/telemetry/tensorboard_sink.h"
 #include "tools/train/checkpoint/checkpointing.h"
+#include "tools/train/checkpoint/imported_start.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/checkpoint/start_check.h"
 #include "tools/train/process/cores.h"
@@ -116,8 +117,9 @@ std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, co
   state.progress.fingerprints = data.fingerprints;
   if (!recipe.train.init_from.empty()) {
     const auto phase = work.announce("reading " + recipe.train.init_from);
-    require_checkpoint(recipe.train.init_from);
-    auto weights = open_verified(recipe.train.init_from, world.group(), work);
+    if (!starts_from_foreign_model(recipe)) require_checkpoint(recipe.train.init_from);
+    for (const std::string& caution : cautions_of_start(recipe)) directory.warn(caution);
+    auto weights = open_verified(start_folder(recipe, world.group(), work), world.group(), work);
     Checkpointer::load_weights(weights, state.instance, state.optimizer);
     directory.info(fmt::format("weights from {}", recipe.train.init_from));
   } else {

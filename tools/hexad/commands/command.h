@@ -20,6 +20,8 @@ void add_validate(const Program& program);
 void add_plan(const Program& program);
 void add_prepare(const Program& program);
 void add_tokenize(const Program& program);
+void add_import(const Program& program);
+void add_export(const Program& program);
 void add_inspect(const Program& program);
 void add_env(const Program& program);
 void add_bench(const Program& program);

@@ -14,7 +14,7 @@ namespace {
 std::string value_of(const Command::Taken& taken) {
   if (!taken.words.empty()) return taken.words;
   if (taken.argument == "recipe" || taken.argument == "input") return "RECIPES";
-  if (taken.argument == "run" || taken.argument == "path") return "FOLDERS";
+  if (taken.argument == "run" || taken.argument == "path" || taken.argument == "model") return "FOLDERS";
   return "FILES";
 }
 

@@ -65,16 +65,20 @@ SavedRun open_run(const std::string& path, const std::vector<std::string>& overr
     recipe.run.dir = path;
     return in_its_stage(std::move(recipe), checkpoint_of(path, step, work));
   }
+  io::Checkpoint checkpoint = open_saved_checkpoint(path, step, work);
+  Recipe recipe = read(document_of(checkpoint, overrides), checkpoint.folder() + "/manifest.json");
+  return in_its_stage(std::move(recipe), std::move(checkpoint));
+}
+
+io::Checkpoint open_saved_checkpoint(const std::string& path, const std::string& step, const base::FileWork& work) {
+  if (has_file(path, "manifest.json")) return open_checkpoint(path, step, work);
   std::error_code error;
-  const bool is_checkpoint = has_file(path, "manifest.json");
-  if (!is_checkpoint && !fs::is_directory(path + "/checkpoints", error)) {
+  if (!has_file(path, "recipe.yaml") && !fs::is_directory(path + "/checkpoints", error)) {
     if (!base::folder_problem(path).empty()) require_run_directory(path);
     base::fail(base::ExitCode::usage, "'", path,
                "' is neither a run directory (no recipe.yaml, no checkpoints) nor a checkpoint (no manifest.json)");
   }
-  io::Checkpoint checkpoint = is_checkpoint ? open_checkpoint(path, step, work) : checkpoint_of(path, step, work);
-  Recipe recipe = read(document_of(checkpoint, overrides), checkpoint.folder() + "/manifest.json");
-  return in_its_stage(std::move(recipe), std::move(checkpoint));
+  return checkpoint_of(path, step, work);
 }
 
 bool is_run_directory(const fs::path& dir) { return has_file(dir, "recipe.yaml"); }

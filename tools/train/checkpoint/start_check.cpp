@@ -11,7 +11,9 @@
 #include "framework/device/offload_arena.h"
 #include "framework/io/checkpoint_store.h"
 #include "parallel/comm/imagined_group.h"
+#include "tools/interop/foreign_model.h"
 #include "tools/train/checkpoint/checkpointing.h"
+#include "tools/train/checkpoint/imported_start.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/model/model_instance.h"
 #include "tools/train/recipe/recipe_comparison.h"
@@ -33,6 +35,21 @@ void require_shapes(const io::Checkpoint& checkpoint, Recipe recipe, const Exten
   const comm::ImaginedGroup alone(0, 1);
   const ModelInstance instance(recipe, extensions, alone, {}, std::make_shared<device::MetaRun>(recipe.device));
   Checkpointer::require_shapes(checkpoint, instance);
+}
+
+// Checks the parameters of a foreign model against those of the whole model.
+void require_shapes(const interop::ForeignModel& foreign, Recipe recipe, const Extensions& extensions) {
+  recipe.parallel = {};
+  const comm::ImaginedGroup alone(0, 1);
+  const ModelInstance instance(recipe, extensions, alone, {}, std::make_shared<device::MetaRun>(recipe.device));
+  for (const auto& parameter : instance.parameters) {
+    const auto found = std::ranges::find(foreign.map().own, parameter->name(), &interop::OwnTensor::name);
+    if (found == foreign.map().own.end())
+      fail(ExitCode::data, foreign.folder(), ": holds no parameter '", parameter->name(), "' of the recipe's model");
+    if (!(found->shape == parameter->global_shape()))
+      fail(ExitCode::usage, foreign.folder(), ": ", parameter->name(), " is ", found->shape,
+           " but the recipe's model has ", parameter->global_shape());
+  }
 }
 
 data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions) {
@@ -62,8 +79,13 @@ StartCheck check_start(const Recipe& wanted, const Extensions& extensions) {
     require_same_model(*checkpoint, recipe);
     for (const std::string& caution : cautions_of_resume(*checkpoint, recipe)) warn(caution);
   } else if (!recipe.train.init_from.empty()) {
-    require_checkpoint(recipe.train.init_from);
-    require_shapes(io::Checkpoint::open(recipe.train.init_from, io::Check::quick), recipe, extensions);
+    for (const std::string& caution : cautions_of_start(recipe)) warn(caution);
+    if (starts_from_foreign_model(recipe)) {
+      require_shapes(interop::ForeignModel(recipe.train.init_from), recipe, extensions);
+    } else {
+      require_checkpoint(recipe.train.init_from);
+      require_shapes(io::Checkpoint::open(recipe.train.init_from, io::Check::quick), recipe, extensions);
+    }
   }
   return found;
 }

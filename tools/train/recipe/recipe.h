@@ -71,7 +71,8 @@ struct TrainConfig {
       "FLOP/s of a rank at full speed, for MFU; auto: the best rate of each rank, measured with matrix products at the "
       "start and repeatedly during the run",
       automatic, positive());
-    v("init_from", init_from, "checkpoint folder with the initial weights of a new run; empty: random weights",
+    v("init_from", init_from,
+      "folder with the initial weights of a new run: a checkpoint, or a Hugging Face model; empty: random weights",
       config::file_path);
   }
 };

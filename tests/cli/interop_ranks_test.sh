@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# Hugging Face models are imported, trained on under several layouts, and exported again.
+source "$(dirname "$0")/cli.sh"
+
+model=$(cd "$CLI_TESTS/../golden/hf/mixtral" && pwd)
+settings=(batch.global=4 batch.micro=1 data.synthetic=true train.precision=f64 train.steps=4 train.threads=1
+  train.log_every=1 train.peak_flops=1000000000 optim.lr=0.01 optim.schedule=constant checkpoint.every=2)
+
+import_model() {
+  expect 0 "$HEXAD" import "$model" imported
+  expect_text out "mixtral: 41 tensors" "copied: generation_config.json" "hexad train imported/recipe.yaml"
+}
+
+test_an_imported_model_trains_and_is_exported() {
+  import_model
+  expect 0 "$HEXAD" inspect --verify imported
+  expect 0 "$HEXAD" train imported/recipe.yaml "${settings[@]}" run.dir=run
+  expect_text err "weights from imported"
+  expect 0 "$HEXAD" export run exported
+  expect_text out "mixtral: step 4, 41 tensors" "config.json, generation_config.json from imported/hugging_face"
+  cmp -s "$model/config.json" exported/config.json || failed "config.json has changed"
+  expect 0 "$HEXAD" export run half --dtype bf16 --shard-bytes 5000
+  expect_file half/model.safetensors.index.json
+  expect_text half/config.json '"dtype": "bfloat16"'
+  expect 0 "$HEXAD" import half again
+}
+
+test_an_export_of_an_import_has_the_same_bytes() {
+  import_model
+  expect 0 "$HEXAD" export imported exported
+  expect 0 "$HEXAD" import exported again
+  expect_equal "$(cat imported/shard-*.safetensors | cksum)" "$(cat again/shard-*.safetensors | cksum)"
+}
+
+test_layouts_train_on_an_imported_model_alike() {
+  import_model
+  expect 0 "$HEXAD" train imported/recipe.yaml "${settings[@]}" run.dir=one
+  for layout in tp ep pp; do
+    expect 0 ranks 2 train imported/recipe.yaml "${settings[@]}" run.dir="$layout" parallel.$layout=2
+    expect_same_losses one "$layout"
+    expect 0 "$HEXAD" export "$layout" "exported-$layout"
+  done
+}
+
+test_a_run_starts_from_the_folder_itself() {
+  import_model
+  expect 0 "$HEXAD" train imported/recipe.yaml "${settings[@]}" run.dir=one
+  cp -r "$model" foreign
+  expect 0 "$HEXAD" validate imported/recipe.yaml "${settings[@]}" train.init_from=foreign run.dir=two
+  expect_nothing_at two
+  expect 0 ranks 2 train imported/recipe.yaml "${settings[@]}" train.init_from=foreign run.dir=two parallel.ep=2
+  expect_file two/imported/manifest.json
+  expect_same_losses one two
+  expect 0 "$HEXAD" export two exported
+  expect_text out "from two/imported/hugging_face"
+}
+
+test_a_start_that_changes_the_model_is_warned_of() {
+  import_model
+  for command in validate train; do
+    expect 0 "$HEXAD" "$command" imported/recipe.yaml "${settings[@]}" model.rotary_theta=10000 run.dir=run
+    cat out err >all
+    expect_text all "imported/hugging_face/config.json: model.rotary_theta: 1000000.0 -> 10000.0"
+  done
+}
+
+test_bad_models_are_refused_by_name() {
+  cp -r "$model" foreign
+  sed -i 's/"hidden_act": "silu"/"hidden_act": "relu"/' foreign/config.json
+  expect 3 "$HEXAD" import foreign imported
+  expect_text err 'foreign/config.json: hidden_act is "relu", expected "silu"'
+  expect_nothing_at imported
+  expect 3 ranks 2 train tiny.yaml train.init_from=foreign model.vocab=48
+  cp "$model/config.json" foreign
+  truncate -s -64 foreign/model.safetensors
+  expect 3 "$HEXAD" import foreign imported
+  expect_text err "foreign/model.safetensors" "model.norm.weight"
+  rm foreign/model.safetensors
+  touch foreign/pytorch_model.bin
+  expect 3 "$HEXAD" import foreign imported
+  expect_text err "pytorch_model.bin is a pickle"
+  expect 3 "$HEXAD" import nowhere imported
+  expect_text err "nowhere: no such folder"
+  expect_nothing_at imported
+}
+
+test_targets_that_are_not_empty_are_refused() {
+  import_model
+  expect 2 "$HEXAD" import "$model" imported
+  expect_text err "imported: is not empty, expected a new or empty folder"
+  expect 2 "$HEXAD" export imported imported
+  expect 2 "$HEXAD" export nowhere exported
+  expect_text err "'nowhere' is not a run directory: no such folder"
+  expect_nothing_at exported
+}
+
+test_json_has_the_facts() {
+  expect 0 "$HEXAD" import "$model" imported --json
+  expect_text out '"model_type":"mixtral"' '"tensors":41' '"files":["generation_config.json"]'
+  expect 0 "$HEXAD" export imported exported --json
+  expect_text out '"model_type":"mixtral"' '"step":0' '"shards":1'
+}
+
+test_several_processes_are_refused() {
+  expect 2 ranks 2 import "$model" imported
+  expect_text err "runs as one process"
+  expect_nothing_at imported
+}
+
+run_tests "$@"

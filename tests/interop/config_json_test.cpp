@@ -1,0 +1,223 @@
+#include "tools/interop/config_json.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/interop/foreign_folder.h"
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+
+using namespace base;
+using namespace interop;
+namespace {
+
+Json golden_config(const std::string& family) { return Json::parse(read_text(golden_folder(family) + "/config.json")); }
+
+ModelKeys keys_of_config(const Json& config) { return read_config(config.dump(), "config.json").keys; }
+
+std::string refusal(const Json& config) {
+  return message_of(ExitCode::data, [&] { read_config(config.dump(), "config.json"); });
+}
+
+void expect_contains(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), text.npos) << text << "\ndoes not contain: " << part;
+}
+
+TEST(ReadConfig, SizesOfAFamilyBecomeRecipeKeys) {
+  const ModelKeys keys = keys_of_config(golden_config("qwen3_moe"));
+  EXPECT_EQ(keys.integer("model.layers"), 2);
+  EXPECT_EQ(keys.integer("model.heads"), 4);
+  EXPECT_EQ(keys.integer("model.kv_heads"), 2);
+  EXPECT_EQ(keys.integer("model.head_size"), 8);
+  EXPECT_EQ(keys.integer("model.moe.experts"), 4);
+  EXPECT_EQ(keys.integer("model.moe.expert_hidden"), 8);
+  EXPECT_EQ(keys.text("model.qk_norm"), "head");
+  EXPECT_TRUE(keys.flag("model.moe.normalize"));
+  EXPECT_FALSE(keys.flag("model.qkv_bias"));
+}
+
+TEST(ReadConfig, PropertiesOfFamiliesAreConstants) {
+  const ModelKeys glm = keys_of_config(golden_config("glm4_moe"));
+  EXPECT_EQ(glm.text("model.moe.score"), "sigmoid");
+  EXPECT_TRUE(glm.flag("model.moe.selection_bias"));
+  EXPECT_EQ(glm.real("model.moe.scale"), 2.5);
+  EXPECT_EQ(glm.real("model.rotary_share"), 0.5);
+  EXPECT_TRUE(glm.flag("model.qkv_bias"));
+  EXPECT_FALSE(glm.flag("model.o_bias"));
+  const ModelKeys gpt2 = keys_of_config(golden_config("gpt2"));
+  EXPECT_EQ(gpt2.text("model.norm"), "layer_norm");
+  EXPECT_EQ(gpt2.text("model.gelu"), "tanh");
+  EXPECT_EQ(gpt2.integer("model.mlp_hidden"), 64);
+}
+
+// The forms of Transformers 4 and 5 for the same model.
+TEST(ReadConfig, OldAndNewRotaryKeysAreTheSame) {
+  for (const char* family : {"mixtral", "llama", "qwen3", "glm4_moe", "minimax_m2"}) {
+    const Json modern = golden_config(family);
+    Json old = modern;
+    Json scaling = old["rope_parameters"];
+    old.erase("rope_parameters");
+    old["rope_theta"] = scaling["rope_theta"];
+    scaling.erase("rope_theta");
+    if (scaling.contains("partial_rotary_factor")) old["partial_rotary_factor"] = scaling["partial_rotary_factor"];
+    scaling.erase("partial_rotary_factor");
+    scaling["type"] = scaling["rope_type"];
+    scaling.erase("rope_type");
+    if (scaling["type"] != "default") old["rope_scaling"] = scaling;
+    old["torch_dtype"] = old["dtype"];
+    old.erase("dtype");
+    EXPECT_EQ(ModelKeys::differences(keys_of_config(modern), keys_of_config(old)), std::vector<std::string>())
+        << family;
+    EXPECT_EQ(read_config(old.dump(), "config.json").dtype, "float32");
+  }
+}
+
+TEST(ReadConfig, RotaryDimIsAShareOfTheHead) {
+  Json config = golden_config("minimax_m2");
+  config["rope_parameters"].erase("partial_rotary_factor");
+  config["rotary_dim"] = 2;
+  EXPECT_EQ(keys_of_config(config).real("model.rotary_share"), 0.25);
+  config["rope_parameters"]["partial_rotary_factor"] = 0.5;
+  expect_contains(refusal(config), "rotary_dim is 2, but partial_rotary_factor is 0.5");
+}
+
+TEST(ReadConfig, BlocksWithExpertsFollowTheFamilysKeys) {
+  Json qwen = golden_config("qwen3_moe");
+  qwen["num_hidden_layers"] = 6;
+  qwen["decoder_sparse_step"] = 2;
+  const ModelKeys every_second = keys_of_config(qwen);
+  for (int64_t l = 0; l < 6; ++l) EXPECT_EQ(every_second.is_moe(l), l % 2 == 1) << l;
+  qwen["decoder_sparse_step"] = 1;
+  qwen["mlp_only_layers"] = {0, 1};
+  const ModelKeys first_dense = keys_of_config(qwen);
+  for (int64_t l = 0; l < 6; ++l) EXPECT_EQ(first_dense.is_moe(l), l >= 2) << l;
+  qwen["mlp_only_layers"] = {0, 3};
+  expect_contains(refusal(qwen), "decoder_sparse_step, mlp_only_layers name blocks with experts that do not follow");
+  Json ernie = golden_config("ernie4_5_moe");
+  ernie["num_hidden_layers"] = 5, ernie["moe_layer_end_index"] = -1, ernie["moe_layer_interval"] = 2;
+  const ModelKeys interval = keys_of_config(ernie);
+  for (int64_t l = 0; l < 5; ++l) EXPECT_EQ(interval.is_moe(l), l == 1 || l == 3) << l;
+}
+
+TEST(ReadConfig, KeysThatChangeTheModelAreRefusedByName) {
+  const auto refused_with = [](const std::string& family, const std::string& key, const Json& value,
+                               const std::string& part) {
+    Json config = golden_config(family);
+    config[key] = value;
+    expect_contains(refusal(config), part);
+  };
+  refused_with("mixtral", "attention_sinks", 4,
+               "attention_sinks (4) is not known for mixtral and may change the model");
+  refused_with("mixtral", "sliding_window", 4096, "sliding_window is 4096, expected null");
+  refused_with("mixtral", "hidden_act", "relu", "hidden_act is \"relu\", expected \"silu\"");
+  refused_with("qwen3", "layer_types", {"full_attention", "sliding_attention"}, "layer_types is");
+  refused_with("qwen3", "quantization_config", {{"quant_method", "fp8"}}, "quantization_config");
+  refused_with("minimax_m2", "scoring_func", "softmax", "scoring_func is \"softmax\", expected \"sigmoid\"");
+  refused_with("gpt2", "scale_attn_by_inverse_layer_idx", true, "scale_attn_by_inverse_layer_idx is true");
+  refused_with("gpt2", "rope_theta", 10000, "gpt2 has no rotary positions");
+  refused_with("llama", "partial_rotary_factor", 1.5, "partial_rotary_factor is 1.5, expected above 0 and at most 1");
+  refused_with("llama", "rope_parameters", {{"rope_type", "longrope"}},
+               "rope_type is \"longrope\", expected one of default");
+  refused_with("llama", "rope_parameters", {{"rope_type", "default"}, {"mscale", 2}}, "rotary parameter mscale (2)");
+  refused_with("qwen3", "rope_scaling", {{"rope_type", "linear"}}, "rope_scaling differs from rope_parameters");
+}
+
+TEST(ReadConfig, WrongAndMissingValuesAreRefusedByName) {
+  Json config = golden_config("mixtral");
+  config.erase("hidden_size");
+  expect_contains(refusal(config), "config.json: hidden_size is missing");
+  config = golden_config("mixtral");
+  config["hidden_size"] = "wide";
+  expect_contains(refusal(config), "config.json: hidden_size is \"wide\", expected a whole number");
+  config["hidden_size"] = 16, config["num_key_value_heads"] = 3;
+  expect_contains(refusal(config), "num_key_value_heads is 3, expected a divisor of the 4 heads");
+  config["num_key_value_heads"] = 2, config["num_hidden_layers"] = 1'000'000'000;
+  expect_contains(refusal(config), "num_hidden_layers is 1000000000, expected 0 .. 10000");
+  config["num_hidden_layers"] = 2, config["num_experts"] = 5;
+  expect_contains(refusal(config), "num_experts is 5, but num_local_experts is 4");
+}
+
+TEST(ReadConfig, SizesThatWouldExhaustTheMemoryAreRefused) {
+  Json config = golden_config("mixtral");
+  config["vocab_size"] = int64_t{1} << 40;
+  expect_contains(refusal(config), "vocab_size is 1099511627776, expected 0 .. 16777216");
+  config = golden_config("mixtral");
+  config["num_hidden_layers"] = 5000, config["num_local_experts"] = 5000;
+  expect_contains(refusal(config), "all blocks together would have 25000000 experts, expected at most 1000000");
+  config["num_hidden_layers"] = 2, config["num_local_experts"] = 0;
+  expect_contains(refusal(config), "model.moe.experts would be 0, expected at least 1");
+}
+
+TEST(ReadConfig, UnknownFamilyIsRefusedWithTheNearestName) {
+  Json config = golden_config("mixtral");
+  config["model_type"] = "mixtrol";
+  expect_contains(refusal(config), "model_type is 'mixtrol', an unknown family; did you mean 'mixtral'?");
+}
+
+TEST(ReadConfig, ClampOfOlmoeBecomesTheClampOfTheRecipe) {
+  Json config = golden_config("olmoe");
+  EXPECT_TRUE(keys_of_config(config)["model.qkv_clip"].is_null());
+  config["clip_qkv"] = 8.0;
+  EXPECT_EQ(keys_of_config(config).real("model.qkv_clip"), 8.0);
+}
+
+TEST(ReadConfig, DropoutIsNotedButAccepted) {
+  const std::vector<std::string> notes = read_config(golden_config("gpt2").dump(), "config.json").notes;
+  ASSERT_EQ(notes.size(), 3u);
+  expect_contains(notes[0], "resid_pdrop (0.1) is not taken over");
+}
+
+TEST(WriteConfig, SameModelKeepsTheTextOfTheOrigin) {
+  for (const Family& family : families()) {
+    const std::string text = read_text(golden_folder(std::string(family.model_type)) + "/config.json");
+    EXPECT_EQ(write_config(family, read_config(text, "config.json").keys, text, ""), text) << family.model_type;
+  }
+}
+
+TEST(WriteConfig, ChangedKeysAreWrittenAndOthersKept) {
+  Json config = golden_config("mixtral");
+  config["bos_token_id"] = 7;
+  ForeignConfig read = read_config(config.dump(), "config.json");
+  read.keys.set("model.context", 64, "test");
+  read.keys.set("model.moe.top_k", 3, "test");
+  const Json written = Json::parse(write_config(*read.family, read.keys, config.dump(), "bfloat16"));
+  EXPECT_EQ(written["max_position_embeddings"], 64);
+  EXPECT_EQ(written["num_experts_per_tok"], 3);
+  EXPECT_EQ(written["bos_token_id"], 7);
+  EXPECT_EQ(written["dtype"], "bfloat16");
+  EXPECT_EQ(written["rope_parameters"], config["rope_parameters"]);
+}
+
+TEST(WriteConfig, NewConfigDescribesTheSameModel) {
+  for (const Family& family : families()) {
+    const ModelKeys keys = keys_of_config(golden_config(std::string(family.model_type)));
+    const std::string text = write_config(family, keys, "", "float32");
+    const ForeignConfig again = read_config(text, "config.json");
+    EXPECT_EQ(again.family, &family);
+    EXPECT_EQ(ModelKeys::differences(keys, again.keys), std::vector<std::string>()) << family.model_type;
+    EXPECT_EQ(again.dtype, "float32");
+  }
+}
+
+TEST(WriteConfig, ModelThatTheFamilyCannotExpressIsRefusedByKey) {
+  ForeignConfig read = read_config(golden_config("mixtral").dump(), "config.json");
+  read.keys.set("model.moe.score", "sigmoid", "test");
+  expect_contains(message_of(ExitCode::data, [&] { write_config(*read.family, read.keys, "", "float32"); }),
+                  "a config.json of mixtral cannot express the model: model.moe.score: \"sigmoid\" -> \"softmax\"");
+}
+
+TEST(ModelKeys, RecipeAndKeysAreTheSame) {
+  for (const Family& family : families()) {
+    const ModelKeys keys = keys_of_config(golden_config(std::string(family.model_type)));
+    const ModelKeys again = ModelKeys::of_recipe(config::parse(keys.yaml(), "recipe"), "recipe");
+    EXPECT_EQ(ModelKeys::differences(keys, again), std::vector<std::string>()) << family.model_type;
+  }
+}
+
+TEST(ModelKeys, SwitchOfOlderRecipesNamesTheNormOfHeads) {
+  const auto keys = ModelKeys::of_recipe(config::parse("model: {qk_norm: true}", "recipe"), "recipe");
+  EXPECT_EQ(keys.text("model.qk_norm"), "head");
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,103 @@
+#include "tools/interop/elements.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+namespace hexad::interop {
+namespace {
+
+std::vector<std::byte> bytes_of_floats(const std::vector<float>& values) {
+  std::vector<std::byte> bytes(4 * values.size());
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+TEST(Half, EveryFiniteValueSurvivesTheWayThroughF32) {
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const auto half = static_cast<uint16_t>(bits);
+    if ((half & 0x7c00) == 0x7c00) continue;
+    ASSERT_EQ(to_half(from_half(half)), half) << bits;
+  }
+}
+
+TEST(Half, KnownValuesAreExact) {
+  EXPECT_EQ(from_half(0x3c00), 1.0f);
+  EXPECT_EQ(from_half(0xc000), -2.0f);
+  EXPECT_EQ(from_half(0x7bff), 65504.0f);
+  EXPECT_EQ(from_half(0x0001), 0x1p-24f);
+  EXPECT_EQ(from_half(0x0400), 0x1p-14f);
+  EXPECT_TRUE(std::isinf(from_half(0x7c00)));
+  EXPECT_TRUE(std::isnan(from_half(0x7e00)));
+}
+
+TEST(Half, RoundsToTheNearestEvenValue) {
+  EXPECT_EQ(to_half(1.0f + 0x1p-11f), 0x3c00);             // half way: the even neighbour is below
+  EXPECT_EQ(to_half(1.0f + 3 * 0x1p-11f), 0x3c02);         // half way: the even neighbour is above
+  EXPECT_EQ(to_half(1.0f + 0x1p-11f + 0x1p-20f), 0x3c01);  // above the middle
+  EXPECT_EQ(to_half(65519.0f), 0x7bff);
+  EXPECT_EQ(to_half(65520.0f), 0x7c00);   // becomes infinite
+  EXPECT_EQ(to_half(-0x1p-25f), 0x8000);  // half of the smallest value rounds to zero
+  EXPECT_EQ(to_half(0x1.8p-24f), 0x0002);
+  EXPECT_EQ(to_half(std::numeric_limits<float>::quiet_NaN()) & 0x7e00, 0x7e00);
+}
+
+TEST(Elements, ConversionToBf16RoundsAndBack) {
+  const auto from = bytes_of_floats({1.0f, 1.00390625f, -3.5f});  // the second one lies half way: even is below
+  std::vector<std::byte> narrow(6), wide(12);
+  convert(narrow.data(), Element::bf16, from.data(), Element::f32, 3);
+  convert(wide.data(), Element::f32, narrow.data(), Element::bf16, 3);
+  EXPECT_EQ(wide, bytes_of_floats({1.0f, 1.0f, -3.5f}));
+}
+
+TEST(Elements, FirstNonFiniteFindsNanAndInfinityInEveryType) {
+  const float inf = std::numeric_limits<float>::infinity();
+  for (const float bad : {inf, -inf, std::numeric_limits<float>::quiet_NaN()}) {
+    const auto wide = bytes_of_floats({1, 2, bad, 4});
+    EXPECT_EQ(first_non_finite(wide.data(), Element::f32, 4), 2);
+    for (const Element element : {Element::bf16, Element::f16}) {
+      std::vector<std::byte> narrow(8);
+      convert(narrow.data(), element, wide.data(), Element::f32, 4);
+      EXPECT_EQ(first_non_finite(narrow.data(), element, 4), 2);
+      EXPECT_EQ(first_non_finite(narrow.data(), element, 2), -1);
+    }
+  }
+}
+
+TEST(Elements, TransposeMovesEveryElement) {
+  const int64_t rows = 37, columns = 70;  // several tiles, the last ones incomplete
+  std::vector<float> matrix(rows * columns), expected(rows * columns), actual(rows * columns);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) {
+      matrix[r * columns + c] = static_cast<float>(1000 * r + c);
+      expected[c * rows + r] = matrix[r * columns + c];
+    }
+  transpose(reinterpret_cast<std::byte*>(actual.data()), reinterpret_cast<const std::byte*>(matrix.data()), rows,
+            columns, 4);
+  EXPECT_EQ(actual, expected);
+}
+
+TEST(HeadRows, PairsBecomeHalvesInEachHead) {
+  const std::vector<float> pairs{0, 1, 2, 3, 10, 11, 12, 13};
+  std::vector<float> halves(8), back(8);
+  const HeadRows rows{.heads = 2, .head = 4, .rotary = 4, .row_bytes = 4};
+  pairs_to_halves(reinterpret_cast<std::byte*>(halves.data()), reinterpret_cast<const std::byte*>(pairs.data()), rows);
+  EXPECT_EQ(halves, (std::vector<float>{0, 2, 1, 3, 10, 12, 11, 13}));
+  halves_to_pairs(reinterpret_cast<std::byte*>(back.data()), reinterpret_cast<const std::byte*>(halves.data()), rows);
+  EXPECT_EQ(back, pairs);
+}
+
+TEST(HeadRows, RowsThatDoNotRotateStay) {
+  const std::vector<float> pairs{0, 1, 2, 3, 4, 5};
+  std::vector<float> halves(6);
+  pairs_to_halves(reinterpret_cast<std::byte*>(halves.data()), reinterpret_cast<const std::byte*>(pairs.data()),
+                  {.heads = 1, .head = 6, .rotary = 4, .row_bytes = 4});
+  EXPECT_EQ(halves, (std::vector<float>{0, 2, 1, 3, 4, 5}));
+}
+
+}  // namespace
+}  // namespace hexad::interop

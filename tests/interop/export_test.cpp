@@ -1,0 +1,236 @@
+#include "tools/interop/export_model.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+
+#include "framework/io/checkpoint_writer.h"
+#include "parallel/comm/self_group.h"
+#include "tests/interop/foreign_folder.h"
+#include "tests/training/training.h"
+#include "tools/interop/elements.h"
+#include "tools/interop/import_model.h"
+
+namespace hexad::tests {
+
+using namespace base;
+using namespace interop;
+using namespace tensor;
+namespace {
+
+namespace fs = std::filesystem;
+
+void expect_contains(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), text.npos) << text << "\ndoes not contain: " << part;
+}
+
+/// An imported golden model.
+struct Imported {
+  explicit Imported(const std::string& family) : model(family) { import_model(model.path(), path()); }
+  std::string path() const { return model.beside("imported"); }
+  std::string target() const { return model.beside("exported"); }
+  ExportReport write(const ExportOptions& options = {}) const {
+    io::Checkpoint checkpoint = io::Checkpoint::open(path(), io::Check::full);
+    return export_model(checkpoint, target(), options);
+  }
+
+  ForeignFolder model;
+};
+
+void expect_same(const RawTensors& expected, const RawTensors& actual) {
+  ASSERT_EQ(expected.size(), actual.size());
+  for (const auto& [name, tensor] : expected) {
+    ASSERT_TRUE(actual.contains(name)) << name;
+    EXPECT_EQ(actual.at(name).dtype, tensor.dtype) << name;
+    EXPECT_EQ(actual.at(name).shape, tensor.shape) << name;
+    EXPECT_EQ(actual.at(name).bytes, tensor.bytes) << name;
+  }
+}
+
+TEST(Export, ShardsHaveAnIndexAndTheSameTensors) {
+  const Imported imported("mixtral");
+  const ExportReport report = imported.write({.shard_bytes = 8000});
+  EXPECT_GT(report.shards, 2);
+  expect_same(tensors_of(imported.model.path()), tensors_of(imported.target()));
+  const Json index = Json::parse(read_text(imported.target() + "/model.safetensors.index.json"));
+  EXPECT_EQ(index["metadata"]["total_size"], report.bytes);
+  EXPECT_EQ(index["weight_map"].size(), static_cast<size_t>(report.tensors));
+  for (const auto& [name, file] : index["weight_map"].items())
+    EXPECT_TRUE(read_tensors(imported.target() + "/" + file.get<std::string>()).contains(name)) << name;
+  // The index that was written is one that the import accepts.
+  import_model(imported.target(), imported.model.beside("again"));
+}
+
+TEST(Export, TransposedTensorsReturnBitForBit) {
+  const Imported imported("gpt2");
+  imported.write();
+  expect_same(tensors_of(imported.model.path()), tensors_of(imported.target()));
+}
+
+TEST(Export, Bf16AndF16ReturnBitForBit) {
+  for (const Element type : {Element::bf16, Element::f16}) {
+    const ForeignFolder model("mixtral");
+    model.change_tensors([&](RawTensors& tensors) {
+      for (auto& [name, tensor] : tensors) {
+        if (name.ends_with("gate.weight")) continue;  // routers often stay in f32
+        const int64_t count = static_cast<int64_t>(tensor.bytes.size()) / 4;
+        std::string bytes(tensor.bytes.size() / 2, '\0');
+        convert(reinterpret_cast<std::byte*>(bytes.data()), type,
+                reinterpret_cast<const std::byte*>(tensor.bytes.data()), Element::f32, count);
+        tensor.bytes = bytes, tensor.dtype = stored(type).name;
+      }
+    });
+    import_model(model.path(), model.beside("imported"));
+    io::Checkpoint checkpoint = io::Checkpoint::open(model.beside("imported"), io::Check::full);
+    export_model(checkpoint, model.beside("exported"));
+    expect_same(tensors_of(model.path()), tensors_of(model.beside("exported")));
+  }
+}
+
+TEST(Export, UnknownNeutralKeysAndTokenizerFilesAreKept) {
+  const ForeignFolder model("mixtral");
+  model.change_config([](Json& config) { config["task_specific_params"] = {{"mine", 1}}; });
+  write_text(model.path() + "/tokenizer.json", "{\"version\": \"1.0\"}");
+  import_model(model.path(), model.beside("imported"));
+  io::Checkpoint checkpoint = io::Checkpoint::open(model.beside("imported"), io::Check::full);
+  const ExportReport report = export_model(checkpoint, model.beside("exported"));
+  EXPECT_EQ(report.files, (std::vector<std::string>{"generation_config.json", "tokenizer.json"}));
+  for (const char* name : {"/config.json", "/tokenizer.json", "/generation_config.json"})
+    EXPECT_EQ(read_text(model.beside("exported") + name), read_text(model.path() + name)) << name;
+  EXPECT_FALSE(fs::exists(model.beside("exported") + "/origin.json"));
+}
+
+TEST(Export, AnotherTypeIsWrittenAndNamed) {
+  const Imported imported("mixtral");
+  imported.write({.dtype = "bf16"});
+  const RawTensors before = tensors_of(imported.model.path()), after = tensors_of(imported.target());
+  for (const auto& [name, tensor] : after) {
+    EXPECT_EQ(tensor.dtype, "BF16");
+    std::string expected(tensor.bytes.size(), '\0');
+    convert(reinterpret_cast<std::byte*>(expected.data()), Element::bf16,
+            reinterpret_cast<const std::byte*>(before.at(name).bytes.data()), Element::f32,
+            static_cast<int64_t>(expected.size()) / 2);
+    EXPECT_EQ(tensor.bytes, expected) << name;
+  }
+  EXPECT_EQ(Json::parse(read_text(imported.target() + "/config.json"))["dtype"], "bfloat16");
+}
+
+/// A run that started from an imported model and saved after one step.
+struct TrainedRun {
+  TrainedRun(const Imported& imported, const std::vector<std::string>& overrides = {})
+      : dir(imported.model.beside("run")) {
+    std::vector<std::string> all{"batch.global=2",      "batch.micro=2",     "data.synthetic=true",
+                                 "train.precision=f32", "train.steps=10",    "optim.schedule=constant",
+                                 "train.threads=1",     cat("run.dir=", dir)};
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    const train::Recipe recipe = recipe_of(read_text(imported.path() + "/recipe.yaml"), all);
+    verify::TrainingRun run(recipe, alone);
+    run.init_from(imported.path());
+    run.step(verify::documents_of(recipe));
+    run.save();
+    weights = run.weights();
+    for (auto& [name, tensor] : weights) values[name] = values_of(tensor);
+  }
+  io::Checkpoint checkpoint() const { return io::CheckpointStore(dir + "/checkpoints").open(1, io::Check::full); }
+
+  comm::SelfGroup alone;
+  std::string dir;
+  verify::TensorMap weights;
+  std::map<std::string, std::vector<double>> values;
+};
+
+TEST(Export, TrainedRunFindsItsOriginAndWritesItsWeights) {
+  const Imported imported("mixtral");
+  const TrainedRun run(imported);
+  io::Checkpoint checkpoint = run.checkpoint();
+  const ExportReport report = export_model(checkpoint, imported.target());
+  EXPECT_EQ(report.origin, imported.path() + "/hugging_face");
+  EXPECT_EQ(read_text(imported.target() + "/config.json"), read_text(imported.model.path() + "/config.json"));
+  const RawTensors after = tensors_of(imported.target());
+  const std::vector<double>& norm = run.values.at("norm.weight");
+  std::vector<float> exported(norm.size());
+  std::memcpy(exported.data(), after.at("model.norm.weight").bytes.data(), 4 * exported.size());
+  for (size_t i = 0; i < norm.size(); ++i) EXPECT_EQ(static_cast<double>(exported[i]), norm[i]) << i;
+  EXPECT_NE(after.at("model.norm.weight").bytes, tensors_of(imported.model.path()).at("model.norm.weight").bytes);
+}
+
+TEST(Export, ChangedContextIsWritten) {
+  const Imported imported("mixtral");
+  const TrainedRun run(imported, {"model.context=16"});
+  io::Checkpoint checkpoint = run.checkpoint();
+  export_model(checkpoint, imported.target());
+  EXPECT_EQ(Json::parse(read_text(imported.target() + "/config.json"))["max_position_embeddings"], 16);
+}
+
+TEST(Export, FamilyMakesANewConfig) {
+  const Imported imported("mixtral");
+  fs::remove_all(imported.path() + "/hugging_face");
+  const ExportReport report = imported.write({.family = "mixtral"});
+  EXPECT_EQ(report.origin, "");
+  expect_same(tensors_of(imported.model.path()), tensors_of(imported.target()));
+  const Json config = Json::parse(read_text(imported.target() + "/config.json"));
+  EXPECT_EQ(config["architectures"], Json::array({"MixtralForCausalLM"}));
+  EXPECT_EQ(config["num_local_experts"], 4);
+  import_model(imported.target(), imported.model.beside("again"));
+}
+
+TEST(Export, LikeNamesTheOrigin) {
+  const Imported imported("mixtral");
+  fs::remove_all(imported.path() + "/hugging_face");
+  EXPECT_EQ(imported.write({.like = imported.model.path()}).origin, imported.model.path());
+  expect_same(tensors_of(imported.model.path()), tensors_of(imported.target()));
+}
+
+TEST(Export, WithoutAnOriginAsksForOne) {
+  const Imported imported("mixtral");
+  fs::remove_all(imported.path() + "/hugging_face");
+  const std::string message = message_of(ExitCode::usage, [&] { imported.write(); });
+  expect_contains(message, "name a folder with its config.json (--like), or the family of a new one (--family)");
+  EXPECT_FALSE(fs::exists(imported.target()));
+}
+
+TEST(Export, FamilyThatCannotExpressTheModelIsRefusedByKey) {
+  const Imported imported("mixtral");
+  fs::remove_all(imported.path() + "/hugging_face");
+  const std::string message = message_of(ExitCode::data, [&] { imported.write({.family = "llama"}); });
+  expect_contains(message, "a config.json of llama cannot express the model");
+  EXPECT_FALSE(fs::exists(imported.target()));
+}
+
+TEST(Export, DamagedFactsOfTheOriginAreRefused) {
+  const Imported imported("mixtral");
+  const std::string path = imported.path() + "/hugging_face/origin.json";
+  Json facts = Json::parse(read_text(path));
+  facts["dtype"] = "F8";
+  write_text(path, facts.dump());
+  expect_contains(message_of(ExitCode::data, [&] { imported.write(); }), path + ": dtype is \"F8\"");
+  EXPECT_FALSE(fs::exists(imported.target()));
+}
+
+TEST(Export, RefusesATargetThatIsNotEmpty) {
+  const Imported imported("mixtral");
+  fs::create_directory(imported.target());
+  write_text(imported.target() + "/mine", "text");
+  expect_contains(message_of(ExitCode::usage, [&] { imported.write(); }), "is not empty");
+  EXPECT_EQ(read_text(imported.target() + "/mine"), "text");
+}
+
+TEST(Export, DamagedShardIsRefusedAndLeavesNothing) {
+  const Imported imported("mixtral");
+  for (const fs::directory_entry& entry : fs::directory_iterator(imported.path()))
+    if (entry.path().extension() == ".safetensors") {
+      std::string bytes = read_text(entry.path());
+      bytes[bytes.size() - 4] ^= 1;
+      write_text(entry.path(), bytes);
+    }
+  io::Checkpoint checkpoint = io::Checkpoint::open(imported.path(), io::Check::quick);
+  expect_contains(message_of(ExitCode::data, [&] { export_model(checkpoint, imported.target()); }), "is damaged");
+  for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(imported.target()).parent_path()))
+    EXPECT_TRUE(entry.path().filename() == "model" || entry.path().filename() == "imported") << entry.path();
+}
+
+}  // namespace
+}  // namespace hexad::tests

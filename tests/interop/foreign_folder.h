@@ -1,0 +1,52 @@
+// Folders of the Hugging Face library for tests: a copy of a golden model, whose files a test may change.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/training/test_folder.h"
+
+namespace hexad::tests {
+
+using Json = nlohmann::ordered_json;
+
+std::string read_text(const std::string& path);
+void write_text(const std::string& path, const std::string& text);
+/// Returns the folder of a golden model.
+std::string golden_folder(const std::string& family);
+
+/// A tensor of a safetensors file, of any dtype.
+struct RawTensor {
+  std::string dtype;
+  std::vector<int64_t> shape;
+  std::string bytes;
+};
+using RawTensors = std::map<std::string, RawTensor>;
+
+RawTensors read_tensors(const std::string& path);
+void write_tensors(const std::string& path, const RawTensors& tensors);
+/// Returns the tensors of all shards of a folder.
+RawTensors tensors_of(const std::string& folder);
+
+/// A copy of a golden model in a folder of the test.
+class ForeignFolder {
+ public:
+  explicit ForeignFolder(const std::string& family);
+
+  std::string path() const { return scratch_ / "model"; }
+  /// Returns a path beside the copy, which does not exist yet.
+  std::string beside(const std::string& name) const { return scratch_ / name; }
+  void change_config(const std::function<void(Json&)>& change) const;
+  void change_tensors(const std::function<void(RawTensors&)>& change) const;
+  /// Replaces model.safetensors by two shards with an index.
+  void divide() const;
+
+ private:
+  Scratch scratch_;
+};
+
+}  // namespace hexad::tests

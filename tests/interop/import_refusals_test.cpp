@@ -1,0 +1,212 @@
+// Damaged and dangerous folders are refused with the name of the tensor, key or file, and nothing is written.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <limits>
+
+#include "tests/interop/foreign_folder.h"
+#include "tests/training/training.h"
+#include "tools/interop/import_model.h"
+
+namespace hexad::tests {
+
+using namespace base;
+using namespace interop;
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* gate = "model.layers.1.block_sparse_moe.gate.weight";
+
+/// Imports a folder, which must be refused with exit code 3, and expects the parts in the message.
+void expect_refused(const ForeignFolder& model, const std::vector<std::string>& parts) {
+  const std::string message = message_of(ExitCode::data, [&] { import_model(model.path(), model.beside("out")); });
+  for (const std::string& part : parts)
+    EXPECT_NE(message.find(part), message.npos) << message << "\ndoes not contain: " << part;
+  size_t entries = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(model.path()).parent_path())) {
+    ++entries;
+    EXPECT_EQ(entry.path().filename(), "model");
+  }
+  EXPECT_EQ(entries, 1u) << "files were left behind";
+}
+
+void expect_refused_after(const std::function<void(RawTensors&)>& change, const std::vector<std::string>& parts) {
+  const ForeignFolder model("mixtral");
+  model.change_tensors(change);
+  expect_refused(model, parts);
+}
+
+TEST(ImportRefuses, ATruncatedShard) {
+  const ForeignFolder model("mixtral");
+  const std::string path = model.path() + "/model.safetensors";
+  fs::resize_file(path, fs::file_size(path) - 100);
+  expect_refused(model, {path, "model.norm.weight"});
+}
+
+TEST(ImportRefuses, AHugeHeader) {
+  const ForeignFolder model("mixtral");
+  const std::string path = model.path() + "/model.safetensors";
+  const uint64_t length = uint64_t{1} << 40;
+  std::string start(sizeof length, '\0');
+  std::memcpy(start.data(), &length, sizeof length);
+  write_text(path, start + "{}");
+  expect_refused(model, {path, "claims a header of 1099511627776 bytes"});
+}
+
+TEST(ImportRefuses, AMissingTensor) {
+  expect_refused_after([](RawTensors& tensors) { tensors.erase(gate); }, {"missing tensor", gate});
+}
+
+TEST(ImportRefuses, AnUnknownTensor) {
+  expect_refused_after(
+      [](RawTensors& tensors) { tensors["model.layers.1.self_attn.sinks"] = tensors.at("model.norm.weight"); },
+      {"unknown tensor 'model.layers.1.self_attn.sinks'"});
+}
+
+TEST(ImportRefuses, AWrongDtype) {
+  expect_refused_after(
+      [](RawTensors& tensors) {
+        tensors.at(gate) = {"I32", {4, 16}, std::string(256, '\0')};
+      },
+      {gate, "is I32, expected F32, BF16 or F16"});
+}
+
+TEST(ImportRefuses, AShapeThatContradictsTheConfig) {
+  expect_refused_after(
+      [](RawTensors& tensors) {
+        tensors.at(gate).shape = {16, 4};
+      },
+      {gate, "is [16, 4], expected [4, 16] by config.json"});
+}
+
+TEST(ImportRefuses, WeightsThatAreNotFinite) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
+    expect_refused_after(
+        [&](RawTensors& tensors) { std::memcpy(tensors.at(gate).bytes.data() + 4 * 5, &bad, sizeof bad); },
+        {gate, "has NaN or infinity at element 5"});
+}
+
+TEST(ImportRefuses, AMissingIndex) {
+  const ForeignFolder model("mixtral");
+  model.divide();
+  fs::remove(model.path() + "/model.safetensors.index.json");
+  expect_refused(model, {"has model-00001-of-00002.safetensors but no model.safetensors.index.json"});
+}
+
+TEST(ImportRefuses, AMissingShard) {
+  const ForeignFolder model("mixtral");
+  model.divide();
+  fs::remove(model.path() + "/model-00002-of-00002.safetensors");
+  expect_refused(model, {"model-00002-of-00002.safetensors", "No such file"});
+}
+
+TEST(ImportRefuses, ATensorInTwoShards) {
+  const ForeignFolder model("mixtral");
+  model.divide();
+  const std::string path = model.path() + "/model-00002-of-00002.safetensors";
+  RawTensors second = read_tensors(path);
+  const RawTensors first = read_tensors(model.path() + "/model-00001-of-00002.safetensors");
+  second.insert(*first.begin());
+  write_tensors(path, second);
+  expect_refused(model, {path, first.begin()->first, "is also in model-00001-of-00002.safetensors"});
+}
+
+TEST(ImportRefuses, ATensorTwiceInAShard) {
+  const ForeignFolder model("mixtral");
+  const std::string path = model.path() + "/model.safetensors", other = "model.layers.0.block_sparse_moe.gate.weight";
+  std::string bytes = read_text(path);
+  bytes.replace(bytes.find(gate), other.size(), other);
+  write_text(path, bytes);
+  expect_refused(model, {path, other, "appears twice"});
+}
+
+TEST(ImportRefuses, AnIndexThatContradictsTheShards) {
+  const ForeignFolder model("mixtral");
+  model.divide();
+  const std::string path = model.path() + "/model.safetensors.index.json";
+  Json index = Json::parse(read_text(path));
+  index["weight_map"][gate] = "model-00002-of-00002.safetensors";
+  index["weight_map"]["lm_head.weight"] = "model-00002-of-00002.safetensors";
+  write_text(path, index.dump());
+  expect_refused(model, {path, "lists 'lm_head.weight' in model-00002-of-00002.safetensors, but it is in model-00001"});
+}
+
+TEST(ImportRefuses, PathsThatLeaveTheFolder) {
+  for (const std::string name : {"../outside.safetensors", "/etc/outside.safetensors"}) {
+    const ForeignFolder model("mixtral");
+    model.divide();
+    const std::string path = model.path() + "/model.safetensors.index.json";
+    Json index = Json::parse(read_text(path));
+    index["weight_map"][gate] = name;
+    write_text(path, index.dump());
+    expect_refused(model, {cat("'", name, "' is not a plain file name of this folder")});
+  }
+}
+
+TEST(ImportRefuses, LinksThatLeaveTheFolder) {
+  const ForeignFolder model("mixtral");
+  fs::remove(model.path() + "/model.safetensors");
+  fs::create_symlink(golden_folder("mixtral") + "/model.safetensors", model.path() + "/model.safetensors");
+  expect_refused(model, {model.path() + "/model.safetensors: is a link to", "outside of the folder"});
+}
+
+TEST(ImportRefuses, LinkedTokenizersThatLeaveTheFolder) {
+  const ForeignFolder model("mixtral");
+  fs::create_symlink("/etc/passwd", model.path() + "/tokenizer.json");
+  expect_refused(model, {model.path() + "/tokenizer.json: is a link to /etc/passwd"});
+}
+
+TEST(ImportRefuses, Pickles) {
+  const ForeignFolder model("mixtral");
+  fs::remove(model.path() + "/model.safetensors");
+  write_text(model.path() + "/pytorch_model.bin", "\x80\x02");
+  expect_refused(model, {"pytorch_model.bin is a pickle", "refused"});
+}
+
+TEST(ImportRefuses, AnUnknownFamily) {
+  const ForeignFolder model("mixtral");
+  model.change_config([](Json& config) { config["model_type"] = "mamba"; });
+  expect_refused(model, {"config.json: model_type is 'mamba', an unknown family", "qwen3_moe"});
+}
+
+TEST(ImportRefuses, AConfigThatIsNoJson) {
+  const ForeignFolder model("mixtral");
+  write_text(model.path() + "/config.json", "{\"model_type\": ");
+  expect_refused(model, {model.path() + "/config.json", "not valid JSON"});
+}
+
+TEST(ImportRefuses, AHeadThatDiffersFromItsTiedEmbedding) {
+  const ForeignFolder model("gpt2");
+  model.change_tensors([](RawTensors& tensors) {
+    tensors["lm_head.weight"] = tensors.at("transformer.wte.weight");
+    tensors.at("lm_head.weight").bytes[0] ^= 1;
+  });
+  expect_refused(model, {"lm_head.weight", "differs from 'transformer.wte.weight'"});
+}
+
+TEST(ImportRefuses, AHeadOfOddSize) {
+  const ForeignFolder model("mixtral");
+  model.change_config([](Json& config) { config["head_dim"] = 5; });
+  expect_refused(model, {"config.json", "5 dimensions of a head of 5 would rotate"});
+}
+
+TEST(Import, RefusesATargetThatIsNotEmpty) {
+  const ForeignFolder model("mixtral");
+  fs::create_directory(model.beside("out"));
+  write_text(model.beside("out") + "/mine", "text");
+  const std::string message = message_of(ExitCode::usage, [&] { import_model(model.path(), model.beside("out")); });
+  EXPECT_EQ(message, model.beside("out") + ": is not empty, expected a new or empty folder");
+  EXPECT_EQ(read_text(model.beside("out") + "/mine"), "text");
+}
+
+TEST(Import, FillsAnEmptyFolder) {
+  const ForeignFolder model("mixtral");
+  fs::create_directory(model.beside("out"));
+  import_model(model.path(), model.beside("out") + "/");
+  EXPECT_TRUE(fs::exists(model.beside("out") + "/manifest.json"));
+}
+
+}  // namespace
+}  // namespace hexad::tests

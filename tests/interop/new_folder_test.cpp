@@ -1,0 +1,56 @@
+#include "tools/interop/new_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/interop/foreign_folder.h"
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+
+using interop::NewFolder;
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(NewFolder, AppearsWhenItIsCommitted) {
+  const Scratch scratch;
+  const std::string target = scratch / "deep/target";
+  NewFolder folder(target + "//");
+  folder.add_folder("inner");
+  folder.add_file("inner/text", "hello");
+  EXPECT_FALSE(fs::exists(target));
+  folder.commit();
+  EXPECT_EQ(read_text(target + "/inner/text"), "hello");
+  EXPECT_FALSE(fs::exists(folder.path()));
+}
+
+TEST(NewFolder, IsRemovedUnlessItIsCommitted) {
+  const Scratch scratch;
+  {
+    const NewFolder folder(scratch / "target");
+    folder.add_file("text", "hello");
+    EXPECT_TRUE(fs::exists(folder.path()));
+  }
+  EXPECT_TRUE(fs::is_empty(scratch.path()));
+}
+
+TEST(NewFolder, RefusesAFileAsItsTarget) {
+  const Scratch scratch;
+  write_text(scratch / "target", "mine");
+  EXPECT_EQ(message_of(ExitCode::usage, [&] { NewFolder folder(scratch / "target"); }),
+            (scratch / "target") + ": exists and is not a folder, expected a new or empty folder");
+}
+
+TEST(NewFolder, RefusesAFolderThatAppearedMeanwhile) {
+  const Scratch scratch;
+  NewFolder folder(scratch / "target");
+  fs::create_directory(scratch / "target");
+  write_text(scratch / "target/mine", "text");
+  message_of(ExitCode::resource, [&] { folder.commit(); });
+  EXPECT_EQ(read_text(scratch / "target/mine"), "text");
+}
+
+}  // namespace
+}  // namespace hexad::tests

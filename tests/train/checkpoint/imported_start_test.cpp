@@ -1,0 +1,102 @@
+// train.init_from that names a folder of the Hugging Face library.
+#include "tools/train/checkpoint/imported_start.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "tests/interop/foreign_folder.h"
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+
+using namespace base;
+using namespace train;
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Recipe of the golden mixtral, which starts from its folder.
+Recipe recipe_from(const ForeignFolder& model, const std::vector<std::string>& overrides = {}) {
+  std::vector<std::string> all{"model.context=32",
+                               "model.vocab=48",
+                               "model.mlp_hidden=64",
+                               "model.rotary_theta=1000000",
+                               "model.moe.expert_hidden=8",
+                               cat("train.init_from=", model.path()),
+                               cat("run.dir=", model.beside("run"))};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return small_recipe(all);
+}
+
+TEST(ImportedStart, IsImportedOnceByTheFirstRank) {
+  const ForeignFolder model("mixtral");
+  const Recipe recipe = recipe_from(model);
+  fs::file_time_type first;
+  for (int time = 0; time < 2; ++time) {
+    on_ranks(2, [&](const comm::ProcessGroup& world) {
+      EXPECT_EQ(start_folder(recipe, world, {}), model.beside("run") + "/imported");
+    });
+    const auto written = fs::last_write_time(model.beside("run") + "/imported/manifest.json");
+    if (time == 0) first = written;
+    EXPECT_EQ(written, first);
+  }
+}
+
+TEST(ImportedStart, LoadsTheWeightsOfTheFolder) {
+  const ForeignFolder model("mixtral");
+  const Recipe recipe = recipe_from(model);
+  EXPECT_EQ(cautions_of_start(recipe), std::vector<std::string>());
+  on_ranks(1, [&](const comm::ProcessGroup& world) {
+    verify::TrainingRun run(recipe, world);
+    run.init_from(start_folder(recipe, world, {}));
+    const std::vector<double> norm = values_of(run.weights().at("norm.weight"));
+    const RawTensor stored = tensors_of(model.path()).at("model.norm.weight");
+    ASSERT_EQ(norm.size() * 4, stored.bytes.size());
+    for (size_t i = 0; i < norm.size(); ++i) {
+      float value = 0;
+      std::memcpy(&value, stored.bytes.data() + 4 * i, sizeof value);
+      EXPECT_EQ(norm[i], static_cast<double>(value)) << i;
+    }
+  });
+}
+
+TEST(ImportedStart, EveryRankThrowsWhatTheFirstRankFinds) {
+  const ForeignFolder model("mixtral");
+  model.change_tensors([](RawTensors& tensors) { tensors.erase("model.norm.weight"); });
+  const Recipe recipe = recipe_from(model);
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    const std::string message = message_of(ExitCode::data, [&] { start_folder(recipe, world, {}); });
+    EXPECT_NE(message.find("missing tensor 'model.norm.weight'"), message.npos) << message;
+  });
+  EXPECT_FALSE(fs::exists(model.beside("run") + "/imported"));
+}
+
+TEST(ImportedStart, ImportOfAnotherFolderIsRefused) {
+  const ForeignFolder model("mixtral"), other("mixtral");
+  on_ranks(1, [&](const comm::ProcessGroup& world) {
+    start_folder(recipe_from(model), world, {});
+    const Recipe changed = recipe_from(model, {cat("train.init_from=", other.path())});
+    const std::string message = message_of(ExitCode::data, [&] { start_folder(changed, world, {}); });
+    EXPECT_NE(message.find(cat("but train.init_from is ", other.path())), message.npos) << message;
+  });
+}
+
+TEST(ImportedStart, CheckpointsAreLeftWhereTheyAre) {
+  const Scratch scratch;
+  const Recipe recipe = small_recipe({cat("train.init_from=", scratch.path()), cat("run.dir=", scratch / "run")});
+  on_ranks(1, [&](const comm::ProcessGroup& world) { EXPECT_EQ(start_folder(recipe, world, {}), scratch.path()); });
+}
+
+TEST(ImportedStart, ChangedModelIsACaution) {
+  const ForeignFolder model("mixtral");
+  const std::vector<std::string> cautions =
+      cautions_of_start(recipe_from(model, {"model.moe.normalize=false", "model.norm_eps=0.001"}));
+  ASSERT_EQ(cautions.size(), 2u);
+  EXPECT_NE(cautions[0].find("model.moe.normalize: true -> false"), std::string::npos) << cautions[0];
+  EXPECT_NE(cautions[1].find("model.norm_eps: 1e-05 -> 0.001"), std::string::npos) << cautions[1];
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,128 @@
+"""Makes small random models of the families that Hexad imports, with what `transformers` computes from them.
+
+Usage: models.py FOLDER [FAMILY...]        make models in FOLDER/FAMILY
+       models.py --load FOLDER REFERENCE   load the model in FOLDER and compare its logits with those of REFERENCE
+
+A folder has config.json, model.safetensors and generation_config.json as save_pretrained writes them, and
+reference.safetensors: ids I32 [sequences, length], logits F32 [sequences, length, vocabulary], loss F32 [1]. Families in
+GRADIENTS also have gradients/, which is a model whose weights are the gradients of the loss.
+"""
+
+import copy
+import os
+import shutil
+import sys
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+SIZES = dict(vocab_size=48, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+             max_position_embeddings=32)
+ROUTED = dict(num_experts_per_tok=2, output_router_logits=False)
+LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+              original_max_position_embeddings=16)
+YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=8)
+
+# Each family with a config in which the particular parts of the family have an effect.
+FAMILIES = {
+    "qwen3_moe": dict(**SIZES, **ROUTED, head_dim=8, intermediate_size=24, moe_intermediate_size=8, num_experts=4,
+                      norm_topk_prob=True),
+    "qwen2_moe": dict(**SIZES, **ROUTED, intermediate_size=24, moe_intermediate_size=8, num_experts=4,
+                      shared_expert_intermediate_size=12, mlp_only_layers=[0]),
+    "olmoe": dict(**SIZES, **ROUTED, intermediate_size=8, num_experts=4, pad_token_id=None, eos_token_id=1),
+    "ernie4_5_moe": dict(**SIZES, moe_k=2, intermediate_size=24, moe_intermediate_size=8, moe_num_experts=4,
+                         moe_num_shared_experts=2, moe_layer_start_index=1),
+    "glm4_moe": dict(**SIZES, **ROUTED, head_dim=8, intermediate_size=24, moe_intermediate_size=8, n_routed_experts=4,
+                     n_shared_experts=1, n_group=1, topk_group=1, first_k_dense_replace=1, routed_scaling_factor=2.5,
+                     use_qk_norm=True, attention_bias=True, num_mtp_layers=0),
+    "mixtral": dict(**SIZES, **ROUTED, intermediate_size=8, num_local_experts=4),
+    "minimax_m2": dict(**SIZES, **ROUTED, head_dim=8, intermediate_size=8, num_local_experts=4,
+                       rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5),
+                       bos_token_id=1, eos_token_id=2),
+    "llama": dict(**SIZES, intermediate_size=24, rope_parameters=LLAMA3),
+    "qwen3": dict(**SIZES, head_dim=8, intermediate_size=24, tie_word_embeddings=True, rope_parameters=YARN),
+    "gpt2": dict(vocab_size=48, n_embd=16, n_layer=2, n_head=4, n_positions=32, bos_token_id=1, eos_token_id=1),
+}
+GRADIENTS = ("qwen3_moe", "glm4_moe", "mixtral", "llama")
+SEQUENCES, LENGTH = 2, 32
+
+
+def randomize(model, seed):
+    """Draws all weights and buffers that checkpoints store, large enough that every part has an effect."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, tensor in model.state_dict().items():
+        if not tensor.is_floating_point():
+            continue
+        noise = torch.randn(tensor.shape, generator=generator)
+        if "norm" in name or "ln_" in name:
+            base, spread = (1.0, 0.2) if name.endswith("weight") else (0.0, 0.2)
+        elif "e_score_correction_bias" in name:
+            base, spread = 0.0, 0.1
+        else:
+            base, spread = 0.0, 0.3
+        tensor.copy_(base + spread * noise)
+
+
+def batch(seed):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, SIZES["vocab_size"], (SEQUENCES, LENGTH), generator=generator)
+
+
+def outputs(model, ids):
+    """Returns logits and the mean loss of the next token."""
+    model.eval()
+    result = model(input_ids=ids, labels=ids)
+    return result.logits, result.loss
+
+
+def make(family, folder):
+    config = transformers.AutoConfig.for_model(family, **FAMILIES[family])
+    config._attn_implementation = "eager"
+    config._experts_implementation = "eager"
+    torch.manual_seed(0)
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    with torch.no_grad():
+        randomize(model, seed=1)
+    shutil.rmtree(folder, ignore_errors=True)
+    model.save_pretrained(folder)
+    ids = batch(seed=2)
+    logits, loss = outputs(model, ids)
+    save_file({"ids": ids.to(torch.int32), "logits": logits.detach().contiguous(), "loss": loss.detach().reshape(1)},
+              os.path.join(folder, "reference.safetensors"))
+    if family not in GRADIENTS:
+        return
+    loss.backward()
+    gradients = copy.deepcopy(model)
+    with torch.no_grad():
+        for weight, source in zip(gradients.parameters(), model.parameters()):
+            weight.copy_(source.grad if source.grad is not None else torch.zeros_like(source))
+    gradients.save_pretrained(os.path.join(folder, "gradients"))
+    os.remove(os.path.join(folder, "gradients", "generation_config.json"))
+
+
+def load(folder, reference):
+    """Prints the largest difference of the logits, relative to the largest logit."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager",
+                                                              dtype=torch.float32)
+    expected = load_file(os.path.join(reference, "reference.safetensors"))
+    with torch.no_grad():
+        logits, _ = outputs(model, expected["ids"].to(torch.int64))
+    difference = (logits - expected["logits"]).abs().max() / expected["logits"].abs().max()
+    print(f"{difference.item():.1e}")
+
+
+def main(arguments):
+    if len(arguments) == 3 and arguments[0] == "--load":
+        return load(arguments[1], arguments[2])
+    if not arguments:
+        sys.exit(__doc__)
+    unknown = [name for name in arguments[1:] if name not in FAMILIES]
+    if unknown:
+        sys.exit(f"there is no family {unknown[0]}; families: {', '.join(FAMILIES)}")
+    for family in arguments[1:] or FAMILIES:
+        make(family, os.path.join(arguments[0], family))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

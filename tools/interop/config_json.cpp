@@ -1,0 +1,269 @@
+#include "tools/interop/config_json.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "framework/config/words.h"
+#include "tools/interop/rotary_keys.h"
+
+namespace hexad::interop {
+
+using namespace base;
+
+namespace {
+
+// Upper limits of sizes. They keep products of sizes within 63 bits, and keep a damaged file from exhausting the memory
+// before a tensor is read.
+constexpr int64_t most_of_a_kind = 10'000, largest_width = int64_t{1} << 24, longest_context = int64_t{1} << 32;
+constexpr int64_t most_experts_of_all_blocks = 1'000'000;
+
+int64_t limit_of(std::string_view recipe_key) {
+  constexpr std::string_view counts[] = {"model.layers",    "model.heads",       "model.kv_heads",
+                                         "model.head_size", "model.moe.experts", "model.moe.shared_experts"};
+  if (recipe_key == "model.context") return longest_context;
+  return std::ranges::find(counts, recipe_key) == std::end(counts) ? largest_width : most_of_a_kind;
+}
+
+/// Names of a config key, first the one that is written.
+std::vector<std::string> names_of(std::string_view alternatives) {
+  std::vector<std::string> names;
+  while (!alternatives.empty()) {
+    const size_t bar = std::min(alternatives.find('|'), alternatives.size());
+    names.emplace_back(alternatives.substr(0, bar));
+    alternatives.remove_prefix(std::min(bar + 1, alternatives.size()));
+  }
+  return names;
+}
+
+/// Returns the value of a key and the name that it has; null if it is missing.
+std::pair<Json, std::string> value_of(const Json& config, const ConfigKey& key, const std::string& where) {
+  Json value;
+  std::string name;
+  for (const std::string& candidate : names_of(key.config)) {
+    const auto found = config.find(candidate);
+    if (found == config.end() || found->is_null()) continue;
+    if (!name.empty() && *found != value)
+      fail(ExitCode::data, where, ": ", candidate, " is ", found->dump(), ", but ", name, " is ", value.dump());
+    value = *found, name = candidate;
+  }
+  return {value, name};
+}
+
+/// Returns the recipe's value for a config's value; null: the key keeps its value.
+Json to_recipe(const Json& value, Conversion conversion, const ModelKeys& keys, const std::string& where) {
+  switch (conversion) {
+    case Conversion::same:
+      return value;
+    case Conversion::head_norm:
+      if (!value.is_boolean()) fail(ExitCode::data, where, " is ", value.dump(), ", expected true or false");
+      return value.get<bool>() ? "head" : "none";
+    case Conversion::head_share:
+      if (!value.is_number_integer()) fail(ExitCode::data, where, " is ", value.dump(), ", expected a whole number");
+      return value.get<double>() / keys["model.head_size"].get<double>();
+    case Conversion::gelu_name:
+      if (value == "gelu_new" || value == "gelu_pytorch_tanh") return "tanh";
+      if (value == "gelu") return "exact";
+      fail(ExitCode::data, where, " is ", value.dump(), ", expected gelu_new, gelu_pytorch_tanh or gelu");
+  }
+  fail_invariant("[interop] unknown conversion");
+}
+
+OrderedJson to_config(const ModelKeys& keys, const ConfigKey& key, const OrderedJson& before) {
+  const Json& value = keys[key.recipe];
+  switch (key.conversion) {
+    case Conversion::same:
+      break;
+    case Conversion::head_norm:
+      return value == "head";
+    case Conversion::head_share:
+      return std::llround(value.get<double>() * keys.real("model.head_size"));
+    case Conversion::gelu_name:
+      if (value == "exact") return "gelu";
+      return before == "gelu_pytorch_tanh" ? "gelu_pytorch_tanh" : "gelu_new";
+  }
+  return OrderedJson::parse(value.dump());
+}
+
+void read_keys(const Json& config, const Family& family, ModelKeys& keys, const std::string& where) {
+  for (const auto& table : family.keys) {
+    for (const ConfigKey& key : table) {
+      const auto [found, name] = value_of(config, key, where);
+      Json value = found;
+      if (name.empty()) {
+        if (key.usual.empty()) fail(ExitCode::data, where, ": ", names_of(key.config).front(), " is missing");
+        value = Json::parse(key.usual);
+        if (value.is_null() && key.conversion == Conversion::same) keys.set(key.recipe, nullptr, where);
+        if (value.is_null()) continue;
+      }
+      const std::string at = cat(where, ": ", name.empty() ? names_of(key.config).front() : name);
+      if (key.conversion == Conversion::head_share) keys.resolve();
+      Json converted = to_recipe(value, key.conversion, keys, at);
+      const int64_t limit = limit_of(key.recipe);
+      if (converted.is_number_integer() && (converted < 0 || converted > limit))
+        fail(ExitCode::data, at, " is ", converted.dump(), ", expected 0 .. ", limit);
+      keys.set(key.recipe, std::move(converted), at);
+    }
+  }
+}
+
+/// Checks sizes by which others are divided, and counts that must not be zero.
+void require_sizes(const ModelKeys& keys, LayerPattern pattern, const std::string& where) {
+  std::vector<std::string_view> counts{"model.layers", "model.hidden", "model.heads", "model.vocab", "model.context"};
+  if (pattern != LayerPattern::none) counts.insert(counts.end(), {"model.moe.experts", "model.moe.expert_hidden"});
+  for (const std::string_view path : counts)
+    if (keys.integer(path) < 1)
+      fail(ExitCode::data, where, ": ", path, " would be ", keys[path].dump(), ", expected at least 1");
+  if (keys.integer("model.layers") * keys.integer("model.moe.experts") > most_experts_of_all_blocks)
+    fail(ExitCode::data, where, ": all blocks together would have ",
+         keys.integer("model.layers") * keys.integer("model.moe.experts"), " experts, expected at most ",
+         most_experts_of_all_blocks);
+  if (const Json& head = keys["model.head_size"]; !head.is_null() && head < 1)
+    fail(ExitCode::data, where, ": head_dim is ", head.dump(), ", expected at least 1");
+  const int64_t heads = keys.integer("model.heads");
+  const Json& groups = keys["model.kv_heads"];
+  if (!groups.is_null() && (groups < 1 || heads % groups.get<int64_t>() != 0))
+    fail(ExitCode::data, where, ": num_key_value_heads is ", groups.dump(), ", expected a divisor of the ", heads,
+         " heads");
+}
+
+void require_fixed(const Json& config, const Family& family, const std::string& where) {
+  for (const FixedKey& key : family.fixed) {
+    const auto found = config.find(std::string(key.config));
+    const Json expected = Json::parse(key.value);
+    if (found == config.end() || found->is_null() || *found == expected) continue;
+    fail(ExitCode::data, where, ": ", key.config, " is ", found->dump(), ", expected ", expected.dump());
+  }
+  if (const auto types = config.find("layer_types"); types != config.end() && !types->is_null()) {
+    const bool full =
+        types->is_array() && std::ranges::all_of(*types, [](const Json& t) { return t == "full_attention"; });
+    if (!full)
+      fail(ExitCode::data, where, ": layer_types is ", types->dump().substr(0, 80), ", expected only full_attention");
+  }
+}
+
+std::set<std::string, std::less<>> keys_understood(const Family& family) {
+  std::set<std::string, std::less<>> known{"layer_types", "is_encoder_decoder"};
+  for (const std::string_view key : neutral_keys()) known.emplace(key);
+  for (const std::string_view key : family.neutral) known.emplace(key);
+  for (const std::string_view key : family.training) known.emplace(key);
+  for (const std::string_view key : keys_of(family.pattern)) known.emplace(key);
+  for (const std::string_view key : rotary_config_keys()) known.emplace(key);
+  for (const FixedKey& key : family.fixed) known.emplace(key.config);
+  for (const auto& table : family.keys)
+    for (const ConfigKey& key : table)
+      for (std::string& name : names_of(key.config)) known.insert(std::move(name));
+  return known;
+}
+
+/// Refuses keys that are not understood, because they may change the model. A key without a value changes nothing.
+void require_known(const Json& config, const Family& family, const std::string& where) {
+  const auto known = keys_understood(family);
+  const auto encoder = config.find("is_encoder_decoder");
+  if (encoder != config.end() && *encoder == true)
+    fail(ExitCode::data, where, ": is_encoder_decoder is true, expected false");
+  for (const auto& [key, value] : config.items()) {
+    if (known.contains(key) || value.is_null()) continue;
+    fail(ExitCode::data, where, ": ", config::shown(key), " (", value.dump().substr(0, 60), ") is not known for ",
+         family.model_type, " and may change the model; if it does not, remove it from config.json");
+  }
+}
+
+bool same_blocks(const ModelKeys& a, const ModelKeys& b) {
+  bool same = a.integer("model.layers") == b.integer("model.layers");
+  for (int64_t l = 0, layers = a.integer("model.layers"); same && l < layers; ++l) same = a.is_moe(l) == b.is_moe(l);
+  return same;
+}
+
+bool same_rotary(const ModelKeys& a, const ModelKeys& b) {
+  const std::vector<std::string> changes = ModelKeys::differences(a, b);
+  return std::ranges::none_of(changes, [](const std::string& change) {
+    return change.starts_with("model.rotary") || change.starts_with("model.yarn");
+  });
+}
+
+std::vector<std::string> training_notes(const Json& config, const Family& family) {
+  std::vector<std::string> notes;
+  for (const std::string_view key : family.training) {
+    const auto found = config.find(std::string(key));
+    if (found == config.end() || found->is_null() || *found == 0 || *found == false) continue;
+    notes.push_back(cat(key, " (", found->dump(), ") is not taken over"));
+  }
+  return notes;
+}
+
+}  // namespace
+
+ForeignConfig read_config(std::string_view text, const std::string& where) {
+  const Json config = io::parse_json(text, where);
+  const io::JsonNode root(config, where);
+  root.check(config.is_object(), "an object");
+  const Family& family = find_family(root["model_type"].text(), where);
+  require_known(config, family, where);
+  require_fixed(config, family, where);
+  ForeignConfig read{&family, {}, "", training_notes(config, family)};
+  for (const Constant& constant : family.constants) read.keys.set(constant.recipe, Json::parse(constant.value), where);
+  if (family.pattern == LayerPattern::none) read.keys.set("model.moe.aux_loss.coefficient", 0, where);
+  read_keys(config, family, read.keys, where);
+  require_sizes(read.keys, family.pattern, where);
+  const Json stated = read.keys["model.rotary_share"];
+  read_rotary(config, family, read.keys, where);
+  // A family with rotary_dim may state the share of each head twice.
+  if (const auto found = config.find("rotary_dim"); found != config.end() && !found->is_null()) {
+    const Json share = read.keys["model.rotary_share"];
+    if (share != family.rotary_share && share != stated)
+      fail(ExitCode::data, where, ": rotary_dim is ", found->dump(), ", but partial_rotary_factor is ", share.dump());
+    read.keys.set("model.rotary_share", stated, where);
+  }
+  read_pattern(config, family.pattern, read.keys, where);
+  read.keys.resolve();
+  for (const char* key : {"dtype", "torch_dtype"})
+    if (const auto found = config.find(key); found != config.end() && found->is_string()) read.dtype = *found;
+  return read;
+}
+
+std::string write_config(const Family& family, const ModelKeys& keys, const std::string& like, std::string_view dtype) {
+  const std::string where = cat("a config.json of ", family.model_type);
+  OrderedJson config = OrderedJson::object();
+  ModelKeys before;
+  if (!like.empty()) {
+    config = OrderedJson::parse(like);
+    before = read_config(like, where).keys;
+  } else {
+    config["architectures"] = {family.architecture};
+    config["model_type"] = family.model_type;
+  }
+  const auto set_dtype = [&] {
+    if (dtype.empty()) return;
+    config[config.contains("dtype") ? "dtype" : "torch_dtype"] = dtype;
+  };
+  const bool same_model = !like.empty() && ModelKeys::differences(before, keys).empty();
+  if (!same_model) {
+    for (const FixedKey& key : family.fixed)
+      if (like.empty()) config[std::string(key.config)] = OrderedJson::parse(key.value);
+    if (like.empty() || !same_blocks(before, keys)) write_pattern(config, family.pattern, keys);
+    if (like.empty() || !same_rotary(before, keys)) write_rotary(config, family, keys);
+  }
+  bool changed = !same_model;
+  for (const auto& table : family.keys) {
+    for (const ConfigKey& key : table) {
+      const std::vector<std::string> names = names_of(key.config);
+      const auto present = std::ranges::find_if(names, [&](const std::string& n) { return config.contains(n); });
+      if (!like.empty() && before[key.recipe] == keys[key.recipe]) continue;
+      if (key.conversion == Conversion::head_share && present == names.end()) continue;
+      const std::string& name = present == names.end() ? names.front() : *present;
+      config[name] = to_config(keys, key, config.contains(name) ? config[name] : OrderedJson());
+      changed = true;
+    }
+  }
+  const OrderedJson unchanged = config;
+  set_dtype();
+  if (!changed && config == unchanged) return like;
+  std::string text = config.dump(2) + "\n";
+  const ModelKeys written = read_config(text, where).keys;
+  const std::vector<std::string> lost = ModelKeys::differences(keys, written);
+  if (!lost.empty()) fail(ExitCode::data, where, " cannot express the model: ", lost.front());
+  return text;
+}
+
+}  // namespace hexad::interop

@@ -1,0 +1,31 @@
+// Translation between a config.json and the keys of a recipe.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/interop/family.h"
+#include "tools/interop/layer_pattern.h"
+#include "tools/interop/model_keys.h"
+
+namespace hexad::interop {
+
+/// A config.json that has been understood.
+struct ForeignConfig {
+  const Family* family;
+  ModelKeys keys;                  // resolved
+  std::string dtype;               // of its torch_dtype or dtype, for example "bfloat16"; empty: not named
+  std::vector<std::string> notes;  // facts for the user: keys whose effect on training is not taken over
+};
+
+/// Parses a config.json. Throws Error(data) beginning with `where`, which names the key, if the family is unknown, or a
+/// key is missing, has a wrong type, or would change the model in a way that Hexad cannot represent.
+ForeignConfig read_config(std::string_view text, const std::string& where);
+
+/// Returns the text of a config.json for a model of `keys`. `like` is the config.json of the model from which it comes,
+/// whose further keys are kept; if it describes the same model, returns it unchanged. If it is empty, makes a new
+/// config. Throws Error(data) that names the recipe key if the family cannot express the model.
+std::string write_config(const Family& family, const ModelKeys& keys, const std::string& like, std::string_view dtype);
+
+}  // namespace hexad::interop

@@ -1,0 +1,147 @@
+#include "tools/interop/elements.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "framework/base/dtype.h"
+
+namespace hexad::interop {
+
+namespace {
+
+struct ElementNames {
+  Element element;
+  std::string_view stored, config;
+};
+constexpr std::array<ElementNames, 3> names{
+    {{Element::f32, "F32", "float32"}, {Element::bf16, "BF16", "bfloat16"}, {Element::f16, "F16", "float16"}}};
+
+const ElementNames& names_of(Element element) { return names[static_cast<size_t>(element)]; }
+
+template <class T>
+T load(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+float to_float(const std::byte* from, Element type) {
+  switch (type) {
+    case Element::f32:
+      return load<float>(from);
+    case Element::bf16:
+      return static_cast<float>(load<base::bf16>(from));
+    case Element::f16:
+      return from_half(load<uint16_t>(from));
+  }
+  return 0;
+}
+
+void from_float(std::byte* to, Element type, float value) {
+  if (type == Element::f32) {
+    std::memcpy(to, &value, sizeof value);
+    return;
+  }
+  const uint16_t bits = type == Element::bf16 ? base::bf16(value).bits : to_half(value);
+  std::memcpy(to, &bits, sizeof bits);
+}
+
+/// Calls f(row in pairs, row in halves) for each row.
+template <class F>
+void for_each_row(const HeadRows& rows, F&& f) {
+  for (int64_t h = 0; h < rows.heads; ++h) {
+    const int64_t first = h * rows.head;
+    for (int64_t i = 0; i < rows.head; ++i) {
+      const int64_t half = i % 2 == 0 ? i / 2 : rows.rotary / 2 + i / 2;
+      f(first + i, first + (i < rows.rotary ? half : i));
+    }
+  }
+}
+
+}  // namespace
+
+io::StoredDtype stored(Element element) { return {names_of(element).stored, bytes_of(element)}; }
+
+std::optional<Element> element_of(std::string_view stored_name) {
+  for (const ElementNames& n : names)
+    if (n.stored == stored_name) return n.element;
+  return std::nullopt;
+}
+
+std::string_view config_name(Element element) { return names_of(element).config; }
+
+float from_half(uint16_t bits) {
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16, exponent = (bits >> 10) & 0x1fu;
+  const uint32_t fraction = bits & 0x3ffu;
+  if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000u | (fraction << 13));
+  if (exponent > 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (fraction << 13));
+  const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
+}
+
+uint16_t to_half(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value), sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);
+  if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // rounds to 65536 or more
+  if (magnitude >= 0x38800000u) {  // normal numbers: 13 bits of the fraction are dropped
+    const uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
+    return static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
+  }
+  // The sum with 0.5 has a unit of 2^-24 in the last place, as subnormal numbers have. It rounds as the processor does.
+  const float sum = std::bit_cast<float>(magnitude) + 0.5f;
+  return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(sum) - 0x3f000000u));
+}
+
+void convert(std::byte* to, Element to_type, const std::byte* from, Element from_type, int64_t count) {
+  if (to_type == from_type) {
+    if (to != from) std::memcpy(to, from, static_cast<size_t>(count * bytes_of(to_type)));
+    return;
+  }
+  const int64_t to_bytes = bytes_of(to_type), from_bytes = bytes_of(from_type);
+  for (int64_t i = 0; i < count; ++i)
+    from_float(to + i * to_bytes, to_type, to_float(from + i * from_bytes, from_type));
+}
+
+int64_t first_non_finite(const std::byte* elements, Element type, int64_t count) {
+  const uint32_t exponent = type == Element::f32 ? 0x7f800000u : type == Element::bf16 ? 0x7f80u : 0x7c00u;
+  const auto find = [&]<class T>(T) -> int64_t {
+    constexpr int64_t block = 4096;  // elements that are checked without a branch
+    const auto bad = [&](int64_t i) {
+      return (load<T>(elements + i * static_cast<int64_t>(sizeof(T))) & exponent) == exponent;
+    };
+    for (int64_t begin = 0; begin < count; begin += block) {
+      const int64_t end = std::min(begin + block, count);
+      bool any = false;
+      for (int64_t i = begin; i < end; ++i) any |= bad(i);
+      for (int64_t i = begin; any && i < end; ++i)
+        if (bad(i)) return i;
+    }
+    return -1;
+  };
+  return type == Element::f32 ? find(uint32_t{}) : find(uint16_t{});
+}
+
+void transpose(std::byte* to, const std::byte* from, int64_t rows, int64_t columns, int64_t bytes) {
+  constexpr int64_t block = 32;  // rows and columns of a tile, so that both sides stay in the cache
+  for (int64_t r0 = 0; r0 < rows; r0 += block)
+    for (int64_t c0 = 0; c0 < columns; c0 += block)
+      for (int64_t r = r0; r < std::min(r0 + block, rows); ++r)
+        for (int64_t c = c0; c < std::min(c0 + block, columns); ++c)
+          std::memcpy(to + (c * rows + r) * bytes, from + (r * columns + c) * bytes, static_cast<size_t>(bytes));
+}
+
+void pairs_to_halves(std::byte* to, const std::byte* from, const HeadRows& rows) {
+  for_each_row(rows, [&](int64_t pair, int64_t half) {
+    std::memcpy(to + half * rows.row_bytes, from + pair * rows.row_bytes, static_cast<size_t>(rows.row_bytes));
+  });
+}
+
+void halves_to_pairs(std::byte* to, const std::byte* from, const HeadRows& rows) {
+  for_each_row(rows, [&](int64_t pair, int64_t half) {
+    std::memcpy(to + pair * rows.row_bytes, from + half * rows.row_bytes, static_cast<size_t>(rows.row_bytes));
+  });
+}
+
+}  // namespace hexad::interop

@@ -1,0 +1,303 @@
+#include "tools/interop/export_model.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "framework/config/document.h"
+#include "framework/device/context.h"
+#include "framework/io/safetensors_stream.h"
+#include "tools/interop/config_json.h"
+#include "tools/interop/new_folder.h"
+#include "tools/interop/origin.h"
+#include "tools/interop/source_folder.h"
+#include "tools/interop/tensor_map.h"
+
+namespace hexad::interop {
+
+using namespace base;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int64_t block_elements = 1 << 21;  // elements converted at once
+
+config::Document recipe_of(const io::Checkpoint& checkpoint) {
+  return config::parse(checkpoint.manifest().run.recipe, checkpoint.folder() + "/manifest.json: recipe");
+}
+
+/// Returns train.init_from of a recipe; empty if there is none.
+std::string start_of(const config::Document& recipe) {
+  const config::Node* train = recipe.root.find("train");
+  const config::Node* start = train && train->kind == config::Node::Kind::map ? train->find("init_from") : nullptr;
+  return start && start->kind == config::Node::Kind::scalar ? start->text : "";
+}
+
+/// Returns the folder with the config.json of the model from which the checkpoint's run started, over any number of
+/// runs; empty if there is none.
+std::string find_origin(const io::Checkpoint& checkpoint) {
+  constexpr int most_runs = 100;  // runs that each started from the previous one
+  const std::string name(origin_folder_name);
+  // A run that started from a foreign model has imported it into its directory.
+  const fs::path store = fs::path(checkpoint.folder()).parent_path();
+  const fs::path imported = store.parent_path() / "imported" / name;
+  if (store.filename() == "checkpoints" && has_config(imported)) return imported;
+  std::string folder = checkpoint.folder(), start = start_of(recipe_of(checkpoint));
+  for (int i = 0; i < most_runs; ++i) {
+    if (has_config(folder + "/" + name)) return folder + "/" + name;
+    if (start.empty()) return "";
+    folder = std::exchange(start, "");
+    std::error_code error;
+    if (fs::exists(folder + "/manifest.json", error))
+      start = start_of(recipe_of(io::Checkpoint::open(folder, io::Check::quick)));
+    else
+      return has_config(folder) ? folder : "";
+  }
+  return "";
+}
+
+/// Source of config.json and the tokenizer files, and the family to write.
+struct Plan {
+  std::optional<Origin> origin;
+  const Family* family;
+};
+
+Plan make_plan(const io::Checkpoint& checkpoint, const ExportOptions& options) {
+  Plan plan{std::nullopt, nullptr};
+  if (!options.family.empty()) plan.family = &find_family(options.family, "--family");
+  std::string folder = options.like;
+  if (folder.empty() && !plan.family) folder = find_origin(checkpoint);
+  if (folder.empty() && !plan.family)
+    fail(ExitCode::usage, checkpoint.folder(),
+         ": did not start from an imported model that is still there; name a folder with its config.json (--like), or "
+         "the family of a new one (--family)");
+  if (folder.empty()) return plan;
+  const std::string beside = folder + "/" + std::string(origin_folder_name);
+  plan.origin = read_origin(has_config(beside) ? beside : folder);
+  const Family* family = read_config(plan.origin->config, plan.origin->folder + "/config.json").family;
+  if (plan.family && plan.family != family)
+    fail(ExitCode::usage, "--family is ", plan.family->model_type, ", but the config.json of ", plan.origin->folder,
+         " is of ", family->model_type);
+  plan.family = family;
+  return plan;
+}
+
+/// Element types of the foreign tensors.
+class Types {
+ public:
+  Types(const std::string& wanted, const Plan& plan) {
+    if (plan.origin) {
+      const std::string named = read_config(plan.origin->config, plan.origin->folder + "/config.json").dtype;
+      for (const Element element : {Element::f32, Element::bf16, Element::f16})
+        if (config_name(element) == named) usual_ = element;
+      usual_ = plan.origin->element.value_or(usual_);
+      exceptions_ = plan.origin->exceptions;
+    }
+    if (wanted == "source") return;
+    usual_ = wanted == "bf16" ? Element::bf16 : wanted == "f16" ? Element::f16 : Element::f32;
+    exceptions_.clear();
+    states_in_f32_ = true;
+  }
+
+  Element usual() const { return usual_; }
+  Element of(const Link& link, const TensorMap& map) const {
+    const auto found = exceptions_.find(link.theirs);
+    if (found != exceptions_.end()) return found->second;
+    const bool state = map.own[link.parts.front().own].kind == io::Kind::state;
+    return state && states_in_f32_ ? Element::f32 : usual_;
+  }
+
+ private:
+  Element usual_ = Element::f32;
+  std::map<std::string, Element> exceptions_;
+  bool states_in_f32_ = false;
+};
+
+/// Reads foreign tensors out of a checkpoint.
+class TensorReader {
+ public:
+  TensorReader(io::Checkpoint& checkpoint, const TensorMap& map, const Sizes& sizes)
+      : checkpoint_(checkpoint), map_(map), sizes_(sizes) {}
+
+  /// Checks the shapes of all parameters, so that a problem is found before a file is written.
+  void check() const {
+    for (const OwnTensor& own : map_.own) {
+      const Shape& stored = checkpoint_.record(own.name, own.kind).shape;
+      if (!(stored == own.shape))
+        fail(ExitCode::data, checkpoint_.folder(), ": ", own.name, " is ", stored, ", expected ", own.shape,
+             " by the recipe");
+    }
+    for (const io::TensorRecord& record : checkpoint_.manifest().tensors) {
+      if (record.kind != io::Kind::main) continue;
+      const auto same = [&](const OwnTensor& own) { return own.name == record.name; };
+      if (std::ranges::none_of(map_.own, same))
+        fail(ExitCode::data, checkpoint_.folder(), ": the family has no tensor for the parameter ", record.name);
+    }
+  }
+
+  /// Appends the bytes of a foreign tensor.
+  void write(const Link& link, Element type, io::SafetensorsStream& out) {
+    if (link.parts.size() == 1 && link.rearrangement == Rearrangement::none) {
+      for_each_block(link, link.parts.front(), type, [&](const std::vector<std::byte>& bytes) {
+        out.append(bytes.data(), static_cast<int64_t>(bytes.size()));
+      });
+      return;
+    }
+    std::vector<std::byte> joined;
+    for (const Link::Part& part : link.parts)
+      for_each_block(link, part, type, [&](const std::vector<std::byte>& bytes) {
+        joined.insert(joined.end(), bytes.begin(), bytes.end());
+      });
+    const int64_t bytes = bytes_of(type);
+    std::vector<std::byte> rearranged(joined.size());
+    if (link.rearrangement == Rearrangement::transposed)
+      transpose(rearranged.data(), joined.data(), link.shape[1], link.shape[0], bytes);
+    else if (link.rearrangement == Rearrangement::pairs)
+      halves_to_pairs(
+          rearranged.data(), joined.data(),
+          {link.shape[0] / sizes_.head(), sizes_.head(), sizes_.rotary(), link.shape.numel() / link.shape[0] * bytes});
+    else
+      rearranged = std::move(joined);
+    out.append(rearranged.data(), static_cast<int64_t>(rearranged.size()));
+  }
+
+ private:
+  /// Calls use(bytes) with consecutive elements of a part, converted to `type`.
+  template <class F>
+  void for_each_block(const Link& link, const Link::Part& part, Element type, F&& use) {
+    const OwnTensor& own = map_.own[part.own];
+    const io::Tensor tensor = checkpoint_.read(own.name, own.kind, part.region, device_, device::Category::temporary);
+    const std::string where = cat(checkpoint_.folder(), ": ", own.name, ", which is ", link.theirs, ",");
+    const auto* elements = static_cast<const std::byte*>(tensor.raw());
+    std::vector<std::byte> narrow, converted;
+    for (int64_t done = 0, all = tensor.numel(); done < all; done += block_elements) {
+      const int64_t count = std::min(block_elements, all - done);
+      const auto [from, from_type] = as_element(tensor.dtype(), elements, done, count, narrow, where);
+      if (const int64_t bad = first_non_finite(from, from_type, count); bad >= 0)
+        fail(ExitCode::data, where, " has NaN or infinity at element ", done + bad, ", expected finite weights");
+      converted.resize(count * bytes_of(type));
+      convert(converted.data(), type, from, from_type, count);
+      if (first_non_finite(converted.data(), type, count) >= 0)
+        fail(ExitCode::data, where, " has a value beyond the range of ", config_name(type), "; choose another --dtype");
+      use(converted);
+    }
+  }
+
+  struct Elements {
+    const std::byte* first;
+    Element type;
+  };
+  /// Returns elements of a parameter. Those in f64 are rounded to f32, in `narrow`.
+  static Elements as_element(Dtype dtype, const std::byte* elements, int64_t begin, int64_t count,
+                             std::vector<std::byte>& narrow, const std::string& where) {
+    if (dtype == Dtype::f32) return {elements + begin * 4, Element::f32};
+    if (dtype == Dtype::bf16) return {elements + begin * 2, Element::bf16};
+    if (dtype != Dtype::f64) fail(ExitCode::data, where, " is ", dtype, ", expected f32, bf16 or f64");
+    narrow.resize(count * 4);
+    const auto* wide = reinterpret_cast<const double*>(elements) + begin;
+    for (int64_t i = 0; i < count; ++i) {
+      const auto value = static_cast<float>(wide[i]);
+      std::memcpy(narrow.data() + i * 4, &value, sizeof value);
+    }
+    return {narrow.data(), Element::f32};
+  }
+
+  io::Checkpoint& checkpoint_;
+  const TensorMap& map_;
+  const Sizes& sizes_;
+  device::DeviceContext host_;
+  device::Device device_{host_};
+};
+
+/// Foreign tensors of one file.
+struct Shard {
+  std::string file;
+  std::vector<const Link*> links;
+};
+
+std::vector<Shard> divided(const TensorMap& map, const Types& types, int64_t most) {
+  std::vector<const Link*> sorted;
+  for (const Link& link : map.links) sorted.push_back(&link);
+  std::ranges::sort(sorted, {}, &Link::theirs);
+  std::vector<Shard> shards(1);
+  int64_t bytes = 0;
+  for (const Link* link : sorted) {
+    const int64_t more = link->shape.numel() * bytes_of(types.of(*link, map));
+    if (!shards.back().links.empty() && bytes + more > most) shards.emplace_back(), bytes = 0;
+    shards.back().links.push_back(link), bytes += more;
+  }
+  for (size_t i = 0; i < shards.size(); ++i)
+    shards[i].file = shards.size() == 1 ? "model.safetensors"
+                                        : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
+  return shards;
+}
+
+void write_shard(const Shard& shard, const std::string& path, TensorReader& reader, const TensorMap& map,
+                 const Types& types, const FileWork& work) {
+  std::vector<io::StreamedTensor> tensors;
+  std::map<std::string, const Link*> by_name;
+  for (const Link* link : shard.links) {
+    tensors.push_back({link->theirs, stored(types.of(*link, map)), link->shape});
+    by_name[link->theirs] = link;
+  }
+  io::sort_for_file(tensors);
+  io::SafetensorsStream out(path, tensors, {{"format", "pt"}}, work);
+  for (const io::StreamedTensor& tensor : tensors) {
+    const Link& link = *by_name[tensor.name];
+    reader.write(link, types.of(link, map), out);
+  }
+  out.finish();
+}
+
+std::string index_json(const std::vector<Shard>& shards, int64_t bytes) {
+  io::Json index{{"metadata", {{"total_size", bytes}}}, {"weight_map", io::Json::object()}};
+  for (const Shard& shard : shards)
+    for (const Link* link : shard.links) index["weight_map"][link->theirs] = shard.file;
+  return index.dump(2) + "\n";
+}
+
+}  // namespace
+
+ExportReport export_model(io::Checkpoint& checkpoint, const std::string& target, const ExportOptions& options,
+                          const FileWork& work) {
+  const Plan plan = make_plan(checkpoint, options);
+  const ModelKeys keys = ModelKeys::of_recipe(recipe_of(checkpoint), checkpoint.folder() + "/manifest.json: recipe");
+  const Types types(options.dtype, plan);
+  // The type is named only if it is that of a new config.json, or another one than that of the origin.
+  const bool same_type = plan.origin && options.dtype == "source";
+  const std::string config = write_config(*plan.family, keys, plan.origin ? plan.origin->config : "",
+                                          same_type ? "" : config_name(types.usual()));
+  const Sizes sizes(keys, *plan.family, plan.origin ? plan.origin->experts : ExpertLayout::separate);
+  const TensorMap map = map_tensors(*plan.family, sizes);
+  TensorReader reader(checkpoint, map, sizes);
+  reader.check();
+
+  NewFolder folder(target);
+  const std::vector<Shard> shards = divided(map, types, options.shard_bytes);
+  for (const Shard& shard : shards) write_shard(shard, folder.path() + "/" + shard.file, reader, map, types, work);
+  ExportReport report;
+  report.model_type = plan.family->model_type;
+  if (plan.origin) report.origin = plan.origin->folder;
+  report.shards = static_cast<int64_t>(shards.size());
+  for (const Link& link : map.links) {
+    ++report.tensors, report.parameters += link.shape.numel();
+    report.bytes += link.shape.numel() * bytes_of(types.of(link, map));
+  }
+  if (shards.size() > 1) folder.add_file("model.safetensors.index.json", index_json(shards, report.bytes));
+  folder.add_file("config.json", config);
+  if (plan.origin)
+    for (const std::string& name : companion_files(plan.origin->folder)) {
+      folder.copy_file(plan.origin->folder, name);
+      report.files.push_back(name);
+    }
+  folder.commit();
+  return report;
+}
+
+}  // namespace hexad::interop

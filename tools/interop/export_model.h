@@ -1,0 +1,33 @@
+// Export of a checkpoint of Hexad as a model of the Hugging Face library.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "framework/io/checkpoint.h"
+
+namespace hexad::interop {
+
+struct ExportOptions {
+  std::string like{};                      // folder whose config.json and tokenizer files are taken; empty: found
+  std::string family{};                    // model_type of a new config.json; empty: that of the origin
+  std::string dtype = "source";            // source, f32, bf16 or f16
+  int64_t shard_bytes = int64_t{5} << 30;  // largest size of the tensors in a shard
+};
+
+struct ExportReport {
+  std::string model_type{}, origin{};  // origin: folder from which config.json comes; empty: a new config.json
+  int64_t tensors = 0, parameters = 0, bytes = 0, shards = 0;
+  std::vector<std::string> files{};  // copied tokenizer and generation files
+};
+
+/// Writes the folder `target`: config.json, safetensors shards with their index, and the tokenizer files of the origin.
+/// The origin is options.like, or the import from which the checkpoint's run started. At most one tensor and some
+/// buffers are in memory. Throws Error(usage) if the target is not empty or there is no origin, Error(data) that names
+/// the recipe key or the tensor if the family cannot express the model or the checkpoint is damaged, and
+/// Error(resource) if the disk fails. After an error, nothing is left at `target`.
+ExportReport export_model(io::Checkpoint& checkpoint, const std::string& target, const ExportOptions& options = {},
+                          const base::FileWork& work = {});
+
+}  // namespace hexad::interop

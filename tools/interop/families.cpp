@@ -1,0 +1,277 @@
+#include "tools/interop/family.h"
+
+#include <algorithm>
+
+#include "framework/base/error.h"
+#include "framework/config/words.h"
+
+namespace hexad::interop {
+
+using namespace base;
+
+namespace {
+
+using enum Conversion;
+
+// Keys of all families whose attention is that of Llama.
+constexpr ConfigKey common[] = {
+    {"vocab_size", "model.vocab"},
+    {"hidden_size", "model.hidden"},
+    {"num_hidden_layers", "model.layers"},
+    {"num_attention_heads", "model.heads"},
+    {"num_key_value_heads", "model.kv_heads", "null"},
+    {"max_position_embeddings", "model.context"},
+    {"initializer_range", "model.init_std", "0.02"},
+};
+constexpr ConfigKey tied[] = {{"tie_word_embeddings", "model.tied_embedding", "true"}};
+constexpr ConfigKey untied[] = {{"tie_word_embeddings", "model.tied_embedding", "false"}};
+constexpr ConfigKey small_eps[] = {{"rms_norm_eps", "model.norm_eps", "1e-6"}};
+constexpr ConfigKey large_eps[] = {{"rms_norm_eps", "model.norm_eps", "1e-5"}};
+constexpr ConfigKey head_of_any_size[] = {{"head_dim", "model.head_size", "null"}};
+constexpr ConfigKey head_of_128[] = {{"head_dim", "model.head_size", "128"}};
+constexpr ConfigKey all_biases[] = {{"attention_bias", "model.qkv_bias", "false"},
+                                    {"attention_bias", "model.o_bias", "false"}};
+constexpr ConfigKey dense_mlp[] = {{"intermediate_size", "model.mlp_hidden"}};
+// Keys of all families with experts.
+constexpr ConfigKey routing[] = {
+    {"num_experts_per_tok|moe_k", "model.moe.top_k"},
+    {"router_aux_loss_coef", "model.moe.aux_loss.coefficient", "0"},
+};
+constexpr ConfigKey renormalized[] = {{"norm_topk_prob", "model.moe.normalize", "false"}};
+
+constexpr ConfigKey qwen_moe[] = {
+    {"num_experts|num_local_experts", "model.moe.experts"},
+    {"moe_intermediate_size", "model.moe.expert_hidden"},
+};
+constexpr ConfigKey qwen2_moe[] = {
+    {"qkv_bias", "model.qkv_bias", "true"},
+    {"shared_expert_intermediate_size", "model.moe.shared_hidden"},
+};
+constexpr ConfigKey narrow_experts[] = {
+    {"num_local_experts|num_experts", "model.moe.experts"},
+    {"intermediate_size", "model.moe.expert_hidden"},
+};
+constexpr ConfigKey clamped[] = {{"clip_qkv", "model.qkv_clip", "null"}};
+constexpr ConfigKey ernie[] = {
+    {"moe_num_experts|num_experts", "model.moe.experts"},
+    {"moe_intermediate_size", "model.moe.expert_hidden"},
+    {"moe_num_shared_experts", "model.moe.shared_experts", "2"},
+    {"moe_norm_min", "model.moe.normalize_floor", "1e-12"},
+};
+constexpr ConfigKey glm[] = {
+    {"n_routed_experts|num_local_experts", "model.moe.experts"},
+    {"moe_intermediate_size", "model.moe.expert_hidden"},
+    {"n_shared_experts", "model.moe.shared_experts", "1"},
+    {"n_group", "model.moe.groups", "1"},
+    {"topk_group", "model.moe.top_groups", "1"},
+    {"routed_scaling_factor", "model.moe.scale", "1.0"},
+    {"norm_topk_prob", "model.moe.normalize", "true"},
+    {"attention_bias", "model.qkv_bias", "false"},
+    {"use_qk_norm", "model.qk_norm", "false", head_norm},
+};
+constexpr ConfigKey minimax[] = {{"rotary_dim", "model.rotary_share", "null", head_share}};
+constexpr ConfigKey gpt2[] = {
+    {"vocab_size", "model.vocab"},
+    {"n_embd|hidden_size", "model.hidden"},
+    {"n_layer|num_hidden_layers", "model.layers"},
+    {"n_head|num_attention_heads", "model.heads"},
+    {"n_positions|max_position_embeddings", "model.context"},
+    {"n_inner", "model.mlp_hidden", "null"},
+    {"activation_function", "model.gelu", "\"gelu_new\"", gelu_name},
+    {"layer_norm_epsilon", "model.norm_eps", "1e-5"},
+    {"initializer_range", "model.init_std", "0.02"},
+};
+
+constexpr FixedKey silu{"hidden_act", "\"silu\""};
+constexpr FixedKey no_window{"use_sliding_window", "false"};
+constexpr FixedKey no_jitter{"router_jitter_noise", "0.0"};
+constexpr std::string_view window_keys[] = {"sliding_window", "max_window_layers"};
+
+const std::vector<std::string_view>& dropouts() {
+  static const std::vector<std::string_view> all{"attention_dropout"};
+  return all;
+}
+
+std::vector<Family> make_families() {
+  const std::vector<std::string_view> windows(std::begin(window_keys), std::end(window_keys));
+  std::vector<Family> all;
+  all.push_back(
+      {.model_type = "qwen3_moe",
+       .architecture = "Qwen3MoeForCausalLM",
+       .names = {llama_names(), expert_names()},
+       .keys = {common, untied, small_eps, head_of_any_size, all_biases, dense_mlp, routing, renormalized, qwen_moe},
+       .fixed = {silu, no_window},
+       .constants = {{"model.qk_norm", "\"head\""}},
+       .neutral = windows,
+       .training = dropouts(),
+       .ignored = {},
+       .pattern = LayerPattern::sparse_step});
+  all.push_back(
+      {.model_type = "qwen2_moe",
+       .architecture = "Qwen2MoeForCausalLM",
+       .names = {llama_names(), expert_names(), gated_shared_names()},
+       .keys = {common, untied, small_eps, head_of_any_size, dense_mlp, routing, renormalized, qwen_moe, qwen2_moe},
+       .fixed = {silu, no_window},
+       .constants = {{"model.o_bias", "false"}, {"model.moe.shared_experts", "1"}, {"model.moe.shared_gate", "true"}},
+       .neutral = windows,
+       .training = dropouts(),
+       .ignored = {},
+       .pattern = LayerPattern::sparse_step});
+  all.push_back({.model_type = "olmoe",
+                 .architecture = "OlmoeForCausalLM",
+                 .names = {llama_names(), expert_names()},
+                 .keys = {common, untied, large_eps, head_of_any_size, all_biases, routing, renormalized,
+                          narrow_experts, clamped},
+                 .fixed = {silu},
+                 .constants = {{"model.qk_norm", "\"all_heads\""}},
+                 .neutral = {},
+                 .training = dropouts(),
+                 .ignored = {},
+                 .pattern = LayerPattern::all});
+  all.push_back(
+      {.model_type = "ernie4_5_moe",
+       .architecture = "Ernie4_5_MoeForCausalLM",
+       .names = {llama_names(), expert_names(), shared_expert_names(), statics_bias_names()},
+       .keys = {common, tied, large_eps, head_of_any_size, dense_mlp, routing, ernie},
+       .fixed = {silu,
+                 {"use_bias", "false"},
+                 {"moe_gate", "\"topk\""},
+                 {"moe_use_aux_free", "true"},
+                 {"compression_ratio", "1.0"}},
+       .constants = {{"model.qkv_bias", "false"}, {"model.o_bias", "false"}, {"model.moe.selection_bias", "true"}},
+       .neutral = {"moe_capacity"},
+       .training = dropouts(),
+       .ignored = {"model.mtp*"},
+       .pattern = LayerPattern::start_and_end,
+       .rotary_theta = 500000,
+       .pairs = true});
+  all.push_back({.model_type = "glm4_moe",
+                 .architecture = "Glm4MoeForCausalLM",
+                 .names = {llama_names(), expert_names(), shared_expert_names(), gate_bias_names()},
+                 .keys = {common, untied, large_eps, head_of_any_size, dense_mlp, routing, glm},
+                 .fixed = {silu, {"scoring_func", "\"sigmoid\""}, {"topk_method", "\"noaux_tc\""}},
+                 .constants = {{"model.o_bias", "false"},
+                               {"model.moe.score", "\"sigmoid\""},
+                               {"model.moe.selection_bias", "true"}},
+                 .neutral = {},
+                 .training = {"attention_dropout", "num_nextn_predict_layers", "num_mtp_layers"},
+                 .ignored = {"model.layers.{N}.*"},
+                 .pattern = LayerPattern::first_dense,
+                 .rotary_share = 0.5});
+  all.push_back({.model_type = "mixtral",
+                 .architecture = "MixtralForCausalLM",
+                 .names = {llama_names(), block_sparse_names()},
+                 .keys = {common, untied, large_eps, head_of_any_size, routing, narrow_experts},
+                 .fixed = {silu, no_jitter, {"sliding_window", "null"}},
+                 .constants = {{"model.qkv_bias", "false"}, {"model.o_bias", "false"}},
+                 .neutral = {},
+                 .training = dropouts(),
+                 .ignored = {},
+                 .pattern = LayerPattern::all,
+                 .rotary_theta = 1000000});
+  all.push_back(
+      {.model_type = "minimax_m2",
+       .architecture = "MiniMaxM2ForCausalLM",
+       .names = {llama_names(), block_sparse_names(), block_bias_names()},
+       .keys = {common, untied, small_eps, head_of_128, routing, narrow_experts, minimax},
+       .fixed = {silu,
+                 no_jitter,
+                 {"scoring_func", "\"sigmoid\""},
+                 {"use_routing_bias", "true"},
+                 {"use_qk_norm", "true"},
+                 {"qk_norm_type", "\"per_layer\""},
+                 {"shared_intermediate_size", "0"}},
+       .constants = {{"model.qkv_bias", "false"},
+                     {"model.o_bias", "false"},
+                     {"model.qk_norm", "\"all_heads\""},
+                     {"model.moe.score", "\"sigmoid\""},
+                     {"model.moe.selection_bias", "true"}},
+       .neutral = {"attn_type_list", "layernorm_full_attention_beta", "layernorm_linear_attention_beta",
+                   "layernorm_mlp_beta", "mlp_intermediate_size", "shared_moe_mode", "mtp_transformer_layers"},
+       .training = {"attention_dropout", "num_mtp_modules", "use_mtp"},
+       .ignored = {"model.layers.{N}.*", "model.mtp*"},
+       .pattern = LayerPattern::all,
+       .rotary_theta = 5000000});
+  all.push_back({.model_type = "llama",
+                 .architecture = "LlamaForCausalLM",
+                 .names = {llama_names()},
+                 .keys = {common, untied, small_eps, head_of_any_size, all_biases, dense_mlp},
+                 .fixed = {silu, {"mlp_bias", "false"}},
+                 .constants = {},
+                 .neutral = {"pretraining_tp"},
+                 .training = dropouts(),
+                 .ignored = {}});
+  all.push_back({.model_type = "qwen3",
+                 .architecture = "Qwen3ForCausalLM",
+                 .names = {llama_names()},
+                 .keys = {common, untied, small_eps, head_of_128, all_biases, dense_mlp},
+                 .fixed = {silu, no_window},
+                 .constants = {{"model.qk_norm", "\"head\""}},
+                 .neutral = windows,
+                 .training = dropouts(),
+                 .ignored = {}});
+  all.push_back({.model_type = "gpt2",
+                 .architecture = "GPT2LMHeadModel",
+                 .names = {gpt2_names()},
+                 .keys = {gpt2, tied},
+                 .fixed = {{"scale_attn_weights", "true"},
+                           {"scale_attn_by_inverse_layer_idx", "false"},
+                           {"add_cross_attention", "false"}},
+                 .constants = {{"model.norm", "\"layer_norm\""},
+                               {"model.position", "\"learned\""},
+                               {"model.mlp", "\"gelu\""},
+                               {"model.bias", "true"}},
+                 .neutral = {"n_ctx", "reorder_and_upcast_attn", "summary_type", "summary_use_proj",
+                             "summary_activation", "summary_proj_to_labels", "summary_first_dropout"},
+                 .training = {"resid_pdrop", "embd_pdrop", "attn_pdrop"},
+                 .ignored = {"*.attn.bias", "*.attn.masked_bias"},
+                 .rotary_theta = 0});
+  return all;
+}
+
+constexpr std::string_view neutral[] = {"architectures",
+                                        "model_type",
+                                        "torch_dtype",
+                                        "dtype",
+                                        "transformers_version",
+                                        "bos_token_id",
+                                        "eos_token_id",
+                                        "pad_token_id",
+                                        "sep_token_id",
+                                        "use_cache",
+                                        "output_router_logits",
+                                        "output_attentions",
+                                        "return_dict",
+                                        "output_hidden_states",
+                                        "id2label",
+                                        "label2id",
+                                        "problem_type",
+                                        "_name_or_path",
+                                        "name_or_path",
+                                        "auto_map",
+                                        "task_specific_params",
+                                        "chunk_size_feed_forward",
+                                        "_attn_implementation",
+                                        "experts_implementation"};
+
+}  // namespace
+
+std::span<const Family> families() {
+  static const std::vector<Family> all = make_families();
+  return all;
+}
+
+const Family& find_family(std::string_view model_type, const std::string& where) {
+  std::vector<std::string_view> names;
+  for (const Family& family : families()) {
+    if (family.model_type == model_type) return family;
+    names.push_back(family.model_type);
+  }
+  const std::string_view likely = config::closest(model_type, names);
+  fail(ExitCode::data, where, ": model_type is '", config::shown(model_type), "', an unknown family",
+       likely.empty() ? "" : cat("; did you mean '", likely, "'?"), "; families: ", config::join(names));
+}
+
+std::span<const std::string_view> neutral_keys() { return neutral; }
+
+}  // namespace hexad::interop

@@ -1,0 +1,170 @@
+#include "tools/interop/foreign_model.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "framework/base/counted.h"
+#include "framework/config/typed_recipe.h"
+#include "framework/config/words.h"
+#include "framework/data/file.h"
+#include "layers/base/model_config.h"
+
+namespace hexad::interop {
+
+using namespace base;
+
+namespace {
+
+constexpr int64_t window_bytes = 8 << 20;
+
+/// True if `name` matches `pattern`, in which * stands for any text.
+bool matches(std::string_view pattern, std::string_view name) {
+  const size_t star = pattern.find('*');
+  if (star == pattern.npos) return pattern == name;
+  if (!name.starts_with(pattern.substr(0, star))) return false;
+  pattern.remove_prefix(star + 1), name.remove_prefix(star);
+  for (size_t at = 0; at <= name.size(); ++at)
+    if (matches(pattern, name.substr(at))) return true;
+  return false;
+}
+
+std::string without_first_word(const std::string& name) { return name.substr(name.find('.') + 1); }
+
+std::string listed(std::string_view what, const std::vector<std::string>& names) {
+  constexpr size_t most_named = 5;
+  std::string text = cat(what, names.size() == 1 ? "" : "s", " ");
+  for (size_t i = 0; i < std::min(most_named, names.size()); ++i)
+    text += cat(i == 0 ? "'" : ", '", config::shown(names[i]), "'");
+  if (names.size() > most_named) text += cat(" and ", names.size() - most_named, " more");
+  return text;
+}
+
+bool equal(const SourceTensor& a, const SourceTensor& b) {
+  std::vector<std::byte> left(window_bytes), right(window_bytes);
+  for (int64_t at = 0, bytes = a.end - a.begin; at < bytes; at += window_bytes) {
+    const int64_t count = std::min(window_bytes, bytes - at);
+    a.read(at, left.data(), count), b.read(at, right.data(), count);
+    if (!std::equal(left.begin(), left.begin() + count, right.begin())) return false;
+  }
+  return true;
+}
+
+ExpertLayout layout_of(const SourceFolder& source) {
+  const bool fused = std::ranges::any_of(
+      source.tensors(), [](const auto& t) { return std::string_view(t.first).ends_with(".mlp.experts.gate_up_proj"); });
+  return fused ? ExpertLayout::fused : ExpertLayout::separate;
+}
+
+/// The part of a recipe that an import writes.
+struct ModelSection {
+  layers::ModelConfig model;
+
+  template <class V>
+  void fields(V& v) {
+    v("model", model, "the model");
+  }
+};
+
+/// Throws Error(data) if the recipe would be refused.
+void require_accepted(const std::string& recipe, const std::string& where) {
+  try {
+    config::Problems problems;
+    config::read<ModelSection>(config::parse(recipe, "recipe.yaml"), problems);
+    problems.throw_if_any();
+  } catch (const Error& error) {
+    fail(ExitCode::data, where, ": describes a model that Hexad refuses: ", error.what());
+  }
+}
+
+}  // namespace
+
+ForeignModel::ForeignModel(const std::string& folder, const FileWork& work)
+    : source_(SourceFolder::open(folder, work)),
+      config_path_(checked_path(folder, "config.json")),
+      config_text_(data::read_file(config_path_, max_config_bytes)),
+      config_(read_config(config_text_, config_path_)),
+      experts_(layout_of(source_)),
+      sizes_(config_.keys, *config_.family, experts_),
+      map_((check_rotary(), map_tensors(*config_.family, sizes_))),
+      bare_(false),
+      notes_(config_.notes) {
+  const std::string& first = map_.links.front().theirs;
+  bare_ = !source_.find(first) && source_.find(without_first_word(first));
+  require_accepted(config_.keys.yaml(), config_path_);
+  check_names();
+  for (const Link& link : map_.links) check_tensor(link);
+}
+
+std::string ForeignModel::name_of(const Link& link) const {
+  return bare_ && link.theirs != "lm_head.weight" ? without_first_word(link.theirs) : link.theirs;
+}
+
+std::string ForeignModel::where(const Link& link) const {
+  return cat(source_.folder(), "/", tensor(link).file, ": tensor '", name_of(link), "'");
+}
+
+void ForeignModel::check_rotary() const {
+  if (config_.keys.text("model.position") != "rotary") return;
+  const int64_t head = sizes_.head(), rotary = sizes_.rotary();
+  if (rotary < 2 || rotary % 2 != 0 || rotary > head)
+    fail(ExitCode::data, config_path_, ": ", rotary, " dimensions of a head of ", head,
+         " would rotate, expected an even number from 2 to ", head);
+}
+
+// Checks that the folder has exactly the tensors of the model.
+void ForeignModel::check_names() {
+  std::set<std::string> expected;
+  std::vector<std::string> missing, unknown;
+  for (const Link& link : map_.links) {
+    const std::string name = name_of(link);
+    expected.insert(name);
+    if (!source_.find(name)) missing.push_back(name);
+  }
+  int64_t ignored = 0;
+  for (const auto& [name, tensor] : source_.tensors()) {
+    if (expected.contains(name)) continue;
+    if (is_ignored(name) || is_tied_head(name))
+      ++ignored;
+    else
+      unknown.push_back(name);
+  }
+  if (!missing.empty()) fail(ExitCode::data, folder(), ": ", listed("missing tensor", missing));
+  if (!unknown.empty())
+    fail(ExitCode::data, folder(), ": ", listed("unknown tensor", unknown), ", which no parameter of a ",
+         config_.family->model_type, " model has");
+  if (ignored > 0)
+    notes_.push_back(cat(counted(ignored, "tensor"), " without a parameter (masks, prediction layers, a tied head) ",
+                         ignored == 1 ? "was" : "were", " not read"));
+}
+
+void ForeignModel::check_tensor(const Link& link) const {
+  const SourceTensor& found = tensor(link);
+  if (!(found.shape == link.shape))
+    fail(ExitCode::data, where(link), " is ", found.shape, ", expected ", link.shape, " by config.json");
+  if (!element_of(found.dtype)) fail(ExitCode::data, where(link), " is ", found.dtype, ", expected F32, BF16 or F16");
+}
+
+bool ForeignModel::is_ignored(const std::string& name) const {
+  if (matches("*rotary_emb.inv_freq", name)) return true;
+  return std::ranges::any_of(config_.family->ignored, [&](std::string_view pattern) {
+    std::string text(pattern);
+    if (const size_t at = text.find("{N}"); at != text.npos)
+      text.replace(at, 3, cat(config_.keys.integer("model.layers")));
+    return matches(text, name);
+  });
+}
+
+// True for a stored head that equals the embedding to which it is tied. Throws Error(data) if they differ.
+bool ForeignModel::is_tied_head(const std::string& name) const {
+  if (name != "lm_head.weight" || !config_.keys.flag("model.tied_embedding")) return false;
+  const Link& embedding = map_.links.front();  // the first row of every table
+  const SourceTensor* tied = source_.find(name_of(embedding));
+  if (!tied) return true;  // the embedding is reported as missing
+  const SourceTensor& head = *source_.find(name);
+  if (tied->dtype == head.dtype && tied->shape == head.shape && equal(head, *tied)) return true;
+  fail(ExitCode::data, folder(), "/", head.file, ": tensor '", name, "' differs from '", name_of(embedding),
+       "', but tie_word_embeddings says that they are the same; set it to false in config.json");
+}
+
+}  // namespace hexad::interop

@@ -1,0 +1,53 @@
+// A model in a folder of the Hugging Face library, whose config and tensors have been checked against each other.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/interop/config_json.h"
+#include "tools/interop/source_folder.h"
+#include "tools/interop/tensor_map.h"
+
+namespace hexad::interop {
+
+class ForeignModel {
+ public:
+  /// Opens a folder and reads config.json and the headers of the shards. Throws Error(data) that names the file and the
+  /// key or tensor if a tensor is missing, unknown, or of another shape or type than config.json and the family say.
+  explicit ForeignModel(const std::string& folder, const FileWork& work = {});
+  ForeignModel(const ForeignModel&) = delete;
+
+  const std::string& folder() const { return source_.folder(); }
+  const ForeignConfig& config() const { return config_; }
+  const std::string& config_text() const { return config_text_; }
+  ExpertLayout experts() const { return experts_; }
+  const Sizes& sizes() const { return sizes_; }
+  const TensorMap& map() const { return map_; }
+  /// Facts for the user: keys and tensors that are not taken over.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+  const SourceTensor& tensor(const Link& link) const { return *source_.find(name_of(link)); }
+  Element element(const Link& link) const { return *element_of(tensor(link).dtype); }
+  /// Returns a text such as "DIR/model.safetensors: tensor 'lm_head.weight'".
+  std::string where(const Link& link) const;
+
+ private:
+  std::string name_of(const Link& link) const;
+  void check_rotary() const;
+  void check_names();
+  void check_tensor(const Link& link) const;
+  bool is_ignored(const std::string& name) const;
+  bool is_tied_head(const std::string& name) const;
+
+  SourceFolder source_;
+  std::string config_path_, config_text_;
+  ForeignConfig config_;
+  ExpertLayout experts_;
+  Sizes sizes_;
+  TensorMap map_;
+  bool bare_;  // true if names have no first word: the checkpoint is of a model without its head
+  std::vector<std::string> notes_;
+};
+
+}  // namespace hexad::interop

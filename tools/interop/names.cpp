@@ -1,0 +1,208 @@
+// Tables of tensor names. See TensorRow for their form.
+#include "tools/interop/family.h"
+
+namespace hexad::interop {
+
+namespace {
+
+using enum Rearrangement;
+
+// V vocabulary, P positions, H hidden, Q heads * C, K kv_heads * C, C head size, D dense MLP, E experts, I expert
+// width, S width of the shared experts.
+constexpr OwnRow own[] = {
+    {"embedding.weight", "V H"},
+    {"position_embedding.weight", "P H", "learned"},
+    {"layers.{L}.attention_norm.weight", "H"},
+    {"layers.{L}.attention_norm.bias", "H", "norm_bias"},
+    {"layers.{L}.attention.q.weight", "Q H"},
+    {"layers.{L}.attention.k.weight", "K H"},
+    {"layers.{L}.attention.v.weight", "K H"},
+    {"layers.{L}.attention.output.weight", "H Q"},
+    {"layers.{L}.attention.q.bias", "Q", "qkv_bias"},
+    {"layers.{L}.attention.k.bias", "K", "qkv_bias"},
+    {"layers.{L}.attention.v.bias", "K", "qkv_bias"},
+    {"layers.{L}.attention.output.bias", "H", "o_bias"},
+    {"layers.{L}.attention.q_norm.weight", "C", "norm_of_heads"},
+    {"layers.{L}.attention.k_norm.weight", "C", "norm_of_heads"},
+    {"layers.{L}.attention.q_norm.weight", "Q", "norm_over_heads"},
+    {"layers.{L}.attention.k_norm.weight", "K", "norm_over_heads"},
+    {"layers.{L}.mlp_norm.weight", "H"},
+    {"layers.{L}.mlp_norm.bias", "H", "norm_bias"},
+    {"layers.{L}.mlp.gate_up.weight", "2 D H", "dense gated"},
+    {"layers.{L}.mlp.up.weight", "D H", "dense plain"},
+    {"layers.{L}.mlp.up.bias", "D", "dense plain bias"},
+    {"layers.{L}.mlp.down.weight", "H D", "dense"},
+    {"layers.{L}.mlp.down.bias", "H", "dense bias"},
+    {"layers.{L}.moe.router.weight", "E H", "moe"},
+    {"layers.{L}.moe.router.bias", "E", "moe selection_bias", true},
+    {"layers.{L}.moe.experts.gate_up.weight", "E 2 I H", "moe"},
+    {"layers.{L}.moe.experts.down.weight", "E H I", "moe"},
+    {"layers.{L}.moe.shared.gate_up.weight", "2 S H", "moe shared"},
+    {"layers.{L}.moe.shared.down.weight", "H S", "moe shared"},
+    {"layers.{L}.moe.shared_gate.weight", "1 H", "moe shared shared_gate"},
+    {"norm.weight", "H"},
+    {"norm.bias", "H", "norm_bias"},
+    {"head.weight", "V H", "untied"},
+};
+
+constexpr TensorRow llama[] = {
+    {"model.embed_tokens.weight", "V H", {{"embedding.weight"}}},
+    {"model.layers.{L}.input_layernorm.weight", "H", {{"layers.{L}.attention_norm.weight"}}},
+    {"model.layers.{L}.self_attn.q_proj.weight", "Q H", {{"layers.{L}.attention.q.weight"}}, "halves"},
+    {"model.layers.{L}.self_attn.k_proj.weight", "K H", {{"layers.{L}.attention.k.weight"}}, "halves"},
+    {"model.layers.{L}.self_attn.q_proj.weight", "Q H", {{"layers.{L}.attention.q.weight"}}, "pairs", pairs},
+    {"model.layers.{L}.self_attn.k_proj.weight", "K H", {{"layers.{L}.attention.k.weight"}}, "pairs", pairs},
+    {"model.layers.{L}.self_attn.v_proj.weight", "K H", {{"layers.{L}.attention.v.weight"}}},
+    {"model.layers.{L}.self_attn.o_proj.weight", "H Q", {{"layers.{L}.attention.output.weight"}}},
+    {"model.layers.{L}.self_attn.q_proj.bias", "Q", {{"layers.{L}.attention.q.bias"}}, "qkv_bias halves"},
+    {"model.layers.{L}.self_attn.k_proj.bias", "K", {{"layers.{L}.attention.k.bias"}}, "qkv_bias halves"},
+    {"model.layers.{L}.self_attn.q_proj.bias", "Q", {{"layers.{L}.attention.q.bias"}}, "qkv_bias pairs", pairs},
+    {"model.layers.{L}.self_attn.k_proj.bias", "K", {{"layers.{L}.attention.k.bias"}}, "qkv_bias pairs", pairs},
+    {"model.layers.{L}.self_attn.v_proj.bias", "K", {{"layers.{L}.attention.v.bias"}}, "qkv_bias"},
+    {"model.layers.{L}.self_attn.o_proj.bias", "H", {{"layers.{L}.attention.output.bias"}}, "o_bias"},
+    {"model.layers.{L}.self_attn.q_norm.weight", "C", {{"layers.{L}.attention.q_norm.weight"}}, "norm_of_heads"},
+    {"model.layers.{L}.self_attn.k_norm.weight", "C", {{"layers.{L}.attention.k_norm.weight"}}, "norm_of_heads"},
+    {"model.layers.{L}.self_attn.q_norm.weight", "Q", {{"layers.{L}.attention.q_norm.weight"}}, "norm_over_heads"},
+    {"model.layers.{L}.self_attn.k_norm.weight", "K", {{"layers.{L}.attention.k_norm.weight"}}, "norm_over_heads"},
+    {"model.layers.{L}.post_attention_layernorm.weight", "H", {{"layers.{L}.mlp_norm.weight"}}},
+    {"model.layers.{L}.mlp.gate_proj.weight", "D H", {{"layers.{L}.mlp.gate_up.weight", "0"}}, "dense"},
+    {"model.layers.{L}.mlp.up_proj.weight", "D H", {{"layers.{L}.mlp.gate_up.weight", "1"}}, "dense"},
+    {"model.layers.{L}.mlp.down_proj.weight", "H D", {{"layers.{L}.mlp.down.weight"}}, "dense"},
+    {"model.norm.weight", "H", {{"norm.weight"}}},
+    {"lm_head.weight", "V H", {{"head.weight"}}, "untied"},
+};
+
+constexpr TensorRow experts[] = {
+    {"model.layers.{L}.mlp.gate.weight", "E H", {{"layers.{L}.moe.router.weight"}}, "moe"},
+    {"model.layers.{L}.mlp.experts.{E}.gate_proj.weight",
+     "I H",
+     {{"layers.{L}.moe.experts.gate_up.weight", "E 0"}},
+     "moe separate"},
+    {"model.layers.{L}.mlp.experts.{E}.up_proj.weight",
+     "I H",
+     {{"layers.{L}.moe.experts.gate_up.weight", "E 1"}},
+     "moe separate"},
+    {"model.layers.{L}.mlp.experts.{E}.down_proj.weight",
+     "H I",
+     {{"layers.{L}.moe.experts.down.weight", "E"}},
+     "moe separate"},
+    {"model.layers.{L}.mlp.experts.gate_up_proj", "E 2I H", {{"layers.{L}.moe.experts.gate_up.weight"}}, "moe fused"},
+    {"model.layers.{L}.mlp.experts.down_proj", "E H I", {{"layers.{L}.moe.experts.down.weight"}}, "moe fused"},
+};
+
+constexpr TensorRow block_sparse[] = {
+    {"model.layers.{L}.block_sparse_moe.gate.weight", "E H", {{"layers.{L}.moe.router.weight"}}, "moe separate"},
+    {"model.layers.{L}.block_sparse_moe.experts.{E}.w1.weight",
+     "I H",
+     {{"layers.{L}.moe.experts.gate_up.weight", "E 0"}},
+     "moe separate"},
+    {"model.layers.{L}.block_sparse_moe.experts.{E}.w3.weight",
+     "I H",
+     {{"layers.{L}.moe.experts.gate_up.weight", "E 1"}},
+     "moe separate"},
+    {"model.layers.{L}.block_sparse_moe.experts.{E}.w2.weight",
+     "H I",
+     {{"layers.{L}.moe.experts.down.weight", "E"}},
+     "moe separate"},
+    {"model.layers.{L}.mlp.gate.weight", "E H", {{"layers.{L}.moe.router.weight"}}, "moe fused"},
+    {"model.layers.{L}.mlp.experts.gate_up_proj", "E 2I H", {{"layers.{L}.moe.experts.gate_up.weight"}}, "moe fused"},
+    {"model.layers.{L}.mlp.experts.down_proj", "E H I", {{"layers.{L}.moe.experts.down.weight"}}, "moe fused"},
+};
+
+constexpr TensorRow shared_experts[] = {
+    {"model.layers.{L}.mlp.shared_experts.gate_proj.weight",
+     "S H",
+     {{"layers.{L}.moe.shared.gate_up.weight", "0"}},
+     "moe shared"},
+    {"model.layers.{L}.mlp.shared_experts.up_proj.weight",
+     "S H",
+     {{"layers.{L}.moe.shared.gate_up.weight", "1"}},
+     "moe shared"},
+    {"model.layers.{L}.mlp.shared_experts.down_proj.weight",
+     "H S",
+     {{"layers.{L}.moe.shared.down.weight"}},
+     "moe shared"},
+};
+
+constexpr TensorRow gated_shared[] = {
+    {"model.layers.{L}.mlp.shared_expert.gate_proj.weight",
+     "S H",
+     {{"layers.{L}.moe.shared.gate_up.weight", "0"}},
+     "moe shared"},
+    {"model.layers.{L}.mlp.shared_expert.up_proj.weight",
+     "S H",
+     {{"layers.{L}.moe.shared.gate_up.weight", "1"}},
+     "moe shared"},
+    {"model.layers.{L}.mlp.shared_expert.down_proj.weight",
+     "H S",
+     {{"layers.{L}.moe.shared.down.weight"}},
+     "moe shared"},
+    {"model.layers.{L}.mlp.shared_expert_gate.weight",
+     "1 H",
+     {{"layers.{L}.moe.shared_gate.weight"}},
+     "moe shared shared_gate"},
+};
+
+constexpr TensorRow gate_bias[] = {
+    {"model.layers.{L}.mlp.gate.e_score_correction_bias", "E", {{"layers.{L}.moe.router.bias"}}, "moe selection_bias"},
+};
+
+constexpr TensorRow statics_bias[] = {
+    {"model.layers.{L}.mlp.moe_statics.e_score_correction_bias",
+     "1 E",
+     {{"layers.{L}.moe.router.bias"}},
+     "moe selection_bias separate"},
+    {"model.layers.{L}.mlp.gate.moe_statics.e_score_correction_bias",
+     "1 E",
+     {{"layers.{L}.moe.router.bias"}},
+     "moe selection_bias fused"},
+};
+
+constexpr TensorRow block_bias[] = {
+    {"model.layers.{L}.block_sparse_moe.e_score_correction_bias",
+     "E",
+     {{"layers.{L}.moe.router.bias"}},
+     "moe selection_bias separate"},
+    {"model.layers.{L}.mlp.e_score_correction_bias", "E", {{"layers.{L}.moe.router.bias"}}, "moe selection_bias fused"},
+};
+
+constexpr TensorRow gpt2[] = {
+    {"transformer.wte.weight", "V H", {{"embedding.weight"}}},
+    {"transformer.wpe.weight", "P H", {{"position_embedding.weight"}}},
+    {"transformer.h.{L}.ln_1.weight", "H", {{"layers.{L}.attention_norm.weight"}}},
+    {"transformer.h.{L}.ln_1.bias", "H", {{"layers.{L}.attention_norm.bias"}}},
+    {"transformer.h.{L}.attn.c_attn.weight",
+     "H 3H",
+     {{"layers.{L}.attention.q.weight"}, {"layers.{L}.attention.k.weight"}, {"layers.{L}.attention.v.weight"}},
+     "",
+     transposed},
+    {"transformer.h.{L}.attn.c_attn.bias",
+     "3H",
+     {{"layers.{L}.attention.q.bias"}, {"layers.{L}.attention.k.bias"}, {"layers.{L}.attention.v.bias"}}},
+    {"transformer.h.{L}.attn.c_proj.weight", "H H", {{"layers.{L}.attention.output.weight"}}, "", transposed},
+    {"transformer.h.{L}.attn.c_proj.bias", "H", {{"layers.{L}.attention.output.bias"}}},
+    {"transformer.h.{L}.ln_2.weight", "H", {{"layers.{L}.mlp_norm.weight"}}},
+    {"transformer.h.{L}.ln_2.bias", "H", {{"layers.{L}.mlp_norm.bias"}}},
+    {"transformer.h.{L}.mlp.c_fc.weight", "H D", {{"layers.{L}.mlp.up.weight"}}, "", transposed},
+    {"transformer.h.{L}.mlp.c_fc.bias", "D", {{"layers.{L}.mlp.up.bias"}}},
+    {"transformer.h.{L}.mlp.c_proj.weight", "D H", {{"layers.{L}.mlp.down.weight"}}, "", transposed},
+    {"transformer.h.{L}.mlp.c_proj.bias", "H", {{"layers.{L}.mlp.down.bias"}}},
+    {"transformer.ln_f.weight", "H", {{"norm.weight"}}},
+    {"transformer.ln_f.bias", "H", {{"norm.bias"}}},
+    {"lm_head.weight", "V H", {{"head.weight"}}, "untied"},
+};
+
+}  // namespace
+
+std::span<const OwnRow> own_rows() { return own; }
+std::span<const TensorRow> llama_names() { return llama; }
+std::span<const TensorRow> expert_names() { return experts; }
+std::span<const TensorRow> block_sparse_names() { return block_sparse; }
+std::span<const TensorRow> shared_expert_names() { return shared_experts; }
+std::span<const TensorRow> gated_shared_names() { return gated_shared; }
+std::span<const TensorRow> gate_bias_names() { return gate_bias; }
+std::span<const TensorRow> statics_bias_names() { return statics_bias; }
+std::span<const TensorRow> block_bias_names() { return block_bias; }
+std::span<const TensorRow> gpt2_names() { return gpt2; }
+
+}  // namespace hexad::interop

@@ -1,0 +1,38 @@
+// A folder that appears under its name only when it is complete.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace hexad::interop {
+
+/// A folder that is filled under a temporary name beside its target. Unless commit() succeeded, the destructor removes
+/// it with its contents.
+class NewFolder {
+ public:
+  /// Creates the temporary folder. Throws Error(usage) if `target` exists and is not an empty folder, and
+  /// Error(resource) if the folder cannot be created.
+  explicit NewFolder(std::string target);
+  ~NewFolder();
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+
+  /// Returns the path of the temporary folder.
+  const std::string& path() const { return temporary_; }
+  /// Creates a folder in this one.
+  void add_folder(const std::string& name) const;
+  /// Writes and fsyncs a file in this folder.
+  void add_file(const std::string& name, std::string_view contents) const;
+  /// Copies a file of at most max_copied_bytes into this folder, under the same name.
+  void copy_file(const std::string& from_folder, const std::string& name, const std::string& to_folder = "") const;
+  /// Renames the folder to its target. Throws Error(resource) if this fails.
+  void commit();
+
+ private:
+  std::string target_, temporary_;
+};
+
+inline constexpr int64_t max_copied_bytes = int64_t{1} << 30;
+
+}  // namespace hexad::interop

@@ -1,0 +1,172 @@
+#include "tools/interop/rotary_keys.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace hexad::interop {
+
+using namespace base;
+
+namespace {
+
+bool present(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && !found->is_null();
+}
+
+/// The object of all rotary parameters, whichever form `config` has.
+Json parameters_of(const Json& config, const std::string& where) {
+  Json all = Json::object();
+  std::string from;
+  for (const char* key : {"rope_parameters", "rope_scaling"}) {
+    if (!present(config, key)) continue;
+    if (!config[key].is_object())
+      fail(ExitCode::data, where, ": ", key, " is ", config[key].dump(), ", expected an object");
+    if (!from.empty() && config[key] != all)
+      fail(ExitCode::data, where, ": ", key, " differs from ", from, ", expected one of the two");
+    all = config[key], from = key;
+  }
+  for (const char* key : {"rope_theta", "partial_rotary_factor"}) {
+    if (!present(config, key)) continue;
+    if (present(all, key) && all[key] != config[key])
+      fail(ExitCode::data, where, ": ", key, " is ", config[key].dump(), ", but ", from, ".", key, " is ",
+           all[key].dump());
+    all[key] = config[key];
+  }
+  return all;
+}
+
+double number(const Json& all, const char* key, double usual, const std::string& where) {
+  if (!present(all, key)) return usual;
+  if (!all[key].is_number())
+    fail(ExitCode::data, where, ": rotary ", key, " is ", all[key].dump(), ", expected a number");
+  return all[key].get<double>();
+}
+
+void require_only(const Json& all, std::vector<std::string_view> known, std::string_view kind,
+                  const std::string& where) {
+  known.insert(known.end(), {"rope_type", "type", "rope_theta", "partial_rotary_factor"});
+  for (const auto& [key, value] : all.items())
+    if (std::ranges::find(known, key) == known.end() && !value.is_null())
+      fail(ExitCode::data, where, ": the rotary parameter ", key, " (", value.dump(),
+           ") changes the model, and Hexad does not know it for rope_type '", kind, "'");
+}
+
+int64_t original_context(const Json& all, const Json& config, const ModelKeys& keys, const std::string& where) {
+  const char* key = "original_max_position_embeddings";
+  const double usual = number(config, key, static_cast<double>(keys.integer("model.context")), where);
+  const double value = number(all, key, usual, where);
+  if (!(value >= 1 && value <= 0x1p40)) fail(ExitCode::data, where, ": ", key, " is ", value, ", expected 1 .. 2^40");
+  return std::llround(value);
+}
+
+void read_yarn(const Json& all, const Json& config, ModelKeys& keys, const std::string& where) {
+  require_only(all,
+               {"factor", "original_max_position_embeddings", "beta_fast", "beta_slow", "attention_factor", "truncate"},
+               "yarn", where);
+  const double factor = number(all, "factor", 1, where);
+  const double attention = 0.1 * std::log(factor) + 1;
+  if (std::abs(number(all, "attention_factor", attention, where) - attention) > 1e-9)
+    fail(ExitCode::data, where, ": rotary attention_factor is ", all["attention_factor"].dump(),
+         ", expected 0.1 ln(factor) + 1 = ", attention);
+  if (present(all, "truncate") && all["truncate"] != true)
+    fail(ExitCode::data, where, ": rotary truncate is ", all["truncate"].dump(), ", expected true");
+  keys.set("model.yarn.factor", factor, where);
+  keys.set("model.yarn.original_context", original_context(all, config, keys, where), where);
+  keys.set("model.yarn.beta_fast", number(all, "beta_fast", 32, where), where);
+  keys.set("model.yarn.beta_slow", number(all, "beta_slow", 1, where), where);
+}
+
+void read_llama3(const Json& all, const Json& config, ModelKeys& keys, const std::string& where) {
+  require_only(all, {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}, "llama3",
+               where);
+  keys.set("model.rotary_scaling.kind", "llama3", where);
+  keys.set("model.rotary_scaling.factor", number(all, "factor", 8, where), where);
+  keys.set("model.rotary_scaling.low_freq_factor", number(all, "low_freq_factor", 1, where), where);
+  keys.set("model.rotary_scaling.high_freq_factor", number(all, "high_freq_factor", 4, where), where);
+  keys.set("model.rotary_scaling.original_context", original_context(all, config, keys, where), where);
+}
+
+/// Returns the parameters in the form of Transformers 5, without the base and the share.
+OrderedJson scaling_of(const ModelKeys& keys) {
+  OrderedJson scaling;
+  const std::string& kind = keys.text("model.rotary_scaling.kind");
+  if (keys.real("model.yarn.factor") != 1) {
+    scaling["rope_type"] = "yarn";
+    scaling["factor"] = keys.real("model.yarn.factor");
+    scaling["original_max_position_embeddings"] = keys.integer("model.yarn.original_context");
+    scaling["beta_fast"] = keys.real("model.yarn.beta_fast");
+    scaling["beta_slow"] = keys.real("model.yarn.beta_slow");
+  } else if (kind == "linear") {
+    scaling["rope_type"] = "linear";
+    scaling["factor"] = keys.real("model.rotary_scaling.factor");
+  } else if (kind == "llama3") {
+    scaling["rope_type"] = "llama3";
+    scaling["factor"] = keys.real("model.rotary_scaling.factor");
+    scaling["low_freq_factor"] = keys.real("model.rotary_scaling.low_freq_factor");
+    scaling["high_freq_factor"] = keys.real("model.rotary_scaling.high_freq_factor");
+    scaling["original_max_position_embeddings"] = keys.integer("model.rotary_scaling.original_context");
+  }
+  return scaling;
+}
+
+}  // namespace
+
+std::vector<std::string_view> rotary_config_keys() {
+  return {"rope_parameters", "rope_scaling", "rope_theta", "partial_rotary_factor", "original_max_position_embeddings"};
+}
+
+void read_rotary(const Json& config, const Family& family, ModelKeys& keys, const std::string& where) {
+  if (family.rotary_theta == 0) {
+    for (const std::string_view key : rotary_config_keys())
+      if (present(config, std::string(key).c_str()))
+        fail(ExitCode::data, where, ": ", key, " is ", config[std::string(key)].dump(), ", but ", family.model_type,
+             " has no rotary positions");
+    return;
+  }
+  const Json all = parameters_of(config, where);
+  keys.set("model.rotary_theta", number(all, "rope_theta", family.rotary_theta, where), where);
+  const double share = number(all, "partial_rotary_factor", family.rotary_share, where);
+  if (!(share > 0 && share <= 1))
+    fail(ExitCode::data, where, ": partial_rotary_factor is ", share, ", expected above 0 and at most 1");
+  keys.set("model.rotary_share", share, where);
+  const char* key = present(all, "rope_type") ? "rope_type" : "type";
+  const Json kind = present(all, key) ? all[key] : Json("default");
+  if (kind == "default" || kind == "linear") {
+    require_only(all, kind == "linear" ? std::vector<std::string_view>{"factor"} : std::vector<std::string_view>{},
+                 kind.get<std::string>(), where);
+    if (kind == "default") return;
+    keys.set("model.rotary_scaling.kind", "linear", where);
+    keys.set("model.rotary_scaling.factor", number(all, "factor", 1, where), where);
+  } else if (kind == "yarn") {
+    read_yarn(all, config, keys, where);
+  } else if (kind == "llama3") {
+    read_llama3(all, config, keys, where);
+  } else {
+    fail(ExitCode::data, where, ": rope_type is ", kind.dump(), ", expected one of default, linear, yarn, llama3");
+  }
+}
+
+void write_rotary(OrderedJson& config, const Family& family, const ModelKeys& keys) {
+  if (family.rotary_theta == 0) return;
+  const double theta = keys.real("model.rotary_theta"), share = keys.real("model.rotary_share");
+  OrderedJson scaling = scaling_of(keys);
+  const bool is_new_form = config.contains("rope_parameters") && !config["rope_parameters"].is_null();
+  if (is_new_form) {
+    if (scaling.empty()) scaling["rope_type"] = "default";
+    scaling["rope_theta"] = theta;
+    if (share != family.rotary_share || config["rope_parameters"].contains("partial_rotary_factor"))
+      scaling["partial_rotary_factor"] = share;
+    config["rope_parameters"] = std::move(scaling);
+    for (const char* key : {"rope_theta", "rope_scaling", "partial_rotary_factor", "original_max_position_embeddings"})
+      config.erase(key);
+    return;
+  }
+  config["rope_theta"] = theta;
+  if (share != family.rotary_share || config.contains("partial_rotary_factor")) config["partial_rotary_factor"] = share;
+  if (scaling.empty() && !config.contains("rope_scaling")) return;
+  config["rope_scaling"] = scaling.empty() ? OrderedJson() : scaling;
+}
+
+}  // namespace hexad::interop

@@ -1,0 +1,24 @@
+// Config keys of the rotary positions. Transformers 4 writes rope_theta, rope_scaling and partial_rotary_factor.
+// Transformers 5 writes rope_parameters, which has all three.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/interop/family.h"
+#include "tools/interop/layer_pattern.h"
+#include "tools/interop/model_keys.h"
+
+namespace hexad::interop {
+
+/// Config keys that read_rotary() reads.
+std::vector<std::string_view> rotary_config_keys();
+
+/// Sets the recipe's keys of rotary positions. model.context must be set. Throws Error(data) beginning with `where`
+/// that names a key which Hexad cannot represent.
+void read_rotary(const Json& config, const Family& family, ModelKeys& keys, const std::string& where);
+/// Writes the keys, in the form that `config` has already. Transformers 4 and 5 both read the form of a new config.
+void write_rotary(OrderedJson& config, const Family& family, const ModelKeys& keys);
+
+}  // namespace hexad::interop

@@ -1,0 +1,156 @@
+#include "tools/interop/source_folder.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <set>
+
+#include "framework/base/path_problem.h"
+#include "framework/config/nearest_path.h"
+#include "framework/config/words.h"
+#include "framework/io/json.h"
+
+namespace hexad::interop {
+
+using namespace base;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* index_name = "model.safetensors.index.json";
+constexpr const char* single_name = "model.safetensors";
+
+// All dtypes of the format, so that a message can name a tensor whose dtype is not accepted.
+constexpr io::StoredDtype known_dtypes[] = {
+    {"F32", 4}, {"BF16", 2}, {"F16", 2}, {"F64", 8}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}, {"I64", 8},
+    {"I32", 4}, {"I16", 2},  {"I8", 1},  {"U64", 8}, {"U32", 4},     {"U16", 2},     {"U8", 1},      {"BOOL", 1}};
+
+std::vector<std::string> files_of(const std::string& folder) {
+  if (const std::string problem = folder_problem(folder); !problem.empty())
+    fail(ExitCode::data, folder, ": ", problem, problem == "no such folder" ? config::nearest_folders(folder) : "");
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  return names;
+}
+
+bool is_pickle(std::string_view name) {
+  constexpr std::array<std::string_view, 6> endings{".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"};
+  return std::ranges::any_of(endings, [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
+bool has(const std::vector<std::string>& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+[[noreturn]] void refuse_without_weights(const std::string& folder, const std::vector<std::string>& names) {
+  const auto pickle = std::ranges::find_if(names, is_pickle);
+  if (pickle != names.end())
+    fail(ExitCode::data, folder, ": ", *pickle,
+         " is a pickle, which can run any program when it is read, so it is refused; expected ", single_name,
+         " (save_pretrained writes it)");
+  const auto shard = std::ranges::find_if(names, [](const std::string& n) { return n.ends_with(".safetensors"); });
+  if (shard != names.end())
+    fail(ExitCode::data, folder, ": has ", *shard, " but no ", index_name, ", which lists the shards");
+  fail(ExitCode::data, folder, ": has neither ", single_name, " nor ", index_name);
+}
+
+std::map<std::string, std::string> read_index(const std::string& path) {
+  const io::Json document = io::parse_json(data::read_file(path, max_index_bytes), path);
+  std::map<std::string, std::string> index;
+  io::JsonNode(document, path)["weight_map"].members(
+      [&](const std::string& tensor, const io::JsonNode& file) { index[tensor] = file.text(); });
+  return index;
+}
+
+}  // namespace
+
+std::string checked_path(const std::string& folder, const std::string& name) {
+  if (name.empty() || name.front() == '.' || name.find_first_of("/\\") != name.npos || name.find('\0') != name.npos)
+    fail(ExitCode::data, folder, ": '", config::shown(name), "' is not a plain file name of this folder");
+  std::string path = folder + "/" + name;
+  std::error_code error;
+  const fs::path inside = fs::canonical(folder, error);
+  const fs::path target = error ? fs::path() : fs::canonical(path, error);
+  if (error) fail(ExitCode::data, path, ": ", error.message());
+  if (target.parent_path() != inside)
+    fail(ExitCode::data, path, ": is a link to ", target.string(),
+         ", outside of the folder; copy the files themselves (cp -rL)");
+  if (const std::string problem = file_problem(path); !problem.empty()) fail(ExitCode::data, path, ": ", problem);
+  return path;
+}
+
+SourceFolder SourceFolder::open(const std::string& folder, FileWork work) {
+  SourceFolder source;
+  source.folder_ = folder;
+  const std::vector<std::string> names = files_of(folder);
+  if (has(names, index_name)) {
+    const std::string path = checked_path(folder, index_name);
+    const auto index = read_index(path);
+    std::set<std::string> files;
+    for (const auto& [tensor, file] : index) {
+      if (!file.ends_with(".safetensors"))
+        fail(ExitCode::data, path, ": '", config::shown(tensor), "' is in '", config::shown(file),
+             "', expected a file .safetensors", is_pickle(file) ? "; pickles are refused" : "");
+      files.insert(file);
+    }
+    for (const std::string& file : files) source.add_shard(file, work);
+    source.require_index(index, path);
+  } else if (has(names, single_name)) {
+    source.add_shard(single_name, work);
+  } else {
+    refuse_without_weights(folder, names);
+  }
+  return source;
+}
+
+void SourceFolder::add_shard(const std::string& file, const FileWork& work) {
+  shards_.push_back(std::make_unique<data::ReadFile>(checked_path(folder_, file)));
+  const data::ReadFile& shard = *shards_.back();
+  const std::string text = io::read_header_text(shard, work);
+  for (const io::HeaderEntry& entry : io::parse_entries(text, shard.size(), known_dtypes, shard.path()).tensors) {
+    const auto [at, is_new] = tensors_.try_emplace(
+        entry.name, SourceTensor{file, entry.dtype.name, entry.shape, entry.begin, entry.end, &shard});
+    if (!is_new) fail(ExitCode::data, shard.path(), ": tensor '", entry.name, "' is also in ", at->second.file);
+  }
+}
+
+void SourceFolder::require_index(const std::map<std::string, std::string>& index, const std::string& path) const {
+  for (const auto& [tensor, file] : index) {
+    const SourceTensor* found = find(tensor);
+    if (!found) fail(ExitCode::data, path, ": lists '", tensor, "' in ", file, ", which does not have it");
+    if (found->file != file)
+      fail(ExitCode::data, path, ": lists '", tensor, "' in ", file, ", but it is in ", found->file);
+  }
+  for (const auto& [name, tensor] : tensors_)
+    if (!index.contains(name)) fail(ExitCode::data, path, ": does not list '", name, "', which is in ", tensor.file);
+}
+
+const SourceTensor* SourceFolder::find(std::string_view name) const {
+  const auto found = tensors_.find(name);
+  return found == tensors_.end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> companion_files(const std::string& folder) {
+  constexpr std::array<std::string_view, 13> known{"generation_config.json",
+                                                   "tokenizer.json",
+                                                   "tokenizer_config.json",
+                                                   "special_tokens_map.json",
+                                                   "added_tokens.json",
+                                                   "vocab.json",
+                                                   "vocab.txt",
+                                                   "merges.txt",
+                                                   "tokenizer.model",
+                                                   "spiece.model",
+                                                   "chat_template.jinja",
+                                                   "chat_template.json",
+                                                   "tekken.json"};
+  std::vector<std::string> names = files_of(folder);
+  std::erase_if(names, [&](const std::string& name) {
+    return std::ranges::find(known, name) == known.end() && !name.ends_with(".tiktoken");
+  });
+  return names;
+}
+
+}  // namespace hexad::interop

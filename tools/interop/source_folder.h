@@ -1,0 +1,65 @@
+// A folder of the Hugging Face library: config.json, safetensors shards, tokenizer files. The folder is not trusted.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/base/file_work.h"
+#include "framework/data/file.h"
+#include "framework/io/safetensors_header.h"
+#include "tools/interop/elements.h"
+
+namespace hexad::interop {
+
+using base::FileWork;
+using base::Shape;
+
+/// A tensor of the folder, whose size and range have been checked.
+struct SourceTensor {
+  std::string file;        // name of the shard
+  std::string_view dtype;  // as in the format, for example "BF16" or "BOOL"
+  Shape shape;
+  int64_t begin, end;  // byte offsets in the shard
+  const data::ReadFile* shard;
+
+  /// Reads `count` bytes from byte `offset` of the tensor. Throws Error(data) if the file has become shorter.
+  void read(int64_t offset, std::byte* out, int64_t count) const { shard->read_at(begin + offset, out, count); }
+};
+
+/// Returns the path of a file in a folder. Throws Error(data) if the name has a folder in it, or if the file is a link
+/// that leads out of the folder or is not a regular file.
+std::string checked_path(const std::string& folder, const std::string& name);
+
+/// The tensors of a folder.
+class SourceFolder {
+ public:
+  /// Opens the shards that model.safetensors.index.json lists, or model.safetensors. Reads headers only. Throws
+  /// Error(data) that names the file and the tensor if a file is missing, damaged or outside of the folder, if two
+  /// shards have a tensor of the same name, if index and shards disagree, or if there are only pickles.
+  static SourceFolder open(const std::string& folder, FileWork work = {});
+
+  const std::string& folder() const { return folder_; }
+  const std::map<std::string, SourceTensor, std::less<>>& tensors() const { return tensors_; }
+  const SourceTensor* find(std::string_view name) const;
+
+ private:
+  void add_shard(const std::string& file, const FileWork& work);
+  void require_index(const std::map<std::string, std::string>& index, const std::string& path) const;
+
+  std::string folder_;
+  std::vector<std::unique_ptr<data::ReadFile>> shards_;
+  std::map<std::string, SourceTensor, std::less<>> tensors_;
+};
+
+/// Returns the names of the files of `folder` that belong to the tokenizer or to generation, sorted. They are copied
+/// without being read. No program code is among them.
+std::vector<std::string> companion_files(const std::string& folder);
+
+inline constexpr int64_t max_config_bytes = int64_t{16} << 20;
+inline constexpr int64_t max_index_bytes = int64_t{256} << 20;
+
+}  // namespace hexad::interop

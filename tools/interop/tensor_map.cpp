@@ -1,0 +1,190 @@
+#include "tools/interop/tensor_map.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace hexad::interop {
+
+using namespace base;
+
+namespace {
+
+/// Calls f(word) for each word of a text.
+template <class F>
+void for_each_word(std::string_view text, F&& f) {
+  while (!text.empty()) {
+    const size_t space = std::min(text.find(' '), text.size());
+    if (space > 0) f(text.substr(0, space));
+    text.remove_prefix(std::min(space + 1, text.size()));
+  }
+}
+
+std::string replaced(std::string_view pattern, std::string_view mark, int64_t number) {
+  std::string text(pattern);
+  if (const size_t at = text.find(mark); at != text.npos) text.replace(at, mark.size(), std::to_string(number));
+  return text;
+}
+
+/// Makes the map. Rows whose name has {L} are repeated for each block, those with {E} for each expert.
+class Mapper {
+ public:
+  Mapper(const Family& family, const Sizes& sizes) : family_(family), sizes_(sizes) {}
+
+  TensorMap map() {
+    for (const OwnRow& row : own_rows())
+      for_each_block(row.name, row.when, [&](int64_t layer) { add_own(row, layer); });
+    for (const auto& table : family_.names)
+      for (const TensorRow& row : table)
+        for_each_block(row.theirs, row.when, [&](int64_t layer) { add_links(row, layer); });
+    require_complete();
+    return std::move(map_);
+  }
+
+ private:
+  template <class F>
+  void for_each_block(std::string_view name, std::string_view when, F&& f) const {
+    const bool repeated = name.find("{L}") != name.npos;
+    for (int64_t layer = 0; layer < (repeated ? sizes_.layers() : 1); ++layer)
+      if (sizes_.hold(when, layer)) f(layer);
+  }
+
+  void add_own(const OwnRow& row, int64_t layer) {
+    OwnTensor own{replaced(row.name, "{L}", layer), row.state ? io::Kind::state : io::Kind::main,
+                  sizes_.shape(row.shape)};
+    index_[own.name] = map_.own.size();
+    map_.own.push_back(std::move(own));
+  }
+
+  void add_links(const TensorRow& row, int64_t layer) {
+    const bool repeated = row.theirs.find("{E}") != row.theirs.npos;
+    for (int64_t expert = 0; expert < (repeated ? sizes_.experts() : 1); ++expert) {
+      Link link{
+          replaced(replaced(row.theirs, "{L}", layer), "{E}", expert), sizes_.shape(row.shape), row.rearrangement, {}};
+      for (const Target& target : row.ours)
+        if (!target.name.empty()) link.parts.push_back(part_of(target, layer, expert));
+      map_.links.push_back(std::move(link));
+    }
+  }
+
+  Link::Part part_of(const Target& target, int64_t layer, int64_t expert) const {
+    const std::string name = replaced(target.name, "{L}", layer);
+    const auto found = index_.find(name);
+    require(found != index_.end(), "[interop] the tables of ", family_.model_type, " name the parameter ", name,
+            ", which the model does not have");
+    const Shape& shape = map_.own[found->second].shape;
+    Link::Part part{found->second, io::whole(shape), 0};
+    int dim = 0;
+    for_each_word(target.at, [&](std::string_view word) {
+      part.region.begin[dim] = word == "E" ? expert : word.front() - '0';
+      part.region.size[dim] = 1;
+      part.first += part.region.begin[dim] * shape.row_major_strides()[dim];
+      ++dim;
+    });
+    return part;
+  }
+
+  /// Checks that the parts of all links cover every parameter exactly once.
+  void require_complete() const {
+    std::vector<std::map<int64_t, int64_t>> covered(map_.own.size());  // first element and number of elements
+    for (const Link& link : map_.links) {
+      int64_t elements = 0;
+      for (const Link::Part& part : link.parts) {
+        elements += part.region.size.numel();
+        const bool is_new = covered[part.own].emplace(part.first, part.region.size.numel()).second;
+        require(is_new, "[interop] two tensors of ", family_.model_type, " are the same part of ",
+                map_.own[part.own].name);
+      }
+      require(elements == link.shape.numel(), "[interop] ", link.theirs, " has ", link.shape.numel(),
+              " elements, but its parameters have ", elements);
+    }
+    for (size_t i = 0; i < map_.own.size(); ++i) {
+      int64_t end = 0;
+      for (const auto& [first, count] : covered[i]) end = first == end ? end + count : -1;
+      require(end == map_.own[i].shape.numel(), "[interop] the tables of ", family_.model_type, " do not cover ",
+              map_.own[i].name);
+    }
+  }
+
+  const Family& family_;
+  const Sizes& sizes_;
+  TensorMap map_;
+  std::map<std::string, size_t> index_;
+};
+
+}  // namespace
+
+Sizes::Sizes(const ModelKeys& keys, const Family& family, ExpertLayout layout)
+    : keys_(keys), pairs_(family.pairs), layout_(layout) {}
+
+int64_t Sizes::rotary() const { return std::llround(static_cast<double>(head()) * keys_.real("model.rotary_share")); }
+
+int64_t Sizes::size(char letter) const {
+  switch (letter) {
+    case 'V':
+      return keys_.integer("model.vocab");
+    case 'P':
+      return keys_.integer("model.context");
+    case 'H':
+      return keys_.integer("model.hidden");
+    case 'C':
+      return head();
+    case 'Q':
+      return keys_.integer("model.heads") * head();
+    case 'K':
+      return keys_.integer("model.kv_heads") * head();
+    case 'D':
+      return keys_.integer("model.mlp_hidden");
+    case 'E':
+      return experts();
+    case 'I':
+      return keys_.integer("model.moe.expert_hidden");
+    case 'S':
+      return keys_.shared_width();
+    default:
+      fail_invariant(cat("[interop] there is no size '", letter, "'"));
+  }
+}
+
+Shape Sizes::shape(std::string_view text) const {
+  std::vector<int64_t> sizes;
+  for_each_word(text, [&](std::string_view word) {
+    int64_t value = 1;
+    if (word.front() >= '0' && word.front() <= '9') value = word.front() - '0', word.remove_prefix(1);
+    sizes.push_back(word.empty() ? value : value * size(word.front()));
+  });
+  return Shape(sizes);
+}
+
+bool Sizes::hold(std::string_view words, int64_t layer) const {
+  bool all = true;
+  for_each_word(words, [&](std::string_view word) { all = all && holds(word, layer); });
+  return all;
+}
+
+bool Sizes::holds(std::string_view word, int64_t layer) const {
+  if (word == "moe") return keys_.is_moe(layer);
+  if (word == "dense") return !keys_.is_moe(layer);
+  if (word == "gated") return keys_.text("model.mlp") == "swiglu";
+  if (word == "plain") return keys_.text("model.mlp") == "gelu";
+  if (word == "bias") return keys_.flag("model.bias");
+  if (word == "qkv_bias") return keys_.flag("model.qkv_bias");
+  if (word == "o_bias") return keys_.flag("model.o_bias");
+  if (word == "norm_bias") return keys_.text("model.norm") == "layer_norm" && keys_.flag("model.bias");
+  if (word == "norm_of_heads") return keys_.text("model.qk_norm") == "head";
+  if (word == "norm_over_heads") return keys_.text("model.qk_norm") == "all_heads";
+  if (word == "learned") return keys_.text("model.position") == "learned";
+  if (word == "untied") return !keys_.flag("model.tied_embedding");
+  if (word == "shared") return keys_.shared_width() > 0;
+  if (word == "shared_gate") return keys_.flag("model.moe.shared_gate");
+  if (word == "selection_bias") return keys_.flag("model.moe.selection_bias");
+  if (word == "separate") return layout_ == ExpertLayout::separate;
+  if (word == "fused") return layout_ == ExpertLayout::fused;
+  if (word == "pairs") return pairs_;
+  if (word == "halves") return !pairs_;
+  fail_invariant(cat("[interop] there is no condition '", word, "'"));
+}
+
+TensorMap map_tensors(const Family& family, const Sizes& sizes) { return Mapper(family, sizes).map(); }
+
+}  // namespace hexad::interop

@@ -1,0 +1,71 @@
+// The tensors of one foreign checkpoint, and the parameters of Hexad to which they correspond.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/io/manifest.h"
+#include "tools/interop/family.h"
+#include "tools/interop/model_keys.h"
+
+namespace hexad::interop {
+
+using base::Shape;
+
+/// Form in which a checkpoint stores the experts of a block: one tensor for each expert, or one for all experts.
+enum class ExpertLayout : uint8_t { separate, fused };
+
+/// Sizes of a model, by the letters that the tables use, and the conditions of the tables.
+class Sizes {
+ public:
+  Sizes(const ModelKeys& keys, const Family& family, ExpertLayout layout);
+
+  int64_t layers() const { return keys_.integer("model.layers"); }
+  int64_t experts() const { return keys_.integer("model.moe.experts"); }
+  int64_t head() const { return keys_.integer("model.head_size"); }
+  /// Returns the number of dimensions of each head that rotate.
+  int64_t rotary() const;
+  /// Returns the shape that a text such as "E 2I H" describes.
+  Shape shape(std::string_view text) const;
+  /// True if all conditions in `words` hold for block `layer`.
+  bool hold(std::string_view words, int64_t layer) const;
+
+ private:
+  int64_t size(char letter) const;
+  bool holds(std::string_view word, int64_t layer) const;
+
+  const ModelKeys& keys_;
+  bool pairs_;
+  ExpertLayout layout_;
+};
+
+/// A parameter or state of Hexad.
+struct OwnTensor {
+  std::string name;
+  io::Kind kind;  // main or state
+  Shape shape;
+};
+
+/// A foreign tensor. After the rearrangement, it is the concatenation of `parts`, which have equal sizes.
+struct Link {
+  struct Part {
+    size_t own;         // index into TensorMap::own
+    io::Region region;  // of this parameter
+    int64_t first;      // index of the first element of the region, in row-major order
+  };
+  std::string theirs;
+  Shape shape;
+  Rearrangement rearrangement;
+  std::vector<Part> parts;
+};
+
+struct TensorMap {
+  std::vector<OwnTensor> own;
+  std::vector<Link> links;
+};
+
+/// Returns the tensors of a model. Throws std::logic_error if the tables do not cover every parameter exactly once.
+TensorMap map_tensors(const Family& family, const Sizes& sizes);
+
+}  // namespace hexad::interop

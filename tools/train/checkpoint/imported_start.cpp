@@ -1,0 +1,75 @@
+#include "tools/train/checkpoint/imported_start.h"
+
+#include <filesystem>
+
+#include "framework/device/context.h"
+#include "framework/io/checkpoint.h"
+#include "parallel/comm/text_collectives.h"
+#include "tools/interop/config_json.h"
+#include "tools/interop/import_model.h"
+#include "tools/interop/origin.h"
+#include "tools/train/checkpoint/saved_run.h"
+
+namespace hexad::train {
+
+using namespace base;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Imports train.init_from into `folder`, unless `folder` is that import.
+void import_once(const Recipe& recipe, const std::string& folder, const FileWork& work) {
+  const std::string& source = recipe.train.init_from;
+  std::error_code error;
+  if (!fs::exists(folder + "/manifest.json", error)) {
+    interop::import_model(source, folder, {}, work);
+    return;
+  }
+  const std::string found = saved_layout(io::Checkpoint::open(folder, io::Check::quick, work));
+  if (found != cat("imported from ", source))
+    fail(ExitCode::data, folder, ": is '", found, "', but train.init_from is ", source,
+         "; remove this folder, or use another run.dir");
+}
+
+}  // namespace
+
+bool starts_from_foreign_model(const Recipe& recipe) {
+  std::error_code error;
+  return interop::has_config(recipe.train.init_from) && !fs::exists(recipe.train.init_from + "/manifest.json", error);
+}
+
+std::vector<std::string> cautions_of_start(const Recipe& recipe) {
+  const std::string beside = recipe.train.init_from + "/" + std::string(interop::origin_folder_name);
+  const bool foreign = starts_from_foreign_model(recipe);
+  if (!foreign && !interop::has_config(beside)) return {};
+  const interop::Origin origin = interop::read_origin(foreign ? recipe.train.init_from : beside);
+  const std::string path = origin.folder + "/config.json";
+  const interop::ModelKeys before = interop::read_config(origin.config, path).keys;
+  const interop::ModelKeys now =
+      interop::ModelKeys::of_recipe(config::parse(config::write(recipe), "recipe"), "recipe");
+  std::vector<std::string> cautions;
+  for (const std::string& change : interop::ModelKeys::differences(before, now))
+    cautions.push_back(cat(path, ": ", change, ": the recipe computes another function of the same weights"));
+  return cautions;
+}
+
+std::string start_folder(const Recipe& recipe, const comm::ProcessGroup& world, const FileWork& work) {
+  if (!starts_from_foreign_model(recipe)) return recipe.train.init_from;
+  const std::string folder = recipe.run.dir + "/imported";
+  const auto phase = work.announce(cat("importing ", recipe.train.init_from));
+  std::string problem;
+  if (world.rank() == 0) {
+    try {
+      import_once(recipe, folder, work);
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+  }
+  device::DeviceContext host;
+  problem = comm::broadcast_text(problem, 0, world, host);
+  if (!problem.empty()) fail(ExitCode::data, "train.init_from: ", problem);
+  return folder;
+}
+
+}  // namespace hexad::train
