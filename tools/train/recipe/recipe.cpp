@@ -68,6 +68,9 @@ void check_rotary_scaling(const layers::ModelConfig& m, Problems& problems) {
   if (s.kind != layers::RotaryScaling::none && m.yarn.factor != 1)
     problems.add("model.rotary_scaling.kind",
                  cat("must be none with model.yarn.factor (", m.yarn.factor, "), which scales the same frequencies"));
+  if (s.kind == layers::RotaryScaling::none && s.factor != 1)
+    problems.add("model.rotary_scaling.factor",
+                 "must be 1 for model.rotary_scaling.kind: none, which scales nothing; linear, ntk and llama3 read it");
   if (s.kind == layers::RotaryScaling::llama3 && s.high_freq_factor <= s.low_freq_factor)
     problems.add("model.rotary_scaling.high_freq_factor",
                  cat("must be above model.rotary_scaling.low_freq_factor (", s.low_freq_factor, ")"));
