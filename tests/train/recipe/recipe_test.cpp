@@ -333,9 +333,9 @@ TEST(Recipe, KeysOfRoutersAndSharedExpertsAgree) {
     EXPECT_NE(problem(overrides).find(text), std::string::npos) << problem(overrides);
   };
   expect({"model.moe.shared_gate=true"},
-         "model.moe.shared_gate (true) must be false for model.moe.shared_experts: 0, whose result it would gate");
+         "model.moe.shared_gate (true) must be false for model.moe.shared_experts: 0, which has no result to gate");
   expect({"model.moe.normalize=false", "model.moe.normalize_floor=0.1"},
-         "model.moe.normalize_floor (0.1) must be 0 for model.moe.normalize: false, which divides by no sum");
+         "model.moe.normalize_floor (0.1) must be 0 for model.moe.normalize: false, which divides no weights");
   expect({"model.moe.selection_bias=false", "model.moe.bias_rate=0.1"},
          "model.moe.selection_bias (false) must be auto or true for model.moe.bias_rate (0.1), which changes it");
   EXPECT_TRUE(recipe_of(yaml, {"model.moe.bias_rate=0.1"}).model.moe.has_selection_bias());

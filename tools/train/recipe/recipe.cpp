@@ -93,9 +93,9 @@ void check_moe(const layers::ModelConfig& model, Problems& problems) {
     problems.add("model.moe.top_k", cat("must be at most the ", m.top_groups * (m.experts / m.groups), " experts of ",
                                         m.top_groups, " groups"));
   if (m.shared_gate && m.shared_experts == 0)
-    problems.add("model.moe.shared_gate", "must be false for model.moe.shared_experts: 0, whose result it would gate");
+    problems.add("model.moe.shared_gate", "must be false for model.moe.shared_experts: 0, which has no result to gate");
   if (m.normalize_floor > 0 && !m.normalize)
-    problems.add("model.moe.normalize_floor", "must be 0 for model.moe.normalize: false, which divides by no sum");
+    problems.add("model.moe.normalize_floor", "must be 0 for model.moe.normalize: false, which divides no weights");
   if (m.bias_rate > 0 && !m.has_selection_bias())
     problems.add("model.moe.selection_bias",
                  cat("must be auto or true for model.moe.bias_rate (", m.bias_rate, "), which changes it"));
