@@ -135,9 +135,9 @@ struct RmsNormKernels {
   static const RmsNormKernels of_reference, of_cpu, of_cuda;
 };
 
-/// RMS norm of rows whose columns are divided among ranks, in two steps with a sum over the ranks before each second
-/// one. All ranks together have `width` columns, of which this rank has D. The gradient of the gain is that of
-/// RmsNormKernels::backward without dx.
+/// RMS norm of rows whose columns are divided among ranks. Forward and backward have two steps each, with a sum over
+/// the ranks between them. All ranks together have `width` columns, of which this rank has D. RmsNormKernels::backward
+/// without dx computes the gradient of the gain.
 struct SplitNormKernels {
   /// Computes inverse_rms[T] (acc) = 1 / sqrt(squares / width + eps), where squares[T] (acc) is the sum of the squares
   /// of all ranks' columns (PermuteKernels::row_dots), and out[T, D] = x * inverse_rms * gain. out may be x.
@@ -312,7 +312,7 @@ struct GeluKernels {
   static const GeluKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Multiplies each row by a gate, the sigmoid of the row's logit (of shared experts in Qwen2-MoE).
+/// Multiplication of each row by a gate: the sigmoid of the row's logit (shared experts of Qwen2-MoE).
 struct RowGateKernels {
   /// Computes out[T, D] = x * sigmoid(logits[T]) (logits acc). out may be x.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& logits)> forward;
@@ -337,7 +337,7 @@ struct RouterRule {
   RouterScore score = RouterScore::softmax;
   int64_t top_k = 2;
   bool normalize = true;  // true: the weights of the chosen experts are divided by their sum, so that they sum to one
-  double normalize_floor = 0;  // least divisor; a sum below it is not differentiated
+  double normalize_floor = 0;  // smallest divisor; sums below it get no gradient
   double scale = 1.0;  // factor that multiplies the weights after `normalize` (DeepSeek's routed scaling factor)
   /// Group-limited choice: the experts form `groups` equal groups. A token may use only experts of the top_groups
   /// groups with the largest sums of their two best selection scores.

@@ -63,11 +63,11 @@ class MoeLayer {
     int64_t own_begin, own_end;  // range of this rank's own rows: all routed rows, unless `held` is alike
     Tensor own(const Tensor& of_rows) const { return of_rows.slice(0, own_begin, own_end); }
   };
-  /// Returns all rows of x, if x has `rows` rows: `apart` or `alike`.
+  /// Describes all rows of x if x has `rows` rows. They are held apart or alike.
   Routed all_rows(int64_t rows) const;
   /// Returns the rows to route if x has `rows` rows.
   Routed routed(int64_t rows) const;
-  /// Returns the shared experts' result for x, gated if the model has a gate.
+  /// Returns the shared experts' result for x, multiplied by its gate if the model has one.
   Value shared_result(Tape& t, const Value& x, const ForwardContext& pass) const;
   /// Describes the shared experts' work if x has `rows` rows.
   SharedWork shared_work(int64_t rows, std::function<void()> compute) const;

@@ -11,17 +11,18 @@ namespace {
 
 constexpr size_t operands = 2;  // queries and keys
 
-// The norms of queries and keys. Both have one row for each token, so their sums are exchanged together.
+// Norms of queries and keys. Both have one row per token, so one exchange serves the sums of both.
 struct SplitNorms {
   const KernelTable& k;
   std::array<Parameter*, operands> gains;
   double eps;
   const ProcessGroup& group;
 
-  /// Returns the number of columns of all ranks. Columns that several ranks hold count as often in the sums of squares.
+  /// Returns the number of columns on all ranks together. Columns that several ranks hold are counted once for each of
+  /// these ranks, as in the sums of squares.
   int64_t width(size_t i) const { return gains[i]->shape()[0] * group.size(); }
 
-  /// Returns the sums over the ranks of what `write` writes to part i, [T], of each operand.
+  /// Returns sums over the ranks, one row [T] per operand. write(i, row) writes this rank's addends for operand i.
   template <class F>
   Tensor sums(Stream& s, const Tensor& like, const F& write) const {
     const Tensor out = Tensor::empty({operands, like.dim(0)}, accumulator_dtype(like.dtype()), like.device(),

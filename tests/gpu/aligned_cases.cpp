@@ -42,13 +42,13 @@ void dense(K k, Trial& r) {
     }
 }
 
-// Multiplies an x of the trial's dtype by the router's weight, whose dtype is acc().
-void router_product(K k, Trial& r) {
-  const Tensor w = r.normal({experts, hidden}, r.acc()), x = r.normal({tokens, hidden});
-  k.matmul.forward(r.stream, r.output({tokens, experts}, r.acc(), hidden), x, w, Write::replace);
-  const Tensor dy = r.normal({tokens, experts}, r.acc());
-  k.matmul.input_gradient(r.stream, r.output({tokens, hidden}, r.dtype, experts), dy, w, Write::replace);
-  k.matmul.weight_gradient(r.stream, r.output({experts, hidden}, r.acc(), tokens), dy, x, Write::replace);
+// Multiplies an x of the trial's dtype by the weight of a router or of a gate (one output). Its dtype is acc().
+void router_product(K k, Trial& r, int64_t outputs) {
+  const Tensor w = r.normal({outputs, hidden}, r.acc()), x = r.normal({tokens, hidden});
+  k.matmul.forward(r.stream, r.output({tokens, outputs}, r.acc(), hidden), x, w, Write::replace);
+  const Tensor dy = r.normal({tokens, outputs}, r.acc());
+  k.matmul.input_gradient(r.stream, r.output({tokens, hidden}, r.dtype, outputs), dy, w, Write::replace);
+  k.matmul.weight_gradient(r.stream, r.output({outputs, hidden}, r.acc(), tokens), dy, x, Write::replace);
 }
 
 // Multiplies matrices large enough for products of bf16 parts. The longest sum has as many terms as a micro-batch has
@@ -163,7 +163,10 @@ void swiglu(K k, Trial& r) {
 std::vector<Case> aligned_cases() {
   std::vector<Case> cases{
       {"dense", entry(&KernelTable::matmul, &MatmulKernels::forward), dense},
-      {"router_product", entry(&KernelTable::matmul, &MatmulKernels::forward), router_product},
+      {"router_product", entry(&KernelTable::matmul, &MatmulKernels::forward),
+       [](K k, Trial& r) { router_product(k, r, experts); }},
+      {"gate_product", entry(&KernelTable::matmul, &MatmulKernels::forward),
+       [](K k, Trial& r) { router_product(k, r, 1); }},
       {"large_router_product", entry(&KernelTable::matmul, &MatmulKernels::forward), large_router_product},
       {"grouped", entry(&KernelTable::grouped_matmul, &GroupedMatmulKernels::forward), grouped},
       {"rotary", entry(&KernelTable::rotary, &RotaryKernels::apply), [](K k, Trial& r) { rotary(k, r, 64); }},

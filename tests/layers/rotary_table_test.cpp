@@ -86,7 +86,7 @@ TEST(RotaryTable, F32IsTheRoundingOfF64) {
   EXPECT_EQ(rounded, std::vector<float>(exact.begin(), exact.end()));
 }
 
-TEST(RotaryTable, OfPartOfAHeadHasTheFrequenciesOfASmallerHead) {
+TEST(RotaryTable, PartOfHeadHasFrequenciesOfSmallerHead) {
   layers::ModelConfig c;
   c.head_size = head_size, c.rotary_share = 0.5;
   const RotaryTable part = table(RotaryFrequencies::of(c));
@@ -126,7 +126,7 @@ TEST(RotaryTable, Llama3ScalingKeepsFastPairsAndDividesSlowOnes) {
   }
 }
 
-TEST(RotaryTable, RefusesAnOddNumberOfDimensionsAndNone) {
+TEST(RotaryTable, RefusesOddSizeAndZero) {
   for (const int64_t size : {7, 0})
     EXPECT_THROW(table(RotaryFrequencies{.size = size, .theta = theta}), std::logic_error) << size;
 }

@@ -84,7 +84,7 @@ TEST(SharedExperts, BesideTheAllToAllEqualThoseAfterItWithGeluAndBiases) {
     if (l.name == "Ep2" || l.ranks == 4) compare(l, {"model.bias=true", "model.moe.expert=gelu"});
 }
 
-TEST(SharedExperts, WithAGateBesideTheAllToAllEqualThoseAfterIt) {
+TEST(SharedExperts, WithGateBesideAllToAllEqualThoseAfterIt) {
   for (const Layout& l : layouts) compare(l, {"model.moe.shared_gate=true"});
 }
 

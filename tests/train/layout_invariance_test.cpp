@@ -124,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"BiasesAndGelu",
              {"model.bias=true", "model.mlp=gelu", "model.moe.expert=gelu", "model.moe.shared_experts=1"}},
         Case{"BiasesOfQueriesKeysAndValues", {"model.qkv_bias=true", "optim.name=sgd"}},
-        Case{"BiasesButOfQueriesKeysAndValues",
+        Case{"BiasesExceptOfQueriesKeysAndValues",
              {"model.bias=true", "model.qkv_bias=false", "model.o_bias=true", "optim.name=sgd"}},
         Case{"LayerNormAndLearnedPositions", {"model.norm=layer_norm", "model.position=learned"}},
         Case{"TiedEmbeddingQkNormAndClip", {"model.tied_embedding=true", "model.qk_norm=true", "model.qkv_clip=1.5"}},

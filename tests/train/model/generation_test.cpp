@@ -133,7 +133,10 @@ INSTANTIATE_TEST_SUITE_P(
                     std::vector<std::string>{"model.qk_norm=head", "model.qkv_clip=1.0"},
                     std::vector<std::string>{"model.qk_norm=all_heads", "model.rotary_share=0.5"},
                     std::vector<std::string>{"model.yarn.factor=4", "model.yarn.original_context=2"},
-                    std::vector<std::string>{"model.kv_heads=1", "model.moe.shared_experts=1"}));
+                    std::vector<std::string>{"model.kv_heads=1", "model.moe.shared_experts=1"},
+                    std::vector<std::string>{"model.moe.shared_experts=1", "model.moe.shared_gate=true",
+                                             "model.moe.normalize_floor=0.7", "model.rotary_scaling.kind=ntk",
+                                             "model.rotary_scaling.factor=4"}));
 
 // Returns the most probable tokens, computed by one full pass for each.
 std::vector<int32_t> greedy(ModelInstance& instance, std::vector<int32_t> ids, int64_t count) {

@@ -10,6 +10,7 @@
 
 #include "framework/base/home.h"
 #include "tests/training/training.h"
+#include "tools/train/recipe/recipe_comparison.h"
 #include "tools/train/recipe/renamed_keys.h"
 #include "tools/train/recipe/training_stages.h"
 
@@ -309,6 +310,22 @@ TEST(Recipe, OneRuleScalesRotaryFrequencies) {
                        "model.rotary_scaling.low_freq_factor (1)"),
             std::string::npos)
       << order;
+  const std::string unread = problem({"model.rotary_scaling.factor=8"});
+  EXPECT_NE(unread.find("model.rotary_scaling.factor (8) must be 1 for model.rotary_scaling.kind: none"),
+            std::string::npos)
+      << unread;
+}
+
+TEST(Recipe, WrittenBiasesEqualAutomaticOnes) {
+  const auto changes = [](const std::vector<std::string>& before, const std::vector<std::string>& now) {
+    return changes_of_model(recipe_of(yaml, before), recipe_of(yaml, now));
+  };
+  const std::vector<std::string> none;
+  EXPECT_EQ(changes({"model.bias=true"}, {"model.bias=true", "model.qkv_bias=true", "model.o_bias=true"}), none);
+  EXPECT_EQ(changes({"model.qkv_bias=false", "model.moe.selection_bias=false"}, {}), none);
+  EXPECT_EQ(changes({}, {"model.qkv_bias=true"}), std::vector<std::string>{"model.qkv_bias: auto -> true"});
+  EXPECT_EQ(changes({"model.moe.selection_bias=true"}, {}),
+            std::vector<std::string>{"model.moe.selection_bias: true -> auto"});
 }
 
 TEST(Recipe, KeysOfRoutersAndSharedExpertsAgree) {
@@ -316,9 +333,9 @@ TEST(Recipe, KeysOfRoutersAndSharedExpertsAgree) {
     EXPECT_NE(problem(overrides).find(text), std::string::npos) << problem(overrides);
   };
   expect({"model.moe.shared_gate=true"},
-         "model.moe.shared_gate (true) must be false for model.moe.shared_experts: 0, whose result it would gate");
+         "model.moe.shared_gate (true) must be false for model.moe.shared_experts: 0, which has no result to gate");
   expect({"model.moe.normalize=false", "model.moe.normalize_floor=0.1"},
-         "model.moe.normalize_floor (0.1) must be 0 for model.moe.normalize: false, which divides by no sum");
+         "model.moe.normalize_floor (0.1) must be 0 for model.moe.normalize: false, which divides no weights");
   expect({"model.moe.selection_bias=false", "model.moe.bias_rate=0.1"},
          "model.moe.selection_bias (false) must be auto or true for model.moe.bias_rate (0.1), which changes it");
   EXPECT_TRUE(recipe_of(yaml, {"model.moe.bias_rate=0.1"}).model.moe.has_selection_bias());

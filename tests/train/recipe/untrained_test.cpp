@@ -74,6 +74,11 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Case{"TopTwo", {"model.moe.top_k=2"}, {}, ""},
         Case{"OneExpertNormalized", {"model.moe.top_k=1"}, {"router"}, "model.moe.normalize: false lets it learn"},
+        Case{"OneExpertBelowFloor", {"model.moe.top_k=1", "model.moe.normalize_floor=1"}, {}, ""},
+        Case{"OneExpertAboveFloor",
+             {"model.moe.top_k=1", "model.moe.normalize_floor=1e-12"},
+             {"router"},
+             "model.moe.normalize: false lets it learn"},
         Case{"OneExpertAsItIs", {"model.moe.top_k=1", "model.moe.normalize=false"}, {}, ""},
         Case{"SigmoidNormalized",
              {"model.moe.top_k=1", "model.moe.score=sigmoid"},
@@ -95,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"model.qkv_bias=true", "model.position=learned"},
              {"attention.k.bias"},
              "gives keys a bias (k.bias)"},
-        Case{"BiasesButThoseOfKeys", {"model.bias=true", "model.qkv_bias=false", "model.position=learned"}, {}, ""},
+        Case{"BiasesExceptOfKeys", {"model.bias=true", "model.qkv_bias=false", "model.position=learned"}, {}, ""},
         Case{"KeyBiasRotary", {"model.bias=true"}, {}, ""}),
     [](const auto& param) { return param.param.name; });
 

@@ -68,6 +68,9 @@ void check_rotary_scaling(const layers::ModelConfig& m, Problems& problems) {
   if (s.kind != layers::RotaryScaling::none && m.yarn.factor != 1)
     problems.add("model.rotary_scaling.kind",
                  cat("must be none with model.yarn.factor (", m.yarn.factor, "), which scales the same frequencies"));
+  if (s.kind == layers::RotaryScaling::none && s.factor != 1)
+    problems.add("model.rotary_scaling.factor",
+                 "must be 1 for model.rotary_scaling.kind: none, which scales nothing; linear, ntk and llama3 read it");
   if (s.kind == layers::RotaryScaling::llama3 && s.high_freq_factor <= s.low_freq_factor)
     problems.add("model.rotary_scaling.high_freq_factor",
                  cat("must be above model.rotary_scaling.low_freq_factor (", s.low_freq_factor, ")"));
@@ -90,9 +93,9 @@ void check_moe(const layers::ModelConfig& model, Problems& problems) {
     problems.add("model.moe.top_k", cat("must be at most the ", m.top_groups * (m.experts / m.groups), " experts of ",
                                         m.top_groups, " groups"));
   if (m.shared_gate && m.shared_experts == 0)
-    problems.add("model.moe.shared_gate", "must be false for model.moe.shared_experts: 0, whose result it would gate");
+    problems.add("model.moe.shared_gate", "must be false for model.moe.shared_experts: 0, which has no result to gate");
   if (m.normalize_floor > 0 && !m.normalize)
-    problems.add("model.moe.normalize_floor", "must be 0 for model.moe.normalize: false, which divides by no sum");
+    problems.add("model.moe.normalize_floor", "must be 0 for model.moe.normalize: false, which divides no weights");
   if (m.bias_rate > 0 && !m.has_selection_bias())
     problems.add("model.moe.selection_bias",
                  cat("must be auto or true for model.moe.bias_rate (", m.bias_rate, "), which changes it"));

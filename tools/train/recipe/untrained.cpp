@@ -16,7 +16,9 @@ std::string router_line(const layers::ModelConfig& model) {
   if (model.moe_layers() == 0 || m.router != "top_k") return {};
   const bool softmax = m.score == kernels::RouterScore::softmax;
   std::string why;
-  if (m.normalize && m.top_k == 1)
+  // A weight below the floor varies with its score. The best score of a softmax is at least 1 / experts.
+  const bool floored = m.normalize_floor * static_cast<double>(m.experts) > 1;
+  if (m.normalize && m.top_k == 1 && !floored)
     why = fmt::format(
         "model.moe.normalize: true with model.moe.top_k: 1 makes the weight of a token's only expert {} for all "
         "logits of the router",
@@ -47,12 +49,10 @@ std::vector<std::string> untrained(const Recipe& recipe) {
   else if (m.has_qkv_bias() && m.position == PositionKind::learned && m.qk_norm == layers::QkNorm::none && !m.qkv_clip)
     add("model.bias or model.qkv_bias: true with model.position: learned gives keys a bias (k.bias) that adds the same "
         "to all scores of a query: it gets no gradient, which is harmless; with rotary positions, qk_norm or qkv_clip "
-        "it "
-        "learns");
+        "it learns");
   if (m.hidden == 1)
     add("model.hidden: 1 makes every norm remove the magnitude of its only element, so no parameter before the last "
-        "norm "
-        "gets a gradient; 2 or more lets them learn");
+        "norm gets a gradient; 2 or more lets them learn");
   if (m.vocab == 1)
     add("model.vocab: 1 makes every prediction right, so no parameter gets a gradient; 2 or more gives a loss");
   return all;
