@@ -107,7 +107,8 @@ class IndexReader {
     const auto sizes = numbers<int32_t>(index_.sequences);
     auto positions = numbers<int64_t>(index_.sequences);
     const auto documents = numbers<int64_t>(boundaries);
-    if (file_.size() == at_ + index_.sequences) refuse("has modes of sequences (multimodal data), expected only text");
+    if (index_.sequences > 0 && file_.size() == at_ + index_.sequences)
+      refuse("has modes of sequences (multimodal data), expected only text");
     require_end();
     for (size_t i = 0; i < positions.size(); ++i) {
       if (positions[i] % index_.ids.bytes != 0)
