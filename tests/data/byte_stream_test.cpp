@@ -84,7 +84,7 @@ TEST(ByteStream, ReadsInPiecesOfAnySize) {
   }
 }
 
-TEST(ByteStream, ATruncatedStreamIsAnErrorAtEveryLength) {
+TEST(ByteStream, TruncatedStreamIsAnErrorAtEveryLength) {
   const ScratchFolder folder;
   const std::string gz = gzip("a text of several words"), zst = zstd("a text of several words");
   for (size_t n = 0; n < gz.size(); ++n) {
@@ -111,7 +111,7 @@ TEST(ByteStream, DamageIsNamedByFileAndByte) {
   expect_contains(message(folder.write("c.gz", gzip("one") + "two")), "c.gz: damaged gzip stream after byte ");
 }
 
-TEST(ByteStream, TheFormOfAFileIsThatOfItsNameWithoutCompression) {
+TEST(ByteStream, EndingOfCompressionIsRemovedFromNames) {
   EXPECT_EQ(without_compression("a.jsonl.gz"), "a.jsonl");
   EXPECT_EQ(without_compression("a.txt.ZST"), "a.txt");
   EXPECT_EQ(without_compression("a.txt"), "a.txt");

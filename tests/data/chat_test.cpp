@@ -110,7 +110,7 @@ TEST(ChatForm, ProblemsAreNamedByLine) {
   expect_contains(problem(R"({"prompt": "Hi"})", "chatml"), "has no key \"completion\"");
 }
 
-TEST(ChatForm, AnUnknownNameIsRefusedWithTheKnownOnes) {
+TEST(ChatForm, UnknownNameIsRefusedWithKnownNames) {
   expect_contains(message_of(ExitCode::usage, [] { chat_form("chatlm"); }),
                   "--chat-form chatlm is unknown; known forms: chatml, ");
 }
@@ -141,7 +141,7 @@ TEST(TextKey, MayBeAPathOfKeys) {
   expect_contains(lacking.problems[1], "a.jsonl:3: has no key \"a.b\" (--text-key)");
 }
 
-TEST(TextKey, AConversationWithoutAChatFormIsRecognised) {
+TEST(TextKey, ConversationWithoutChatFormIsRecognised) {
   expect_contains(read(messages, {}).problems.at(0), "it is a conversation, which --chat-form NAME takes");
 }
 
