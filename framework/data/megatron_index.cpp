@@ -149,7 +149,7 @@ class IndexReader {
       const int64_t start = starts.back();
       if (positions[i] != start)
         refuse("sequence ", i, " begins at token ", positions[i], ", expected ", start,
-               ", the end of the one before it; only sequences in order and without gaps can be read in place");
+               ", the end of the sequence before it; only sequences in order and without gaps can be read in place");
       if (sizes[i] < 0 || sizes[i] > tokens - start)
         refuse("sequence ", i, " of ", sizes[i], " tokens begins at token ", start, ", but ", index_.data_path,
                " has only ", tokens, " tokens (", bin_bytes_, " bytes)");

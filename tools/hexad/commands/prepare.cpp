@@ -153,7 +153,7 @@ void add_prepare(const Program& program) {
       .legal(zero_or_at_least(data::least_split_bytes));
   const Option text_key =
       command.add_option("--text-key", &o->text_key,
-                         "key that holds the text in files of JSON objects; a.b is key b of the object under a");
+                         "key of the text in files of JSON objects; a.b is key b of the object under a");
   const Option chat = command
                           .add_option("--chat-form", &o->chat_form,
                                       base::cat("take JSON objects as conversations, write them in this form, and "
