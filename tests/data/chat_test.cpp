@@ -83,6 +83,10 @@ TEST(ChatForm, TakesAllShapesOfObjects) {
             wanted);
   EXPECT_EQ(with_answers(one(R"({"system": "S", "instruction": "A", "input": "B", "output": "C"})", "plain")),
             "system: S\nuser: A\n\nB\nassistant: «C»«\n»");
+  EXPECT_EQ(with_answers(one(R"({"system": "S", "prompt": "A", "completion": "C"})", "plain")),
+            "system: S\nuser: A\nassistant: «C»«\n»");
+  EXPECT_EQ(with_answers(one(R"({"system": null, "prompt": "A", "completion": "C"})", "plain")),
+            "user: A\nassistant: «C»«\n»");
   EXPECT_EQ(with_answers(one(R"({"prompt": "2+2=", "completion": "4"})", "raw")), "2+2=«4»");
 }
 
@@ -96,6 +100,12 @@ TEST(ChatForm, ProblemsAreNamedByLine) {
             "a.jsonl:2: turn 1 has role \"system\", expected user, assistant (--chat-form gemma)");
   expect_contains(problem(R"({"messages": [{"role": "critic", "content": "No"}]})", "chatml"),
                   "a.jsonl:2: turn 1 has role \"critic\", expected system, user, assistant, tool (--chat-form chatml)");
+  expect_contains(problem(R"({"system": "S", "messages": [{"role": "critic", "content": "No"}]})", "chatml"),
+                  "a.jsonl:2: turn 1 has role \"critic\"");
+  expect_contains(problem(R"({"system": "S", "prompt": "A", "instruction": "B", "output": "C"})", "gemma"),
+                  "a.jsonl:2: the key \"system\" has role \"system\", expected user, assistant");
+  expect_contains(problem(R"({"system": 1, "prompt": "A", "completion": "C"})", "chatml"),
+                  "a.jsonl:2: \"system\" is number, expected a string");
   expect_contains(problem(R"({"messages": [{"role": "user", "content": "Hi"}]})", "chatml"),
                   "a.jsonl:2: has no answer to learn");
   expect_contains(problem(R"({"messages": [{"role": "user"}]})", "chatml"),
