@@ -34,6 +34,18 @@ std::vector<std::string_view> part_names(size_t parts) {
   return names;
 }
 
+// Removes the files of a preparation, also unfinished ones of killed processes. A user may keep others in the folder.
+void remove_own_files(const std::string& folder) {
+  std::vector<fs::path> own;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.starts_with("shard-") || name.starts_with(journal_name) || name.starts_with(tokenizer_file_name))
+      own.push_back(at->path());
+  }
+  for (const fs::path& path : own) fs::remove(path, error);  // a file that stays is overwritten or does no harm
+}
+
 Json read_journal(const std::string& folder) {
   return Json::parse(read_file((fs::path(folder) / journal_name).string(), largest_journal));
 }
@@ -41,11 +53,13 @@ Json read_journal(const std::string& folder) {
 }  // namespace
 
 void remove_leftover_shards(const std::string& output, Digest request) {
-  const fs::path folder = fs::path(output) / unfinished_folder_name;
+  const std::string folder = (fs::path(output) / unfinished_folder_name).string();
   try {
+    if (read_journal(folder).at("request") != request.to_string()) return;
+    remove_own_files(folder);
     std::error_code ignored;
-    if (read_journal(folder.string()).at("request") == request.to_string()) fs::remove_all(folder, ignored);
-  } catch (const Error&) {  // there are no shards
+    fs::remove(folder, ignored);  // fails if it has other files
+  } catch (const Error&) {        // there are no shards
   } catch (const Json::exception&) {
   }
 }
@@ -60,16 +74,15 @@ UnfinishedDataset::UnfinishedDataset(const std::string& output, Digest request)
     lock();
   }
   load();
-  if (!shards_.empty()) return;
-  for (const auto& entry : fs::directory_iterator(folder_, error)) {
-    std::error_code ignored;
-    fs::remove_all(entry.path(), ignored);
-  }
+  if (shards_.empty()) remove_own_files(folder_);
 }
 
 UnfinishedDataset::~UnfinishedDataset() {
-  std::error_code ignored;
-  if (finished_ || shards_.empty()) fs::remove_all(folder_, ignored);
+  if (finished_ || shards_.empty()) {
+    remove_own_files(folder_);
+    std::error_code ignored;
+    fs::remove(folder_, ignored);  // fails if it has other files
+  }
   ::close(lock_);
 }
 

@@ -126,6 +126,15 @@ TEST(Prepare, LeftoverShardsOfAFinishedDatasetAreRemoved) {
   EXPECT_FALSE(std::filesystem::exists(shards));
 }
 
+TEST(Prepare, OtherFilesInTheFolderOfShardsStay) {
+  Interrupted f;
+  f.corpus.folder.write("out/unfinished/notes.txt", "notes of a user");
+  f.corpus.folder.write("text/b.txt", book(100, 201));
+  prepare(f.corpus.options);
+  EXPECT_EQ(contents_of(f.corpus.folder / "out/unfinished"),
+            (std::map<std::string, std::string>{{"notes.txt", "notes of a user"}}));
+}
+
 TEST(Prepare, MissingChatFormIsADifference) {
   Corpus f;
   f.options.inputs = {f.folder.write("chat.jsonl", R"({"text": "one", "prompt": "A", "completion": "B"})")};
