@@ -53,7 +53,7 @@ def convert(path, target, wanted):
         with gzip.open(part, "wt", encoding="utf-8", compresslevel=3) as out:
             rows = write_rows(path, file, columns, out)
         os.rename(part, target)
-    except (OSError, pyarrow.ArrowException) as error:
+    except (OSError, ValueError, pyarrow.ArrowException) as error:
         sys.exit(f"{path}: {error}")
     finally:
         if os.path.exists(part):

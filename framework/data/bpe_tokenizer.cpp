@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <limits>
-#include <mutex>
 #include <unordered_map>
 
 #include "framework/base/error.h"
+#include "framework/data/tokenizers/piece_cache.h"
 
 namespace hexad::data {
 using namespace base;
@@ -30,12 +30,14 @@ class BpeTokenizer final : public Tokenizer {
   }
 
   std::vector<int32_t> encode(std::string_view text) const override {
-    const std::lock_guard lock(mutex_);
+    const PieceCaches::Loan cache(caches_);
     std::vector<int32_t> ids;
     ids.reserve(text.size() / 3);
     for_each_piece(text, [&](std::string_view piece) {
-      const std::vector<int32_t>& encoded = encode_piece(piece);
-      ids.insert(ids.end(), encoded.begin(), encoded.end());
+      (*cache).append(piece, ids, [&] {
+        const std::vector<int32_t> encoded = merge_all(piece);
+        ids.insert(ids.end(), encoded.begin(), encoded.end());
+      });
     });
     return ids;
   }
@@ -50,12 +52,6 @@ class BpeTokenizer final : public Tokenizer {
   TokenizerContents contents() const override { return {"bpe", merges_}; }
 
  private:
-  const std::vector<int32_t>& encode_piece(std::string_view piece) const {
-    if (const auto found = cache_.find(piece); found != cache_.end()) return found->second;
-    if (cache_.size() == cache_limit) cache_.clear();
-    return cache_.emplace(piece, merge_all(piece)).first->second;
-  }
-
   // Repeatedly applies the merge that was learned first. A piece has at most longest_piece bytes, so a linear search
   // suffices.
   std::vector<int32_t> merge_all(std::string_view piece) const {
@@ -75,13 +71,10 @@ class BpeTokenizer final : public Tokenizer {
     return ids;
   }
 
-  static constexpr size_t cache_limit = 1 << 17;  // maximum number of cached pieces
-
   std::vector<Merge> merges_;
   std::vector<std::string> bytes_;  // bytes of each text id
   std::unordered_map<uint64_t, int32_t> merged_id_;
-  mutable std::mutex mutex_;  // guards the cache
-  mutable PieceMap<std::vector<int32_t>> cache_;
+  mutable PieceCaches caches_;  // one for each thread that encodes
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <cctype>
@@ -50,6 +51,10 @@ class CompressedFile {
 
   [[noreturn]] void damaged(size_t unused, std::string_view reason) const {
     fail(ExitCode::data, file_.path(), ": damaged ", kind_, " stream after byte ", position(unused), ": ", reason);
+  }
+  [[noreturn]] void needs_large_window() const {
+    fail(ExitCode::data, file_.path(), ": needs more than 128 MiB of memory to decompress, expected a ", kind_,
+         " stream made without --long or --ultra");
   }
   [[noreturn]] void truncated() const {
     fail(ExitCode::data, file_.path(), ": truncated ", kind_, " stream: the file ends at byte ", read_,
@@ -120,6 +125,7 @@ class ZstdStream final : public ByteStream {
     while (to.pos < to.size) {
       if (in_.pos == in_.size && !holds_output_ && !refill()) break;
       const size_t code = ::ZSTD_decompressStream(stream_, &to, &in_);
+      if (::ZSTD_getErrorCode(code) == ZSTD_error_frameParameter_windowTooLarge) file_.needs_large_window();
       if (::ZSTD_isError(code) != 0) file_.damaged(in_.size - in_.pos, ::ZSTD_getErrorName(code));
       in_frame_ = code != 0;
       holds_output_ = in_frame_ && to.pos == to.size;  // the decompressor may then hold bytes that `to` had no room for

@@ -10,7 +10,7 @@ namespace hexad::data {
 struct ChatRole {
   std::string_view role;    // system, user, assistant or tool
   std::string_view before;  // written before the text of a turn
-  std::string_view end;     // written after the text; models learn to write the one of the assistant
+  std::string_view end;     // written after the text; models learn to write the end of an assistant's turn
   std::string_view after;   // written after `end`; no model learns it
 };
 

@@ -21,6 +21,7 @@ struct Turn {
 struct Turns {
   std::vector<Turn> turns = {};
   std::string problem = {};
+  size_t systems = 0;  // number of turns before the first that the object lists: 1 if it has a key "system"
 };
 
 std::string role_of(const std::string& name) {
@@ -64,18 +65,23 @@ std::string read_turn(const Json& message, const char* role_key, const char* tex
   return read_text(message, text_key, turn.text);
 }
 
-// A system text beside the turns, which some data sets have.
-void add_system(const Json& object, std::vector<Turn>& turns) {
-  const auto found = object.find("system");
-  if (found != object.end() && found->is_string() && !found->get_ref<const std::string&>().empty())
-    turns.push_back({"system", found->get<std::string>()});
+// Adds the system text that some objects have beside the turns.
+void add_system(const Json& object, Turns& found) {
+  const auto system = object.find("system");
+  if (system == object.end() || system->is_null()) return;
+  std::string text;
+  found.problem = read_text(object, "system", text);
+  if (text.empty()) return;
+  found.turns.push_back({"system", std::move(text)});
+  found.systems = 1;
 }
 
 Turns listed_turns(const Json& object, const char* key, const char* role_key, const char* text_key) {
   Turns found;
   const Json& list = object[key];
   if (!list.is_array()) return {.problem = cat("\"", key, "\" is ", list.type_name(), ", expected a list of turns")};
-  add_system(object, found.turns);
+  add_system(object, found);
+  if (!found.problem.empty()) return found;
   for (size_t i = 0; i < list.size(); ++i) {
     Turn turn;
     if (const std::string problem = read_turn(list[i], role_key, text_key, turn); !problem.empty())
@@ -88,8 +94,8 @@ Turns listed_turns(const Json& object, const char* key, const char* role_key, co
 Turns instruction_turns(const Json& object) {
   Turns found;
   std::string instruction, input, output;
-  add_system(object, found.turns);
-  found.problem = read_text(object, "instruction", instruction);
+  add_system(object, found);
+  if (found.problem.empty()) found.problem = read_text(object, "instruction", instruction);
   if (found.problem.empty() && object.contains("input") && !object["input"].is_null())
     found.problem = read_text(object, "input", input);
   if (found.problem.empty()) found.problem = read_text(object, "output", output);
@@ -102,7 +108,8 @@ Turns instruction_turns(const Json& object) {
 Turns completion_turns(const Json& object) {
   Turns found;
   std::string prompt, completion;
-  found.problem = read_text(object, "prompt", prompt);
+  add_system(object, found);
+  if (found.problem.empty()) found.problem = read_text(object, "prompt", prompt);
   if (found.problem.empty()) found.problem = read_text(object, "completion", completion);
   found.turns.push_back({"user", std::move(prompt)});
   found.turns.push_back({"assistant", std::move(completion)});
@@ -134,7 +141,7 @@ bool is_conversation(const Json& object) {
 }
 
 std::string write_conversation(const Json& object, const ChatForm& form, Document& out) {
-  const auto [turns, problem] = turns_of(object);
+  const auto [turns, problem, systems] = turns_of(object);
   if (!problem.empty()) return problem;
   out = {};
   append(out, form.begin, true, false);
@@ -143,8 +150,8 @@ std::string write_conversation(const Json& object, const ChatForm& form, Documen
     const Turn& turn = turns[i];
     const ChatRole* role = form.find(turn.role);
     if (role == nullptr)
-      return cat("turn ", i + 1, " has role \"", config::shown(turn.role), "\", expected ", form.role_names(),
-                 " (--chat-form ", form.name, ")");
+      return cat(i < systems ? std::string("the key \"system\"") : cat("turn ", i + 1 - systems), " has role \"",
+                 config::shown(turn.role), "\", expected ", form.role_names(), " (--chat-form ", form.name, ")");
     const bool answer = turn.role == "assistant";
     answered = answered || (answer && !turn.text.empty());
     append(out, role->before, true, false);

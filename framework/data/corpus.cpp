@@ -161,6 +161,7 @@ void Corpus::scan_file(InputFile& file, int64_t done_bytes, ScanState& state) {
   }
   reader->finish();
   const Digest of_contents = digest.value();
+  contents_.push_back(of_contents);
   state.inputs.add(&of_contents, sizeof of_contents);
   if (file.form != TextForm::text) {  // the same bytes in another form contain other documents
     const Digest key = digest_of(options_.text_key);
@@ -172,13 +173,20 @@ void Corpus::for_each_document(std::string_view stage, const TakeDocument& f) {
   int64_t done = 0;
   documents_ = 0;
   report(stage, done);
-  for (const InputFile& file : inputs_.taken) {
+  for (size_t i = 0; i < inputs_.taken.size(); ++i) {
+    const InputFile& file = inputs_.taken[i];
     const auto take = [&](Document&& document) {
       if (document.text.empty()) return;
       ++documents_;
       f(std::move(document));
     };
-    read_documents(file, rules_, take, [&](int64_t position) { report(stage, done + position); });
+    const Digest contents =
+        read_documents(file, rules_, take, [&](int64_t position) { report(stage, done + position); });
+    if (contents != contents_[i])
+      fail(
+          ExitCode::data, file.path,
+          ": has changed while the dataset was made, expected the contents that were read first; prepare it again once "
+          "the file no longer changes");
     done += file.bytes;
     report(stage, done);
   }

@@ -42,7 +42,8 @@ class Corpus {
   /// Reads all files, checks them, and notes the form of each. Must be called first. Throws a single Error(data) with
   /// the problems of all files.
   CorpusScan scan();
-  /// Calls `f` for each document that is not empty, in order.
+  /// Calls `f` for each document that is not empty, in order. Throws Error(data) if a file has changed since scan(),
+  /// because the result would not be the dataset that was asked for.
   void for_each_document(std::string_view stage, const TakeDocument& f);
 
  private:
@@ -53,6 +54,7 @@ class Corpus {
   ReadRules rules_;
   Progress progress_;
   InputFiles inputs_;
+  std::vector<Digest> contents_;  // digests of the contents of the files, which scan() has read
   int64_t total_bytes_ = 0;
   int64_t documents_ = 0;        // number of documents read in this stage
   int64_t total_documents_ = 0;  // 0 until they have been counted

@@ -20,6 +20,7 @@ struct DocumentPart {
 struct Document {
   std::string text;
   std::vector<DocumentPart> parts = {};  // empty: plain text, all of whose tokens are targets
+  std::string place = {};                // file, and line or object, for messages
 
   /// True if the last part that is not a mark, and so the last turn with text, is an answer.
   bool ends_with_answer() const {

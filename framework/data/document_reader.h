@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "framework/data/byte_stream.h"
+#include "framework/data/digest.h"
 #include "framework/data/documents.h"
 #include "framework/data/input_files.h"
 #include "framework/data/jsonl.h"
@@ -36,8 +37,9 @@ class DocumentReader {
 };
 
 /// Reads all documents of a file. After each block, calls `progress` with the position in the file. Throws Error(data)
-/// that names the file if it is damaged or if an object gives no document.
-void read_documents(const InputFile& file, const ReadRules& rules, const TakeDocument& take,
-                    const std::function<void(int64_t position)>& progress);
+/// that names the file if it is damaged or if an object gives no document. Returns the digest of the contents, without
+/// a byte order mark.
+Digest read_documents(const InputFile& file, const ReadRules& rules, const TakeDocument& take,
+                      const std::function<void(int64_t position)>& progress);
 
 }  // namespace hexad::data

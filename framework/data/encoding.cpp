@@ -2,11 +2,16 @@
 
 #include <algorithm>
 #include <string_view>
+#include <system_error>
 #include <utility>
+
+#include "framework/base/error.h"
 
 namespace hexad::data {
 
-EncodedDocument encode_document(const Tokenizer& tokenizer, const Document& document, bool with_mask) {
+namespace {
+
+EncodedDocument encode_parts(const Tokenizer& tokenizer, const Document& document, bool with_mask) {
   EncodedDocument encoded{.text_bytes = static_cast<int64_t>(document.text.size())};
   const auto first = tokenizer.beginning_of_document();
   const auto append = [&](const std::vector<int32_t>& ids, bool answer) {
@@ -31,15 +36,35 @@ EncodedDocument encode_document(const Tokenizer& tokenizer, const Document& docu
   return encoded;
 }
 
+}  // namespace
+
+EncodedDocument encode_document(const Tokenizer& tokenizer, const Document& document, bool with_mask) {
+  try {
+    return encode_parts(tokenizer, document, with_mask);
+  } catch (const base::Error& error) {
+    if (document.place.empty()) throw;
+    base::fail(error.code(), document.place, ": ", error.what());
+  }
+}
+
 EncodingPool::EncodingPool(int workers, int64_t batch_bytes, Encode encode, TakeEncoded take)
     : batch_bytes_(batch_bytes),
       encode_(std::move(encode)),
       take_(std::move(take)),
       most_in_flight_(2 * static_cast<size_t>(std::max(1, workers)) + 1) {
-  for (int i = 0; i < std::max(1, workers); ++i) threads_.emplace_back([this] { work(); });
+  try {
+    for (int i = 0; i < std::max(1, workers); ++i) threads_.emplace_back([this] { work(); });
+  } catch (const std::system_error& error) {
+    const size_t started = threads_.size();
+    stop();  // without this, the destructors of the threads would end the program
+    base::fail(base::ExitCode::resource, "only ", started, " of ", workers, " threads could be started (",
+               error.code().message(), "); give a smaller --workers");
+  }
 }
 
-EncodingPool::~EncodingPool() {
+EncodingPool::~EncodingPool() { stop(); }
+
+void EncodingPool::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

@@ -25,7 +25,7 @@ struct EncodedDocument {
 
 /// Converts a document. Parts of a conversation are converted one by one; special tokens are recognised only in marks
 /// of the chat form. With `with_mask`, makes a loss mask: tokens of answers are targets, and the end-of-document is one
-/// after a last answer. All tokens of plain text are targets.
+/// after a last answer. All tokens of plain text are targets. Errors of the tokenizer name the place of the document.
 EncodedDocument encode_document(const Tokenizer& tokenizer, const Document& document, bool with_mask);
 
 /// Applies a function to documents on several threads. Results arrive in the order of the documents, on the thread of
@@ -36,7 +36,8 @@ class EncodingPool {
   using TakeEncoded = std::function<void(EncodedDocument&& document)>;
 
   /// Starts `workers` threads, at least 1. `encode` must be thread-safe. `take` receives the results during add() and
-  /// finish(). Documents are passed to the threads in batches of about `batch_bytes` of text.
+  /// finish(). Documents are passed to the threads in batches of about `batch_bytes` of text. Throws Error(resource) if
+  /// the system cannot start so many threads.
   EncodingPool(int workers, int64_t batch_bytes, Encode encode, TakeEncoded take);
   /// Stops the threads. Results that have not been taken are lost.
   ~EncodingPool();
@@ -57,6 +58,7 @@ class EncodingPool {
   };
 
   void work();
+  void stop();
   void submit();
   void take_first();
 

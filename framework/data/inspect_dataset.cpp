@@ -20,6 +20,7 @@ using Part = InspectedDataset::Part;
 
 constexpr int64_t sample_tokens = 64;
 constexpr size_t sample_bytes = 160;
+constexpr int64_t largest_summary = int64_t{1} << 30;  // bytes; enough to list millions of files
 
 bool begins_as_dataset(const fs::path& path) {
   std::array<char, dataset_magic.size()> begin{};
@@ -108,10 +109,13 @@ InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
   InspectedDataset dataset{.path = path, .parts = {}, .tokenizer = nullptr, .summary = ""};
   const bool single = is_file(path);
   const fs::path folder = single ? fs::path(path).parent_path() : fs::path(path);
+  if (const fs::path file = folder / tokenizer_file_name; is_file(file))
+    dataset.tokenizer = load_tokenizer(file.string());
+  DatasetOpenOptions options{.check = check};
+  if (dataset.tokenizer) options.vocab_size = dataset.tokenizer->vocab_size();
   const auto open = [&](std::string name, const fs::path& file) {
     if (is_file(file))
-      dataset.parts.push_back(
-          {std::move(name), std::make_unique<TokenDataset>(file.string(), DatasetOpenOptions{.check = check})});
+      dataset.parts.push_back({std::move(name), std::make_unique<TokenDataset>(file.string(), options)});
   };
   if (single) {
     open(fs::path(path).filename().string(), path);
@@ -119,10 +123,8 @@ InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
     open("train", folder / train_file_name);
     open("heldout", folder / heldout_file_name);
   }
-  if (const fs::path file = folder / tokenizer_file_name; is_file(file))
-    dataset.tokenizer = load_tokenizer(file.string());
   if (const fs::path file = folder / summary_file_name; !single && is_file(file))
-    dataset.summary = read_file(file.string(), 1 << 20);
+    dataset.summary = read_file(file.string(), largest_summary);
   for (const Part& part : dataset.parts)
     if (dataset.tokenizer && part.tokens->has_tokenizer() &&
         part.tokens->tokenizer() != dataset.tokenizer->fingerprint()) {

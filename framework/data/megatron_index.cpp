@@ -107,7 +107,8 @@ class IndexReader {
     const auto sizes = numbers<int32_t>(index_.sequences);
     auto positions = numbers<int64_t>(index_.sequences);
     const auto documents = numbers<int64_t>(boundaries);
-    if (file_.size() == at_ + index_.sequences) refuse("has modes of sequences (multimodal data), expected only text");
+    if (index_.sequences > 0 && file_.size() == at_ + index_.sequences)
+      refuse("has modes of sequences (multimodal data), expected only text");
     require_end();
     for (size_t i = 0; i < positions.size(); ++i) {
       if (positions[i] % index_.ids.bytes != 0)
@@ -148,7 +149,7 @@ class IndexReader {
       const int64_t start = starts.back();
       if (positions[i] != start)
         refuse("sequence ", i, " begins at token ", positions[i], ", expected ", start,
-               ", the end of the one before it; only sequences in order and without gaps can be read in place");
+               ", the end of the sequence before it; only sequences in order and without gaps can be read in place");
       if (sizes[i] < 0 || sizes[i] > tokens - start)
         refuse("sequence ", i, " of ", sizes[i], " tokens begins at token ", start, ", but ", index_.data_path,
                " has only ", tokens, " tokens (", bin_bytes_, " bytes)");

@@ -1,6 +1,6 @@
 // Indexed datasets of Megatron-LM: an index NAME.idx, and the ids of all tokens in NAME.bin.
 //
-// Index of today (magic MMIDIDX): version u64 = 1, dtype u8, sequences u64, boundaries u64 | sizes of the sequences in
+// Current index (magic MMIDIDX): version u64 = 1, dtype u8, sequences u64, boundaries u64 | sizes of the sequences in
 // tokens, i32 | their positions in NAME.bin in bytes, i64 | document boundaries as numbers of sequences, i64.
 // Older index (magic TNTIDX): version u64 = 1, dtype u64, element size u64, sequences u64, sizes u64, boundaries u64 |
 // dimension offsets, sequences + 1 | positions in tokens, sequences + 1 | sizes | document boundaries; all i64.

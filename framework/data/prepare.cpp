@@ -97,6 +97,7 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
   const CorpusScan scan = corpus.scan();
   const Digest request = request_digest(options, scan.inputs);
   if (auto earlier = earlier_run(options, request)) {
+    remove_leftover_shards(options.output, request);
     earlier->inputs = corpus.inputs();
     earlier->files = earlier->inputs.with_text();  // an older program also counted files without text
     earlier->warnings = warnings_of(*earlier, scan, options);
@@ -106,6 +107,7 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
 
   StagedFiles staged(options.output);
   UnfinishedDataset unfinished(options.output, request);
+  if (!options.force) refuse_to_replace(options, request);  // another process may have finished before the lock
   PrepareSummary summary;
   summary.resumed_documents = unfinished.documents();
   std::unique_ptr<Tokenizer> tokenizer;
@@ -118,8 +120,12 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
   ShardWriter shards(
       unfinished, *tokenizer,
       {.held_out = options.heldout > 0, .loss_mask = !options.chat_form.empty(), .shard_bytes = options.shard_bytes});
-  encode_corpus(options, corpus, scan.held_out, *tokenizer, summary.resumed_documents, shards);
-
+  try {
+    encode_corpus(options, corpus, scan.held_out, *tokenizer, summary.resumed_documents, shards);
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::data) unfinished.discard();  // a file may have changed after some of it was encoded
+    throw;
+  }
   summary.files = corpus.inputs().with_text();
   summary.empty_documents = scan.empty_documents;
   summary.vocab_size = tokenizer->vocab_size();

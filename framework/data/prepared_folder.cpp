@@ -119,6 +119,9 @@ std::string differences(const Json& before, const PrepareOptions& options) {
     const Json old = before["settings"][key];
     if (old != value) found.push_back(cat(key, " ", text_of(old), " -> ", text_of(value)));
   }
+  for (const char* key : {"--chat-form", "--end-of-document", "--tokenizer-pattern"})
+    if (before["settings"].contains(key) && !now.contains(key))
+      found.push_back(cat(key, " ", text_of(before["settings"][key]), " is missing"));
   return found.empty() ? "the text" : fmt::format("{}", fmt::join(found, ", "));
 }
 

@@ -39,7 +39,7 @@ class TokenDatasetWriter {
   DatasetHeader header_;
   StreamingDigest contents_;
   std::vector<int64_t> offsets_{0};
-  std::vector<uint8_t> loss_mask_;
+  std::vector<bool> loss_mask_;  // a bit per token, because the file has the mask after all ids
 };
 
 /// Checks that are made in addition to the checks of the header, the exact file size and the offsets.

@@ -49,7 +49,12 @@ Digest TokenDatasetWriter::finish() {
     file_.append(values.data(), bytes);
     contents_.add(values.data(), bytes);
   };
-  append(loss_mask_);
+  constexpr size_t block_tokens = size_t{1} << 20;
+  for (size_t at = 0; at < loss_mask_.size(); at += block_tokens) {
+    const auto begin = loss_mask_.begin() + static_cast<std::ptrdiff_t>(at);
+    const size_t count = std::min(block_tokens, loss_mask_.size() - at);
+    append(std::vector<uint8_t>(begin, begin + static_cast<std::ptrdiff_t>(count)));
+  }
   append(offsets_);
   header_.contents = contents_.value();
   header_.header = header_digest(header_);

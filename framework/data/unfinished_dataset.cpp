@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,29 +34,69 @@ std::vector<std::string_view> part_names(size_t parts) {
   return names;
 }
 
+// Removes the files of a preparation, also unfinished ones of killed processes. A user may keep others in the folder.
+void remove_own_files(const std::string& folder) {
+  std::vector<fs::path> own;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.starts_with("shard-") || name.starts_with(journal_name) || name.starts_with(tokenizer_file_name))
+      own.push_back(at->path());
+  }
+  for (const fs::path& path : own) fs::remove(path, error);  // a file that stays is overwritten or does no harm
+}
+
+Json read_journal(const std::string& folder) {
+  return Json::parse(read_file((fs::path(folder) / journal_name).string(), largest_journal));
+}
+
 }  // namespace
+
+void remove_leftover_shards(const std::string& output, Digest request) {
+  const std::string folder = (fs::path(output) / unfinished_folder_name).string();
+  try {
+    if (read_journal(folder).at("request") != request.to_string()) return;
+    remove_own_files(folder);
+    std::error_code ignored;
+    fs::remove(folder, ignored);  // fails if it has other files
+  } catch (const Error&) {        // there are no shards
+  } catch (const Json::exception&) {
+  }
+}
 
 UnfinishedDataset::UnfinishedDataset(const std::string& output, Digest request)
     : folder_((fs::path(output) / unfinished_folder_name).string()), request_(request) {
   std::error_code error;
-  fs::create_directories(folder_, error);
-  if (error) fail(code_of_making(error), folder_, ": cannot be made: ", error.message());
-  lock();
-  load();
-  if (!shards_.empty()) return;
-  for (const auto& entry : fs::directory_iterator(folder_, error)) {
-    std::error_code ignored;
-    fs::remove_all(entry.path(), ignored);
+  constexpr int most_tries = 10;
+  for (int tries = 0; tries < most_tries && !holds_folder(); ++tries) {
+    fs::create_directories(folder_, error);
+    if (error) fail(code_of_making(error), folder_, ": cannot be created: ", error.message());
+    lock();
   }
+  load();
+  if (shards_.empty()) remove_own_files(folder_);
 }
 
 UnfinishedDataset::~UnfinishedDataset() {
-  std::error_code ignored;
-  if (finished_ || shards_.empty()) fs::remove_all(folder_, ignored);
+  if (finished_ || shards_.empty()) {
+    remove_own_files(folder_);
+    std::error_code ignored;
+    fs::remove(folder_, ignored);  // fails if it has other files
+  }
   ::close(lock_);
 }
 
+// True if the locked folder still has its name. A process that finishes removes the folder, possibly between open() and
+// flock() of this process.
+bool UnfinishedDataset::holds_folder() const {
+  struct stat locked {};
+  struct stat named {};
+  return lock_ >= 0 && ::fstat(lock_, &locked) == 0 && ::stat(folder_.c_str(), &named) == 0 &&
+         locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
+}
+
 void UnfinishedDataset::lock() {
+  if (lock_ >= 0) ::close(lock_);
   lock_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock_ < 0) fail(ExitCode::resource, folder_, ": cannot be opened: ", std::strerror(errno));
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
@@ -67,7 +108,7 @@ void UnfinishedDataset::lock() {
 
 void UnfinishedDataset::load() {
   try {
-    const Json json = Json::parse(read_file(in(journal_name), largest_journal));
+    const Json json = read_journal(folder_);
     if (json.at("request") != request_.to_string()) return;
     const Digest tokenizer = load_tokenizer(tokenizer_path())->fingerprint();
     for (const Json& entry : json.at("shards")) {

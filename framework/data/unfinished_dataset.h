@@ -23,7 +23,7 @@ class UnfinishedDataset {
  public:
   /// Takes over the shards in `output`/unfinished if they belong to the same `request`; removes others. Shards are
   /// verified, and a damaged one and all after it are made again. Throws Error(usage) if another process prepares a
-  /// dataset in `output`, and Error(resource) if the folder cannot be made.
+  /// dataset in `output`, and Error(resource) if the folder cannot be created.
   UnfinishedDataset(const std::string& output, Digest request);
   /// Keeps complete shards for the next run. Removes the folder if there are none or discard() was called.
   ~UnfinishedDataset();
@@ -50,6 +50,7 @@ class UnfinishedDataset {
   };
 
   std::string in(const std::string& name) const;
+  bool holds_folder() const;
   void lock();
   void load();
   bool is_sound(const Shard& shard, size_t number, Digest tokenizer) const;
@@ -60,6 +61,10 @@ class UnfinishedDataset {
   int lock_ = -1;  // file descriptor of the folder, on which this process holds a lock
   bool finished_ = false;
 };
+
+/// Removes the shards of `request` in `output`, whose dataset is finished. They are left over if a process was killed
+/// after it had finished the dataset.
+void remove_leftover_shards(const std::string& output, Digest request);
 
 /// Writes the documents of a dataset to shards.
 class ShardWriter {

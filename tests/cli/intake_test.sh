@@ -147,7 +147,7 @@ test_compressed_inputs_are_read_as_streams() {
   expect_nothing_at third
 }
 
-test_zstd_is_read_if_its_program_is_there() {
+test_files_of_the_zstd_program_are_read() {
   command -v zstd >/dev/null || return 0
   mkdir texts
   seq -f '{"text": "line %g"}' 20000 >texts/a.ndjson
@@ -158,7 +158,7 @@ test_zstd_is_read_if_its_program_is_there() {
   cmp -s data/train.hxd other/train.hxd || failed "compression changed the dataset"
 }
 
-test_the_number_of_workers_does_not_change_the_dataset() {
+test_number_of_workers_does_not_change_the_dataset() {
   local n
   mkdir texts
   seq -f '{"text": "line %g of a long list"}' 50000 >texts/a.jsonl
@@ -173,7 +173,7 @@ test_the_number_of_workers_does_not_change_the_dataset() {
 }
 
 # Two files of 72 MB take three shards of 64 MiB. The program ends after the first.
-test_a_killed_preparation_is_continued() {
+test_killed_preparation_is_continued() {
   local i
   mkdir texts
   for i in 1 2; do seq ${i}0000000 ${i}8000000 >texts/$i.txt; done
@@ -191,7 +191,7 @@ test_a_killed_preparation_is_continued() {
   cmp -s data/heldout.hxd whole/heldout.hxd || failed "the continued held-out part differs"
 }
 
-test_a_text_under_nested_keys() {
+test_text_under_nested_keys_is_read() {
   mkdir texts
   printf '{"meta": {"body": "one"}}\n{"meta": {"body": "two"}}\n' >texts/a.jsonl
   expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bytes --heldout 0 --text-key meta.body
@@ -256,12 +256,14 @@ test_indexes_of_megatron_are_read_in_place() {
   truncate -s -2 x.bin
   expect 3 "$HEXAD" "${run[@]}" model.vocab=100 run.dir=other
   expect_text err "x.idx: sequence 39 of "
+  expect 3 "$HEXAD" train tiny.yaml data.synthetic=false data.dataset=gone.idx model.vocab=100 run.dir=other
+  expect_text err "data.dataset (gone.idx): no such file in the working directory, $PWD" "expected an index of Megatron-LM"
   megatron 7 f
   expect 3 "$HEXAD" "${run[@]}" model.vocab=100 run.dir=other
   expect_text err "x.idx: dtype code 7 (float32), expected integers"
 }
 
-test_a_run_says_which_data_it_sees() {
+test_run_reports_the_data_that_it_sees() {
   texts
   expect 0 prepare
   expect 0 "$HEXAD" prepare --input texts/1.txt texts/2.txt --output two --tokenizer data/tokenizer.json --heldout 0.5

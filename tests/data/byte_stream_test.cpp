@@ -84,7 +84,7 @@ TEST(ByteStream, ReadsInPiecesOfAnySize) {
   }
 }
 
-TEST(ByteStream, ATruncatedStreamIsAnErrorAtEveryLength) {
+TEST(ByteStream, TruncatedStreamIsAnErrorAtEveryLength) {
   const ScratchFolder folder;
   const std::string gz = gzip("a text of several words"), zst = zstd("a text of several words");
   for (size_t n = 0; n < gz.size(); ++n) {
@@ -111,7 +111,17 @@ TEST(ByteStream, DamageIsNamedByFileAndByte) {
   expect_contains(message(folder.write("c.gz", gzip("one") + "two")), "c.gz: damaged gzip stream after byte ");
 }
 
-TEST(ByteStream, TheFormOfAFileIsThatOfItsNameWithoutCompression) {
+TEST(ByteStream, WindowThatIsTooLargeIsNotCalledDamage) {
+  const ScratchFolder folder;
+  const auto frame = [](char window) {  // magic number, no flags, window, one empty last block
+    return std::string("\x28\xb5\x2f\xfd\0", 5) + window + std::string("\1\0\0", 3);
+  };
+  EXPECT_EQ(contents(folder.write("a.zst", frame('\x88'))), "") << "a window of 128 MiB";
+  expect_contains(message_of(ExitCode::data, [&] { contents(folder.write("a.zst", frame('\x90'))); }),
+                  "a.zst: needs more than 128 MiB of memory to decompress");
+}
+
+TEST(ByteStream, EndingOfCompressionIsRemovedFromNames) {
   EXPECT_EQ(without_compression("a.jsonl.gz"), "a.jsonl");
   EXPECT_EQ(without_compression("a.txt.ZST"), "a.txt");
   EXPECT_EQ(without_compression("a.txt"), "a.txt");

@@ -83,6 +83,10 @@ TEST(ChatForm, TakesAllShapesOfObjects) {
             wanted);
   EXPECT_EQ(with_answers(one(R"({"system": "S", "instruction": "A", "input": "B", "output": "C"})", "plain")),
             "system: S\nuser: A\n\nB\nassistant: «C»«\n»");
+  EXPECT_EQ(with_answers(one(R"({"system": "S", "prompt": "A", "completion": "C"})", "plain")),
+            "system: S\nuser: A\nassistant: «C»«\n»");
+  EXPECT_EQ(with_answers(one(R"({"system": null, "prompt": "A", "completion": "C"})", "plain")),
+            "user: A\nassistant: «C»«\n»");
   EXPECT_EQ(with_answers(one(R"({"prompt": "2+2=", "completion": "4"})", "raw")), "2+2=«4»");
 }
 
@@ -96,6 +100,12 @@ TEST(ChatForm, ProblemsAreNamedByLine) {
             "a.jsonl:2: turn 1 has role \"system\", expected user, assistant (--chat-form gemma)");
   expect_contains(problem(R"({"messages": [{"role": "critic", "content": "No"}]})", "chatml"),
                   "a.jsonl:2: turn 1 has role \"critic\", expected system, user, assistant, tool (--chat-form chatml)");
+  expect_contains(problem(R"({"system": "S", "messages": [{"role": "critic", "content": "No"}]})", "chatml"),
+                  "a.jsonl:2: turn 1 has role \"critic\"");
+  expect_contains(problem(R"({"system": "S", "prompt": "A", "instruction": "B", "output": "C"})", "gemma"),
+                  "a.jsonl:2: the key \"system\" has role \"system\", expected user, assistant");
+  expect_contains(problem(R"({"system": 1, "prompt": "A", "completion": "C"})", "chatml"),
+                  "a.jsonl:2: \"system\" is number, expected a string");
   expect_contains(problem(R"({"messages": [{"role": "user", "content": "Hi"}]})", "chatml"),
                   "a.jsonl:2: has no answer to learn");
   expect_contains(problem(R"({"messages": [{"role": "user"}]})", "chatml"),
@@ -110,7 +120,7 @@ TEST(ChatForm, ProblemsAreNamedByLine) {
   expect_contains(problem(R"({"prompt": "Hi"})", "chatml"), "has no key \"completion\"");
 }
 
-TEST(ChatForm, AnUnknownNameIsRefusedWithTheKnownOnes) {
+TEST(ChatForm, UnknownNameIsRefusedWithKnownNames) {
   expect_contains(message_of(ExitCode::usage, [] { chat_form("chatlm"); }),
                   "--chat-form chatlm is unknown; known forms: chatml, ");
 }
@@ -141,7 +151,7 @@ TEST(TextKey, MayBeAPathOfKeys) {
   expect_contains(lacking.problems[1], "a.jsonl:3: has no key \"a.b\" (--text-key)");
 }
 
-TEST(TextKey, AConversationWithoutAChatFormIsRecognised) {
+TEST(TextKey, ConversationWithoutChatFormIsRecognised) {
   expect_contains(read(messages, {}).problems.at(0), "it is a conversation, which --chat-form NAME takes");
 }
 

@@ -43,7 +43,7 @@ TEST(DataUse, CountsTheSequencesOfEachPartOfAMixture) {
   expect_contains(lines[1], m.folder / "second" + ": 25.0% of the sequences, ");
 }
 
-TEST(DataUse, TheManifestNamesWhatARunHasSeen) {
+TEST(DataUse, ManifestNamesTheDataThatARunHasSeen) {
   Mixed m;
   m.config = {.dataset = m.folder / "second"};
   const TrainingData data = m.open();
@@ -58,7 +58,7 @@ TEST(DataUse, TheManifestNamesWhatARunHasSeen) {
   expect_contains(text, "\"seen_tokens\": 320");
 }
 
-TEST(DataUse, ARegisteredSourceHasNoDatasets) {
+TEST(DataUse, RegisteredSourceHasNoDatasets) {
   const TrainingData data = open_training_data({.synthetic = true}, {.context = 8, .vocab_size = 50});
   EXPECT_TRUE(dataset_uses(data, 10).empty());
 }

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "framework/data/jsonl.h"
+#include "framework/data/document_reader.h"
 #include "framework/data/text_check.h"
 #include "tests/data/corpus.h"
 
@@ -24,7 +24,7 @@ Texts split_in_blocks(std::string_view text, const DocumentSplit& split, size_t 
   return documents;
 }
 
-TEST(DocumentSplitter, TheDocumentsDoNotDependOnTheBlocks) {
+TEST(DocumentSplitter, DocumentsDoNotDependOnTheBlocks) {
   const std::string texts[] = {"",
                                "\n",
                                " \n\n a",
@@ -58,7 +58,7 @@ struct Zeros {
   std::string_view view() const { return {static_cast<const char*>(bytes), size}; }
 };
 
-TEST(DocumentSplitter, ADocumentThatIsTooLargeIsNamed) {
+TEST(DocumentSplitter, TooLargeDocumentIsNamed) {
   const Zeros zeros;
   ASSERT_NE(zeros.bytes, MAP_FAILED);
   DocumentSplitter splitter("large.txt", {.separator = "", .longest_bytes = 0}, [](std::string_view) {});
@@ -67,7 +67,22 @@ TEST(DocumentSplitter, ADocumentThatIsTooLargeIsNamed) {
                   "large.txt: has a document of more than 268435456 bytes, the most that fits; cut it (--split-bytes)");
 }
 
-TEST(RecordReader, ALineThatIsTooLongIsNamed) {
+TEST(DocumentReader, DocumentsHaveAPlace) {
+  const auto places = [](const InputFile& file, std::string_view contents) {
+    Texts found;
+    DocumentReader reader(
+        file, {}, [&](Document&& document) { found.push_back(document.place); },
+        [](const std::string& problem) { ADD_FAILURE() << problem; });
+    reader.add(contents);
+    reader.finish();
+    return found;
+  };
+  EXPECT_EQ(places({.path = "a.jsonl", .form = TextForm::json_lines}, "{\"text\": \"one\"}\n\n{\"text\": \"two\"}\n"),
+            (Texts{"a.jsonl:1", "a.jsonl:3"}));
+  EXPECT_EQ(places({.path = "a.txt"}, "words"), Texts{"a.txt"});
+}
+
+TEST(RecordReader, TooLongLineIsNamed) {
   const Zeros zeros;
   ASSERT_NE(zeros.bytes, MAP_FAILED);
   RecordReader lines(

@@ -2,6 +2,7 @@
 #include "framework/data/encoding.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <chrono>
 #include <string>
@@ -20,7 +21,7 @@ TEST(EncodeDocument, PlainTextIsLearnedWhole) {
   EXPECT_EQ(encode_document(*tokenizer, {.text = "ab"}, true).loss_mask, (std::vector<uint8_t>{1, 1, 1}));
 }
 
-TEST(EncodeDocument, TheMaskCoversAnswersAndTheEndAfterALastAnswer) {
+TEST(EncodeDocument, MaskCoversAnswersAndTheEndAfterALastAnswer) {
   const auto tokenizer = make_byte_tokenizer();
   Document document{
       .text = "Q:hiA:yo\n",
@@ -50,6 +51,26 @@ class SpecialTokenizer final : public Tokenizer {
   std::unique_ptr<Tokenizer> bytes_ = make_byte_tokenizer();
 };
 
+class RefusingTokenizer final : public Tokenizer {
+ public:
+  std::vector<int32_t> encode(std::string_view) const override {
+    base::fail(base::ExitCode::resource, "the text cannot be encoded");
+  }
+  int32_t vocab_size() const override { return 258; }
+  std::string_view bytes_of(int32_t) const override { return {}; }
+  TokenizerContents contents() const override { return make_byte_tokenizer()->contents(); }
+};
+
+TEST(EncodeDocument, ErrorsOfTheTokenizerNameFileAndLine) {
+  try {
+    encode_document(RefusingTokenizer(), {.text = "a", .place = "b.jsonl:7"}, false);
+    ADD_FAILURE() << "no Error was thrown";
+  } catch (const base::Error& error) {
+    EXPECT_EQ(std::string(error.what()), "b.jsonl:7: the text cannot be encoded");
+    EXPECT_EQ(error.code(), base::ExitCode::resource);
+  }
+}
+
 TEST(EncodeDocument, SpecialTokensAreRecognisedOnlyInMarks) {
   const SpecialTokenizer tokenizer;
   const Document chat{.text = "<s><s>a", .parts = {{3, true, false}, {6, false, false}, {7, false, true}}};
@@ -59,7 +80,7 @@ TEST(EncodeDocument, SpecialTokensAreRecognisedOnlyInMarks) {
   EXPECT_EQ(encode_document(tokenizer, {.text = "<s>"}, false).ids, (std::vector<int32_t>{258, '<', 's', '>', 259}));
 }
 
-TEST(EncodeDocument, AConversationGetsTheBeginningOfDocuments) {
+TEST(EncodeDocument, ConversationGetsTheBeginningOfDocuments) {
   const SpecialTokenizer tokenizer;
   const Document chat{.text = "ab", .parts = {{1, true, false}, {2, false, true}}};
   const EncodedDocument encoded = encode_document(tokenizer, chat, true);
@@ -105,7 +126,40 @@ TEST(EncodingPool, PassesErrorsOfWorkersOn) {
   EXPECT_EQ(taken, 50) << "all documents before the failing one arrive";
 }
 
-TEST(EncodingPool, EndsWithWorkThatNobodyTakes) {
+// Default size of the stacks of new threads, which is restored at the end.
+class StackSize {
+ public:
+  explicit StackSize(size_t bytes) {
+    EXPECT_EQ(::pthread_getattr_default_np(&before_), 0);
+    pthread_attr_t attributes;
+    EXPECT_EQ(::pthread_getattr_default_np(&attributes), 0);
+    EXPECT_EQ(::pthread_attr_setstacksize(&attributes, bytes), 0);
+    EXPECT_EQ(::pthread_setattr_default_np(&attributes), 0);
+    ::pthread_attr_destroy(&attributes);
+  }
+  ~StackSize() {
+    ::pthread_setattr_default_np(&before_);
+    ::pthread_attr_destroy(&before_);
+  }
+  StackSize(const StackSize&) = delete;
+  StackSize& operator=(const StackSize&) = delete;
+
+ private:
+  pthread_attr_t before_;
+};
+
+TEST(EncodingPool, ThreadsThatCannotBeStartedAreAnError) {
+  const StackSize beyond_the_address_space(size_t{1} << 47);
+  try {
+    EncodingPool pool(3, 1, slow_copy, [](EncodedDocument&&) {});
+    ADD_FAILURE() << "no Error was thrown";
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::ExitCode::resource);
+    EXPECT_NE(std::string(error.what()).find("only 0 of 3 threads could be started"), std::string::npos);
+  }
+}
+
+TEST(EncodingPool, DestructorDropsResultsThatWereNotTaken) {
   int taken = 0;
   {
     EncodingPool pool(2, 1, slow_copy, [&](EncodedDocument&&) { ++taken; });

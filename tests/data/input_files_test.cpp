@@ -178,7 +178,7 @@ TEST_F(Inputs, NonTextInputIsRefusedWithItsKind) {
   expect_contains(text, "to extract its text: gunzip");
 }
 
-TEST_F(Inputs, AFolderOfOnlyBinariesIsReported) {
+TEST_F(Inputs, FolderOfOnlyBinariesIsReported) {
   for (int i = 0; i < 10; ++i) folder_.write(cat("in/", i, ".lz4"), "\x04\x22\x4d\x18");
   expect_contains(
       refusal(ExitCode::data, rules()),

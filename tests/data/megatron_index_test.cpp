@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "framework/data/inspect_dataset.h"
 #include "framework/data/packed_source.h"
 #include "framework/data/training_data.h"
 #include "tests/data/data_folder.h"
@@ -166,13 +167,33 @@ TEST(MegatronIndex, DamageIsNamed) {
   expect_contains(changed([](Parts& p) { p.documents = {}; }), "document boundaries are missing");
 }
 
+TEST(MegatronIndex, EmptyIndexIsNotTakenForMultimodal) {
+  const Files files;
+  Parts parts;
+  parts.sequences = {};
+  parts.documents = {0};
+  const MegatronIndex index = read_megatron_index(files.write(index_now<uint16_t>(parts), ""));
+  EXPECT_EQ(index.sequences, 0);
+  EXPECT_EQ(index.offsets, std::vector<int64_t>{0});
+}
+
+TEST(MegatronIndex, InspectionNamesIdsBeyondTheTokenizer) {
+  const Files files;
+  Parts parts;
+  parts.sequences[0][0] = 300;
+  const std::string path = files.write(index_now<uint16_t>(parts), ids_of<uint16_t>(parts));
+  make_byte_tokenizer()->save(files.folder / "tokenizer.json");
+  expect_contains(message_of(ExitCode::data, [&] { open_dataset(path, DatasetCheck::everything, [](const auto&) {}); }),
+                  "x.bin: token 0 has id 300, expected 0 to 257");
+}
+
 TEST(MegatronIndex, MissingIdsAreNamed) {
   const ScratchFolder folder;
   const std::string path = folder.write("y.idx", index_now<uint16_t>({}));
   expect_contains(message_of(ExitCode::data, [&] { read_megatron_index(path); }), "y.bin: cannot be opened");
 }
 
-TEST(MegatronIndex, TheFingerprintFollowsBothFiles) {
+TEST(MegatronIndex, FingerprintDependsOnBothFiles) {
   const Files files;
   Parts parts;
   const Digest first = read_megatron_index(files.write(index_now<uint16_t>(parts), ids_of<uint16_t>(parts))).digest;
@@ -206,7 +227,7 @@ TEST(MegatronIndex, TrainsWithoutATokenizer) {
                   "token 5 has id 6, expected 0 to 5");
 }
 
-TEST(MegatronIndex, TheTokenizerBesideItSetsTheVocabulary) {
+TEST(MegatronIndex, TokenizerBesideTheIndexSetsTheVocabulary) {
   const Files files;
   Parts parts;
   DataConfig config;

@@ -15,7 +15,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-TEST(Prepare, TheNumberOfWorkersDoesNotChangeTheFiles) {
+TEST(Prepare, NumberOfWorkersDoesNotChangeTheFiles) {
   Corpus f;
   f.options.split.longest_bytes = 100;
   f.options.shard_bytes = 10000;
@@ -74,7 +74,7 @@ TEST(Prepare, ContinuesAfterAnInterruptionWithTheSameResult) {
   EXPECT_EQ(resumed.count("unfinished"), 0u);
 }
 
-TEST(Prepare, ADamagedShardIsEncodedAgain) {
+TEST(Prepare, DamagedShardIsEncodedAgain) {
   Interrupted f;
   const std::string shard = f.corpus.folder / "out/unfinished/shard-2-train.hxd";
   ASSERT_TRUE(std::filesystem::exists(shard));
@@ -85,14 +85,14 @@ TEST(Prepare, ADamagedShardIsEncodedAgain) {
   EXPECT_TRUE(contents_of(f.corpus.options.output).at("train.hxd") == f.uninterrupted().at("train.hxd"));
 }
 
-TEST(Prepare, ADamagedTokenizerDropsTheInterruptedPreparation) {
+TEST(Prepare, DamagedTokenizerDropsTheInterruptedPreparation) {
   Interrupted f;
   f.corpus.folder.write("out/unfinished/tokenizer.json", "{}");
   EXPECT_EQ(prepare(f.corpus.options).resumed_documents, 0);
   EXPECT_TRUE(contents_of(f.corpus.options.output).at("train.hxd") == f.uninterrupted().at("train.hxd"));
 }
 
-TEST(Prepare, AnInterruptedPreparationOfOtherTextIsDropped) {
+TEST(Prepare, InterruptedPreparationOfOtherTextIsDropped) {
   Interrupted f;
   f.corpus.folder.write("text/b.txt", book(100, 201));
   EXPECT_EQ(prepare(f.corpus.options).resumed_documents, 0);
@@ -104,6 +104,47 @@ TEST(Prepare, SeveralInterruptionsAreContinued) {
   f.interrupt();
   EXPECT_GT(prepare(f.corpus.options).resumed_documents, 10);
   EXPECT_TRUE(contents_of(f.corpus.options.output).at("train.hxd") == f.uninterrupted().at("train.hxd"));
+}
+
+TEST(Prepare, FileThatChangesAfterReadingIsRefused) {
+  Interrupted f;
+  const auto change = [&](const PrepareProgress& p) {
+    if (p.stage == "encoding" && p.done_bytes == 0) f.corpus.folder.write("text/b.txt", book(100, 199) + "changed");
+  };
+  expect_contains(message_of(ExitCode::data, [&] { prepare(f.corpus.options, change); }),
+                  "text/b.txt: has changed while the dataset was made");
+  EXPECT_FALSE(std::filesystem::exists(f.corpus.folder / "out/unfinished")) << "its shards may have other text";
+}
+
+TEST(Prepare, LeftoverShardsOfAFinishedDatasetAreRemoved) {
+  Interrupted f;
+  const std::string shards = f.corpus.folder / "out/unfinished", aside = f.corpus.folder / "aside";
+  std::filesystem::copy(shards, aside, std::filesystem::copy_options::recursive);
+  prepare(f.corpus.options);
+  std::filesystem::rename(aside, shards);
+  EXPECT_TRUE(prepare(f.corpus.options).skipped);
+  EXPECT_FALSE(std::filesystem::exists(shards));
+}
+
+TEST(Prepare, OtherFilesInTheFolderOfShardsStay) {
+  Interrupted f;
+  f.corpus.folder.write("out/unfinished/notes.txt", "notes of a user");
+  f.corpus.folder.write("text/b.txt", book(100, 201));
+  prepare(f.corpus.options);
+  EXPECT_EQ(contents_of(f.corpus.folder / "out/unfinished"),
+            (std::map<std::string, std::string>{{"notes.txt", "notes of a user"}}));
+}
+
+TEST(Prepare, MissingChatFormIsADifference) {
+  Corpus f;
+  f.options.inputs = {f.folder.write("chat.jsonl", R"({"text": "one", "prompt": "A", "completion": "B"})")};
+  f.options.tokenizer = "bytes";
+  f.options.heldout = 0;
+  f.options.chat_form = "plain";
+  prepare(f.options);
+  f.options.chat_form = "";
+  expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
+                  "Differences now: --chat-form \"plain\" is missing");
 }
 
 TEST(Prepare, ConversationsGetALossMask) {

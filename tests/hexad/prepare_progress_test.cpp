@@ -36,7 +36,7 @@ std::string piped(const std::vector<std::pair<data::PrepareProgress, double>>& c
   return text;
 }
 
-TEST(PrepareProgress, APipeGetsALineForEachStageAndHalfMinute) {
+TEST(PrepareProgress, PipeGetsALineForEachStageAndHalfMinute) {
   const data::PrepareProgress reading{"reading", 0, 100}, first{"encoding", 0, 100}, half{"encoding", 50, 100, 7};
   EXPECT_EQ(piped({{reading, 0}, {reading, 1}, {first, 2}, {half, 20}, {half, 33}, {half, 40}}),
             base::cat("reading\nencoding\n", progress_text(half, 31), "\n"));

@@ -83,8 +83,14 @@ void run_prepare(const data::PrepareOptions& options) {
   using namespace telemetry;
   TextOutput err(2);
   PrepareProgressLine line(err);
-  const auto summary =
-      data::prepare(options, [&](const data::PrepareProgress& progress) { line.show(progress, base::now()); });
+  const auto show = [&](const data::PrepareProgress& progress) { line.show(progress, base::now()); };
+  data::PrepareSummary summary;
+  try {
+    summary = data::prepare(options, show);
+  } catch (...) {
+    line.finish();  // the message of the error begins a line
+    throw;
+  }
   line.finish();
   if (summary.resumed_documents > 0)
     err.write(fmt::format("continued an interrupted preparation: {} had been encoded\n",
@@ -151,9 +157,8 @@ void add_prepare(const Program& program) {
       .add_option("--split-bytes", &o->split.longest_bytes,
                   "maximum size of a document in bytes; longer documents are cut into pieces; 0: no limit")
       .legal(zero_or_at_least(data::least_split_bytes));
-  const Option text_key =
-      command.add_option("--text-key", &o->text_key,
-                         "key that holds the text in files of JSON objects; a.b is key b of the object under a");
+  const Option text_key = command.add_option(
+      "--text-key", &o->text_key, "key of the text in files of JSON objects; a.b is key b of the object under a");
   const Option chat = command
                           .add_option("--chat-form", &o->chat_form,
                                       base::cat("take JSON objects as conversations, write them in this form, and "

@@ -16,8 +16,9 @@ void require_datasets(const Recipe& recipe, const std::string& recipe_path) {
     const bool is_index = data::is_megatron_index(path);
     const std::string problem = is_index ? base::file_problem(path) : base::folder_problem(path);
     if (problem.empty()) return;
-    if (problem != "no such folder")
-      base::fail(base::ExitCode::data, key, " (", path, "): ", problem, "; `hexad prepare` makes a dataset");
+    const std::string_view remedy = is_index ? "expected an index of Megatron-LM" : "`hexad prepare` makes a dataset";
+    if (problem != (is_index ? "no such file" : "no such folder"))
+      base::fail(base::ExitCode::data, key, " (", path, "): ", problem, "; ", remedy);
     std::error_code error;
     std::string where;
     if (fs::path(path).is_relative()) {
@@ -26,7 +27,7 @@ void require_datasets(const Recipe& recipe, const std::string& recipe_path) {
       const fs::path beside = fs::path(recipe_path).parent_path() / path;
       if (fs::exists(beside, error)) where += base::cat("; found ", beside.string(), " beside the recipe");
     }
-    base::fail(base::ExitCode::data, key, " (", path, "): no such folder", where, "; `hexad prepare` makes a dataset");
+    base::fail(base::ExitCode::data, key, " (", path, "): ", problem, where, "; ", remedy);
   };
   if (recipe.data.synthetic) return;
   if (!recipe.data.dataset.empty()) require_one("data.dataset", recipe.data.dataset);
