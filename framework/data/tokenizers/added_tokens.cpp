@@ -50,7 +50,6 @@ void AddedTokens::split(std::string_view text, bool with_special, const std::fun
     }
     size_t begin = i, end = i + token->text.size();
     i = end;
-    if (begin < done) continue;  // the token before it has taken its beginning as white space
     if (token->special && !with_special) continue;
     if (token->single_word && !stands_alone(text, begin, end)) continue;
     while (token->strip_left && begin > done && is_space(last_code_point(text.substr(0, begin))))
@@ -59,7 +58,7 @@ void AddedTokens::split(std::string_view text, bool with_special, const std::fun
       end += code_point_at(text.substr(end)).bytes;
     if (begin > done) on_text(text.substr(done, begin - done));
     on_token(token->id);
-    done = end;
+    done = end;  // before the former value if the token lies in white space that strip_right has taken
   }
   if (done < text.size()) on_text(text.substr(done));
 }
