@@ -29,6 +29,7 @@ bool stands_alone(std::string_view text, size_t begin, size_t end) {
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
   std::erase_if(tokens_, [](const AddedToken& t) { return t.text.empty(); });
   std::ranges::stable_sort(tokens_, std::greater(), [](const AddedToken& t) { return t.text.size(); });
+  has_ordinary_ = std::ranges::any_of(tokens_, [](const AddedToken& t) { return !t.special; });
   for (size_t i = 0; i < tokens_.size(); ++i)
     by_byte_[static_cast<unsigned char>(tokens_[i].text[0])].push_back(static_cast<uint32_t>(i));
 }
@@ -42,7 +43,8 @@ const AddedToken* AddedTokens::token_at(std::string_view text) const {
 void AddedTokens::split(std::string_view text, bool with_special, const std::function<void(std::string_view)>& on_text,
                         const std::function<void(int32_t)>& on_token) const {
   size_t done = 0;
-  for (size_t i = 0; i < text.size() && !tokens_.empty();) {
+  const bool finds = with_special ? !tokens_.empty() : has_ordinary_;
+  for (size_t i = 0; i < text.size() && finds;) {
     const AddedToken* token = token_at(text.substr(i));
     if (token == nullptr) {
       ++i;

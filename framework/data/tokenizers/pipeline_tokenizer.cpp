@@ -35,7 +35,9 @@ class Pipeline final : public Tokenizer {
     source_ = std::make_shared<const TokenizerSource>(std::move(request.source));
     std::vector<AddedToken> original, normalized;
     for (AddedToken& token : parts_.added) {
-      token.special = token.special || token.id == source_->end_of_document;  // a text cannot end itself
+      // A text can neither end itself nor begin another document.
+      token.special =
+          token.special || token.id == source_->end_of_document || token.id == source_->beginning_of_document;
       if (token.normalized) normalize(token.text);
       (token.normalized ? normalized : original).push_back(std::move(token));
     }
@@ -64,7 +66,7 @@ class Pipeline final : public Tokenizer {
   }
 
  private:
-  // Sets the special ids of request.source, and takes the text of the end-of-document away.
+  // Sets the special ids of request.source, and takes their texts away.
   void choose(TokenizerRequest& request) {
     std::unordered_map<std::string_view, int32_t> ids;
     for (size_t id = 0; id < parts_.names.size(); ++id)
@@ -74,7 +76,8 @@ class Pipeline final : public Tokenizer {
       return found == ids.end() ? std::nullopt : std::optional(found->second);
     };
     choose_special_ids(request, parts_.hints, id_of, vocab_size());
-    parts_.bytes[request.source.end_of_document].clear();
+    for (const int32_t id : {request.source.end_of_document, request.source.beginning_of_document})
+      if (id >= 0) parts_.bytes[id].clear();
   }
   // The state of one call of encode().
   struct Call {

@@ -34,7 +34,8 @@ class SentencePiece final : public Tokenizer {
     if (processor_.eos_id() >= 0) hints.end = processor_.eos_id();
     choose_special_ids(
         request, hints, [&](std::string_view name) { return id_of(name); }, size);
-    bytes_[request.source.end_of_document].clear();
+    for (const int32_t id : {request.source.end_of_document, request.source.beginning_of_document})
+      if (id >= 0) bytes_[id].clear();
     source_ = std::make_shared<const TokenizerSource>(std::move(request.source));
     // A model that puts a space before each text takes it away again in decode().
     const std::vector<int32_t> letter = encode("a");

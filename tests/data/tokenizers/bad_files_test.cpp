@@ -165,6 +165,12 @@ TEST(BadTiktoken, LinesAreChecked) {
                   "pattern 'x', expected one of gpt2, ");
 }
 
+TEST(BadTokenizerJson, PatternIsRefused) {
+  expect_contains(message("tokenizer.json", byte_level_json().dump(), ExitCode::usage,
+                          {.end_of_document = "", .pattern = "cl100k"}),
+                  "is of kind huggingface, whose pattern is in the file; --tokenizer-pattern ('cl100k')");
+}
+
 TEST(BadTekken, FieldsAreChecked) {
   const auto damage = [](auto&& change) {
     Json json = tekken_json();

@@ -131,6 +131,17 @@ TEST(TokenizerJson, CharactersFallBackOnlyToBytesThatExist) {
   EXPECT_EQ(u->encode("abcb"), (Ids{1, 0}));
 }
 
+TEST(TokenizerJson, BeginningOfDocumentHasNoText) {
+  const ScratchFolder folder;
+  auto json = byte_level_json();
+  json["added_tokens"].push_back({{"id", 259}, {"content", "<s>"}, {"special", false}});
+  folder.write("tokenizer_config.json", R"({"bos_token": "<s>", "add_bos_token": true})");
+  const auto t = load_tokenizer(folder.write("tokenizer.json", json.dump()));
+  EXPECT_EQ(t->beginning_of_document(), 259);
+  EXPECT_EQ(t->bytes_of(259), "");
+  EXPECT_EQ(t->encode("<s>"), (Ids{'<', 's', '>'}));
+}
+
 TEST(TokenizerJson, TextCannotEndItself) {
   auto json = byte_level_json();
   json["added_tokens"][0]["special"] = false;
