@@ -109,6 +109,8 @@ def tokenizers():
     yield "merged", splits(p.Split(Regex(r"[aeiou]"), "merged_with_previous"), p.Split("t", "merged_with_next"))
     yield "contiguous", splits(p.Split(Regex(r"\s"), "removed"), p.Split(Regex(r"[a-m]"), "contiguous"), p.Digits())
     yield "inverted", splits(p.Split(Regex(r"\w+"), "merged_with_next", invert=True), p.Punctuation("merged_with_previous"))
+    yield "empty_matches", splits(p.Split(Regex(r"(?=(\d{3})+(?!\d))"), "isolated"), p.Split(Regex(r"(?=[aeiou])"), "contiguous"))
+    yield "oniguruma", splits(p.Split(Regex(r"^\w|\p{Han}{1,2}+|\p{N}{2}+|\bs\w|\s$"), "isolated"))
     yield "added", added()
     yield "unigram", unigram(n.Sequence([n.NFKC(), n.Lowercase()]), False)
     yield "unigram_bytes", unigram(n.NFC(), True)
