@@ -88,6 +88,9 @@ class BpeReader {
       const auto bytes = bytes_of_symbols(vocabulary_.names()[id]);
       if (bytes && bytes->size() == 1) parts_.bpe.bytes[static_cast<unsigned char>(bytes->front())] = int32_t(id);
     }
+    const bool fuses = parts_.fuse_unknown && parts_.bpe.unknown >= 0;
+    if ((fuses || json_.flag("byte_fallback", false)) && !all_bytes(parts_.bpe.bytes))
+      json_["vocab"].fail(" lacks a byte, which is not supported with ByteLevel and fuse_unk or byte_fallback");
   }
   void read_characters() {
     for (size_t id = 0; id < vocabulary_.names().size(); ++id) {

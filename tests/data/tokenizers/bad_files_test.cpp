@@ -165,6 +165,17 @@ TEST(BadTiktoken, LinesAreChecked) {
                   "pattern 'x', expected one of gpt2, ");
 }
 
+TEST(BadTokenizerJson, MissingByteIsRefusedWhereTheUnknownIdWouldDiffer) {
+  for (const char* key : {"fuse_unk", "byte_fallback"}) {
+    expect_contains(damaged([&](Json& j) {
+                      j["model"]["vocab"].erase(symbol_of(200));
+                      j["model"]["unk_token"] = "ab";
+                      j["model"][key] = true;
+                    }),
+                    "'model.vocab' lacks a byte, which is not supported with ByteLevel and fuse_unk or byte_fallback");
+  }
+}
+
 TEST(BadTokenizerJson, PatternIsRefused) {
   expect_contains(message("tokenizer.json", byte_level_json().dump(), ExitCode::usage,
                           {.end_of_document = "", .pattern = "cl100k"}),
