@@ -54,6 +54,7 @@ struct Regex::Compiled {
   std::string where, pattern;
   Code code;
   MatchContext limits;
+  bool may_be_empty = true;  // a match may be empty, so that the end of a text is searched too
 
   [[noreturn]] void fail_match(int result) const {
     fail(ExitCode::data, where, ": the pattern \"", pattern, "\" cannot be matched: ", reason_of(result),
@@ -77,6 +78,9 @@ Regex::Regex(std::string_view pattern, std::string where, RegexDialect dialect)
                                       &at, nullptr));
   if (!compiled_->code)
     fail(ExitCode::data, place, ": the pattern \"", pattern, "\" is wrong at byte ", at, ": ", reason_of(error));
+  uint32_t may_be_empty = 1;
+  pcre2_pattern_info(compiled_->code.get(), PCRE2_INFO_MATCHEMPTY, &may_be_empty);
+  compiled_->may_be_empty = may_be_empty != 0;
   pcre2_jit_compile(compiled_->code.get(), PCRE2_JIT_COMPLETE);  // if it fails, matches are interpreted
   compiled_->limits = limited_context();
 }
@@ -97,7 +101,8 @@ void Regex::for_each_match(std::string_view text, const std::function<void(size_
   MatchContext with_stack;
   Stack stack;
   size_t last = text.npos;  // end of the match before
-  for (size_t from = 0; from <= text.size();) {
+  const size_t most = compiled_->may_be_empty ? text.size() : text.size() - 1;
+  for (size_t from = 0; from <= most;) {
     int result = match(from, with_stack ? with_stack.get() : compiled_->limits.get());
     if (result == PCRE2_ERROR_JIT_STACKLIMIT && !stack) {  // the default stack has 32 KiB
       stack.reset(pcre2_jit_stack_create(64 << 10, largest_stack, nullptr));

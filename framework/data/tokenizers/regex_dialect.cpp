@@ -86,11 +86,11 @@ class Translation {
     out_.append("\\").append(1, pattern_[i]);
     const size_t end = pattern_.find('}', i);
     if (i + 1 >= pattern_.size() || pattern_[i + 1] != '{' || end == pattern_.npos) return i;
-    std::string name(pattern_.substr(i + 2, end - i - 2));
-    out_ += '{';
-    if (name.starts_with('^')) name.erase(0, 1), out_ += '^';
-    if (name.size() > 2 && u_getPropertyValueEnum(UCHAR_SCRIPT, name.c_str()) != UCHAR_INVALID_CODE) out_ += "sc:";
-    out_.append(name).append("}");
+    const bool negated = pattern_.substr(i + 2, 1) == "^";
+    const size_t begin = negated ? i + 3 : i + 2;
+    const std::string name(pattern_.substr(begin, end - begin));
+    const bool script = name.size() > 2 && u_getPropertyValueEnum(UCHAR_SCRIPT, name.c_str()) != UCHAR_INVALID_CODE;
+    out_ += base::cat(negated ? "{^" : "{", script ? "sc:" : "", name, "}");
     return end;
   }
   // Copies \x{...} or \xHH.
@@ -148,8 +148,7 @@ class Translation {
     const char next = end + 1 < pattern_.size() ? pattern_[end + 1] : '\0';
     const bool repeats = next == '+' || (next == '?' && whole.find(',') == whole.npos);
     if (!oniguruma_ || !repeats) return end;
-    out_.insert(item_, "(?:");
-    out_.append(")").append(1, next);
+    out_ = base::cat(std::string_view(out_).substr(0, item_), "(?:", std::string_view(out_).substr(item_), ")", next);
     return end + 1;
   }
   // Refuses groups that PCRE2 reads in another way: verbs, comments, recursion, and options but for i.
