@@ -51,7 +51,7 @@ std::unique_ptr<Tokenizer> choose_tokenizer(const PrepareOptions& options, Corpu
   if (options.tokenizer != "bpe") {
     if (base::file_problem(options.tokenizer) == "no such file")
       fail(ExitCode::data, options.tokenizer,
-           ": there is no such file; --tokenizer: expected bpe, bytes or the path of a tokenizer.json");
+           ": there is no such file; --tokenizer: expected bpe, bytes or the path of a tokenizer");
     return load_tokenizer(options.tokenizer, options.choice);
   }
   BpeTrainer trainer;

@@ -26,7 +26,7 @@ texts() {
   done
 }
 
-test_a_model_is_trained_on_a_tokenizer_of_another_program() {
+test_model_is_trained_on_a_tokenizer_of_another_program() {
   texts
   make_tokenizer model
   expect 0 "$HEXAD" prepare --input texts --output data --tokenizer model --heldout 0.2
@@ -72,7 +72,7 @@ test_tokenize_prints_ids_and_text() {
   expect_text err "--ids and --decode exclude each other"
 }
 
-test_the_end_of_documents_can_be_named() {
+test_end_of_documents_can_be_named() {
   texts
   make_tokenizer model
   expect 0 "$HEXAD" prepare --input texts --output data --tokenizer model --heldout 0.2 --end-of-document "<s>"

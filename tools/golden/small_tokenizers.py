@@ -109,17 +109,29 @@ def tokenizers():
     yield "merged", splits(p.Split(Regex(r"[aeiou]"), "merged_with_previous"), p.Split("t", "merged_with_next"))
     yield "contiguous", splits(p.Split(Regex(r"\s"), "removed"), p.Split(Regex(r"[a-m]"), "contiguous"), p.Digits())
     yield "inverted", splits(p.Split(Regex(r"\w+"), "merged_with_next", invert=True), p.Punctuation("merged_with_previous"))
+    yield "empty_matches", splits(p.Split(Regex(r"(?=(\d{3})+(?!\d))"), "isolated"), p.Split(Regex(r"(?=[aeiou])"), "contiguous"))
+    yield "oniguruma", splits(p.Split(Regex(r"^\w|\p{Han}{1,2}+|\p{N}{2}+|\bs\w|\s$"), "isolated"))
     yield "added", added()
     yield "unigram", unigram(n.Sequence([n.NFKC(), n.Lowercase()]), False)
     yield "unigram_bytes", unigram(n.NFC(), True)
 
 
-def case(tokenizer, text, decodes):
-    def ids(with_special):
-        tokenizer.encode_special_tokens = not with_special
-        return tokenizer.encode(text, add_special_tokens=False).ids
-    plain = ids(False)
-    return {"text": text, "ids": plain, "ids_with_special": ids(True), "decoded": tokenizer.decode(plain) if decodes else None}
+def hiding_special(state):
+    """A Unigram finds special tokens in a text by their names, so that a text could end itself. Here they get others."""
+    state = json.loads(json.dumps(state))
+    if state["model"]["type"] == "Unigram":
+        special = {token["content"] for token in state["added_tokens"] if token["special"]}
+        state["added_tokens"] = [token for token in state["added_tokens"] if not token["special"]]
+        for i, piece in enumerate(state["model"]["vocab"]):
+            piece[0] = chr(0xe000 + i) if piece[0] in special else piece[0]
+    return Tokenizer.from_str(json.dumps(state))
+
+
+def case(tokenizer, hiding, text, decodes):
+    hiding.encode_special_tokens = True
+    tokenizer.encode_special_tokens = False
+    plain, special = (t.encode(text, add_special_tokens=False).ids for t in (hiding, tokenizer))
+    return {"text": text, "ids": plain, "ids_with_special": special, "decoded": tokenizer.decode(plain) if decodes else None}
 
 
 def main():
@@ -127,7 +139,7 @@ def main():
     for name, t in tokenizers():
         decodes = name in ("gpt2", "llama3", "llama2")
         state = json.loads(t.to_str())
-        cases = [case(t, text, decodes) for text in TEXTS + (["unreachable"] if name == "llama3" else [])]
+        cases = [case(t, hiding_special(state), text, decodes) for text in TEXTS + (["unreachable"] if name == "llama3" else [])]
         rows.append(json.dumps({"name": name, "tokenizer": state, "cases": cases}, ensure_ascii=True, separators=(",", ":")))
     with open(sys.argv[1], "w") as file:
         file.write("[\n" + ",\n".join(rows) + "\n]\n")

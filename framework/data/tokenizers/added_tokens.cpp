@@ -29,6 +29,7 @@ bool stands_alone(std::string_view text, size_t begin, size_t end) {
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
   std::erase_if(tokens_, [](const AddedToken& t) { return t.text.empty(); });
   std::ranges::stable_sort(tokens_, std::greater(), [](const AddedToken& t) { return t.text.size(); });
+  has_ordinary_ = std::ranges::any_of(tokens_, [](const AddedToken& t) { return !t.special; });
   for (size_t i = 0; i < tokens_.size(); ++i)
     by_byte_[static_cast<unsigned char>(tokens_[i].text[0])].push_back(static_cast<uint32_t>(i));
 }
@@ -42,7 +43,8 @@ const AddedToken* AddedTokens::token_at(std::string_view text) const {
 void AddedTokens::split(std::string_view text, bool with_special, const std::function<void(std::string_view)>& on_text,
                         const std::function<void(int32_t)>& on_token) const {
   size_t done = 0;
-  for (size_t i = 0; i < text.size() && !tokens_.empty();) {
+  const bool finds = with_special ? !tokens_.empty() : has_ordinary_;
+  for (size_t i = 0; i < text.size() && finds;) {
     const AddedToken* token = token_at(text.substr(i));
     if (token == nullptr) {
       ++i;
@@ -50,7 +52,6 @@ void AddedTokens::split(std::string_view text, bool with_special, const std::fun
     }
     size_t begin = i, end = i + token->text.size();
     i = end;
-    if (begin < done) continue;  // the token before it has taken its beginning as white space
     if (token->special && !with_special) continue;
     if (token->single_word && !stands_alone(text, begin, end)) continue;
     while (token->strip_left && begin > done && is_space(last_code_point(text.substr(0, begin))))
@@ -59,7 +60,7 @@ void AddedTokens::split(std::string_view text, bool with_special, const std::fun
       end += code_point_at(text.substr(end)).bytes;
     if (begin > done) on_text(text.substr(done, begin - done));
     on_token(token->id);
-    done = end;
+    done = end;  // before the former value if the token lies in white space that strip_right has taken
   }
   if (done < text.size()) on_text(text.substr(done));
 }

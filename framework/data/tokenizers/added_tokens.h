@@ -34,6 +34,7 @@ class AddedTokens {
   const AddedToken* token_at(std::string_view text) const;
 
   std::vector<AddedToken> tokens_;                  // longest first
+  bool has_ordinary_ = false;                       // not all tokens are special
   std::array<std::vector<uint32_t>, 256> by_byte_;  // indices of the tokens that begin with a byte, longest first
 };
 

@@ -38,9 +38,8 @@ class CharacterBpe final : public TextModel {
  public:
   explicit CharacterBpe(CharacterBpeParts parts)
       : parts_(std::move(parts)),
-        has_fallback_(all_bytes(parts_.bpe.bytes)),
         can_divide_(parts_.joints.size() > 0 && parts_.bpe.whole_pieces.empty() &&
-                    (has_fallback_ || !parts_.fuse_unknown)) {}
+                    (all_bytes(parts_.bpe.bytes) || (!parts_.fuse_unknown && parts_.bpe.bytes == no_byte_ids()))) {}
 
   void encode(std::string_view piece, PieceCache& cache, std::vector<int32_t>& ids) const override {
     if (!can_divide_) return cache.append(piece, ids, [&] { merge(piece, ids); });
@@ -58,7 +57,7 @@ class CharacterBpe final : public TextModel {
     }
     encode_part(piece.substr(begin), cache, ids);
   }
-  int32_t id_of_byte(unsigned char byte) const override { return has_fallback_ ? parts_.bpe.bytes[byte] : -1; }
+  int32_t id_of_byte(unsigned char byte) const override { return parts_.bpe.bytes[byte]; }
 
  private:
   void encode_part(std::string_view part, PieceCache& cache, std::vector<int32_t>& ids) const {
@@ -68,34 +67,42 @@ class CharacterBpe final : public TextModel {
     if (const auto whole = parts_.bpe.whole_pieces.find(piece); whole != parts_.bpe.whole_pieces.end())
       return ids.push_back(whole->second);
     std::vector<int32_t> symbols;
-    bool after_unknown = false;
+    bool unknown = false;  // an unknown id waits; the reference library writes it after bytes that follow it
+    const auto end_unknown = [&] {
+      if (unknown && parts_.bpe.unknown >= 0) symbols.push_back(parts_.bpe.unknown);
+      unknown = false;
+    };
     while (!piece.empty()) {
       const CodePoint c = code_point_at(piece);
-      const auto found = parts_.characters.find(c.value);
-      const bool unknown = found == parts_.characters.end() && !has_fallback_;
-      if (found != parts_.characters.end()) {
+      const std::string_view character = piece.substr(0, c.bytes);
+      if (const auto found = parts_.characters.find(c.value); found != parts_.characters.end()) {
+        end_unknown();
         symbols.push_back(found->second);
-      } else if (has_fallback_) {
-        for (const char byte : piece.substr(0, c.bytes))
-          symbols.push_back(parts_.bpe.bytes[static_cast<unsigned char>(byte)]);
-      } else if (parts_.bpe.unknown >= 0 && !(after_unknown && parts_.fuse_unknown)) {
-        symbols.push_back(parts_.bpe.unknown);
+      } else if (have_bytes(parts_.bpe.bytes, character)) {
+        for (const char byte : character) symbols.push_back(parts_.bpe.bytes[static_cast<unsigned char>(byte)]);
+      } else {
+        if (!parts_.fuse_unknown) end_unknown();
+        unknown = true;
       }
-      after_unknown = unknown;
       piece.remove_prefix(c.bytes);
     }
+    end_unknown();
     merge_symbols(parts_.bpe.merges, symbols);
     ids.insert(ids.end(), symbols.begin(), symbols.end());
   }
 
   CharacterBpeParts parts_;
-  bool has_fallback_, can_divide_;
+  bool can_divide_;
 };
 
 }  // namespace
 
 bool all_bytes(const ByteIds& ids) {
   return std::ranges::all_of(ids, [](int32_t id) { return id >= 0; });
+}
+
+bool have_bytes(const ByteIds& ids, std::string_view text) {
+  return std::ranges::all_of(text, [&](char byte) { return ids[static_cast<unsigned char>(byte)] >= 0; });
 }
 
 std::unique_ptr<TextModel> make_byte_bpe(BpeParts parts) { return std::make_unique<ByteBpe>(std::move(parts)); }

@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -24,6 +25,8 @@ inline ByteIds no_byte_ids() {
 
 /// Returns true if every byte has an id.
 bool all_bytes(const ByteIds& ids);
+/// Returns true if every byte of `text` has an id.
+bool have_bytes(const ByteIds& ids, std::string_view text);
 
 struct BpeParts {
   PairTable merges;

@@ -61,6 +61,15 @@ class TemplateReader {
   SpecialHints hints_;
 };
 
+// Reads the texts of the special tokens. read_added() checks them.
+SpecialTexts special_texts(const JsonField& json) {
+  SpecialTexts texts;
+  const auto list = json.find("added_tokens");
+  for (size_t i = 0; list && i < list->size(); ++i)
+    if (list->at(i).flag("special", false)) texts.insert(list->at(i)["content"].text());
+  return texts;
+}
+
 std::vector<AddedToken> read_added(const JsonField& json, Vocabulary& vocabulary) {
   std::vector<AddedToken> tokens;
   const auto list = json.find("added_tokens");
@@ -98,7 +107,7 @@ std::unique_ptr<Tokenizer> make_hugging_face(TokenizerRequest request) {
     parts.hints = reader.hints();
   }
   Vocabulary vocabulary;
-  parts.model = read_model(json["model"], parts.pre_tokenizers.byte_level, vocabulary);
+  parts.model = read_model(json["model"], parts.pre_tokenizers.byte_level, special_texts(json), vocabulary);
   parts.added = read_added(json, vocabulary);
   parts.names = vocabulary.names();
   for (const std::string& name : parts.names) parts.bytes.push_back(decoder.bytes_of(name));

@@ -58,8 +58,8 @@ ByteIds fallback_ids(const Vocabulary& vocabulary) {
 
 class BpeReader {
  public:
-  BpeReader(const JsonField& json, bool byte_level, const Vocabulary& vocabulary)
-      : json_(json), byte_level_(byte_level), vocabulary_(vocabulary) {}
+  BpeReader(const JsonField& json, bool byte_level, const SpecialTexts& special, const Vocabulary& vocabulary)
+      : json_(json), byte_level_(byte_level), special_(special), vocabulary_(vocabulary) {}
 
   std::unique_ptr<TextModel> read() {
     refuse_what_is_not_supported();
@@ -88,6 +88,9 @@ class BpeReader {
       const auto bytes = bytes_of_symbols(vocabulary_.names()[id]);
       if (bytes && bytes->size() == 1) parts_.bpe.bytes[static_cast<unsigned char>(bytes->front())] = int32_t(id);
     }
+    const bool fuses = parts_.fuse_unknown && parts_.bpe.unknown >= 0;
+    if ((fuses || json_.flag("byte_fallback", false)) && !all_bytes(parts_.bpe.bytes))
+      json_["vocab"].fail(" lacks a byte, which is not supported with ByteLevel and fuse_unk or byte_fallback");
   }
   void read_characters() {
     for (size_t id = 0; id < vocabulary_.names().size(); ++id) {
@@ -100,7 +103,7 @@ class BpeReader {
   void read_merges() {
     const JsonField list = json_["merges"];
     parts_.bpe.merges = PairTable(list.size());
-    bool merges_fallback = false;  // a token of one byte is part of a merge
+    bool merges_fallback = false;  // a token whose name is not its text is part of a merge
     for (size_t i = 0; i < list.size(); ++i) {
       const JsonField merge = list.at(i);
       const auto [left, right] = merge_of(merge);
@@ -109,16 +112,19 @@ class BpeReader {
       const int32_t id = id_of(vocabulary_, std::string(left).append(right), merge);
       parts_.bpe.merges.set(left_id, right_id, {static_cast<int32_t>(i), id});
       if (byte_level_) continue;
-      merges_fallback = merges_fallback || is_fallback(left_id) || is_fallback(right_id);
+      merges_fallback = merges_fallback || has_other_text(left_id) || has_other_text(right_id);
       parts_.joints.set(static_cast<int32_t>(last_code_point(left).value),
                         static_cast<int32_t>(code_point_at(right).value), {});
     }
     if (merges_fallback) parts_.joints = PairTable();
   }
-  bool is_fallback(int32_t id) const { return std::ranges::find(parts_.bpe.bytes, id) != parts_.bpe.bytes.end(); }
+  bool has_other_text(int32_t id) const {
+    return id == parts_.bpe.unknown || std::ranges::find(parts_.bpe.bytes, id) != parts_.bpe.bytes.end();
+  }
   void read_whole_pieces() {
     for (size_t id = 0; id < vocabulary_.names().size(); ++id) {
       const std::string& name = vocabulary_.names()[id];
+      if (special_.contains(name)) continue;
       const auto bytes = byte_level_ ? bytes_of_symbols(name) : std::optional(name);
       if (bytes && !bytes->empty()) parts_.bpe.whole_pieces.emplace(*bytes, static_cast<int32_t>(id));
     }
@@ -126,11 +132,13 @@ class BpeReader {
 
   const JsonField& json_;
   bool byte_level_;
+  const SpecialTexts& special_;
   const Vocabulary& vocabulary_;
   CharacterBpeParts parts_;
 };
 
-std::unique_ptr<TextModel> read_unigram(const JsonField& json, bool byte_level, Vocabulary& vocabulary) {
+std::unique_ptr<TextModel> read_unigram(const JsonField& json, bool byte_level, const SpecialTexts& special,
+                                        Vocabulary& vocabulary) {
   if (byte_level) json.fail(" is Unigram with a ByteLevel pre-tokenizer, which is not supported");
   const JsonField list = json["vocab"];
   if (list.size() == 0 || list.size() > static_cast<size_t>(most_ids))
@@ -142,6 +150,7 @@ std::unique_ptr<TextModel> read_unigram(const JsonField& json, bool byte_level, 
     UnigramPiece piece{entry.at(0).text(), entry.at(1).number()};
     if (piece.text.empty()) entry.fail(" is an empty token");
     if (!std::isfinite(piece.score)) entry.fail(" has a score that is not finite");
+    piece.hidden = special.contains(piece.text);
     vocabulary.add(piece.text, static_cast<int32_t>(i), list);
     parts.pieces.push_back(std::move(piece));
   }
@@ -152,13 +161,14 @@ std::unique_ptr<TextModel> read_unigram(const JsonField& json, bool byte_level, 
 
 }  // namespace
 
-std::unique_ptr<TextModel> read_model(const JsonField& json, bool byte_level, Vocabulary& vocabulary) {
+std::unique_ptr<TextModel> read_model(const JsonField& json, bool byte_level, const SpecialTexts& special,
+                                      Vocabulary& vocabulary) {
   // Files of old programs do not name the type.
   const std::string type = json.text("type", json.find("merges") ? "BPE" : "");
-  if (type == "Unigram") return read_unigram(json, byte_level, vocabulary);
+  if (type == "Unigram") return read_unigram(json, byte_level, special, vocabulary);
   if (type != "BPE") json.fail(" is of type '", type, "', expected BPE or Unigram");
   read_vocabulary(json["vocab"], vocabulary);
-  return BpeReader(json, byte_level, vocabulary).read();
+  return BpeReader(json, byte_level, special, vocabulary).read();
 }
 
 }  // namespace hexad::data

@@ -1,7 +1,10 @@
 // The "model" of a tokenizer.json: BPE or Unigram.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <set>
+#include <string>
 
 #include "framework/data/tokenizers/json_field.h"
 #include "framework/data/tokenizers/text_model.h"
@@ -9,8 +12,13 @@
 
 namespace hexad::data {
 
-/// Reads the model, and adds its tokens to `vocabulary`. Throws Error(data) that names a kind that is not supported, a
-/// merge of tokens that do not exist, or a missing token.
-std::unique_ptr<TextModel> read_model(const JsonField& json, bool byte_level, Vocabulary& vocabulary);
+/// Texts of the special tokens.
+using SpecialTexts = std::set<std::string, std::less<>>;
+
+/// Reads the model, and adds its tokens to `vocabulary`. No text has
+/// the id of a whole token of `special`. Throws
+/// Error(data) that names a kind that is not supported, a merge of tokens that do not exist, or a missing token.
+std::unique_ptr<TextModel> read_model(const JsonField& json, bool byte_level, const SpecialTexts& special,
+                                      Vocabulary& vocabulary);
 
 }  // namespace hexad::data

@@ -78,7 +78,7 @@ Normalizer replace(const JsonField& json) {
     return [from, content](std::string& text) { replace_all(text, from, content); };
   }
   const JsonField expression = pattern["Regex"];
-  const auto regex = std::make_shared<const Regex>(expression.text(), expression.place());
+  const auto regex = std::make_shared<const Regex>(expression.text(), expression.place(), RegexDialect::oniguruma);
   return [regex, content](std::string& text) {
     std::string replaced;
     size_t done = 0;

@@ -31,23 +31,18 @@ size_t valid_length(std::string_view text) {
 class Pipeline final : public Tokenizer {
  public:
   Pipeline(TokenizerRequest request, PipelineParts parts) : parts_(std::move(parts)) {
+    choose(request);
+    source_ = std::make_shared<const TokenizerSource>(std::move(request.source));
     std::vector<AddedToken> original, normalized;
     for (AddedToken& token : parts_.added) {
+      // A text can neither end itself nor begin another document.
+      token.special =
+          token.special || token.id == source_->end_of_document || token.id == source_->beginning_of_document;
       if (token.normalized) normalize(token.text);
       (token.normalized ? normalized : original).push_back(std::move(token));
     }
     original_ = AddedTokens(std::move(original));
     normalized_ = AddedTokens(std::move(normalized));
-    std::unordered_map<std::string_view, int32_t> ids;
-    for (size_t id = 0; id < parts_.names.size(); ++id)
-      if (!parts_.names[id].empty()) ids.emplace(parts_.names[id], static_cast<int32_t>(id));
-    const auto id_of = [&](std::string_view name) {
-      const auto found = ids.find(name);
-      return found == ids.end() ? std::nullopt : std::optional(found->second);
-    };
-    choose_special_ids(request, parts_.hints, id_of, vocab_size());
-    parts_.bytes[request.source.end_of_document].clear();
-    source_ = std::make_shared<const TokenizerSource>(std::move(request.source));
   }
 
   std::vector<int32_t> encode(std::string_view text) const override { return encode(text, false); }
@@ -71,6 +66,19 @@ class Pipeline final : public Tokenizer {
   }
 
  private:
+  // Sets the special ids of request.source, and takes their texts away.
+  void choose(TokenizerRequest& request) {
+    std::unordered_map<std::string_view, int32_t> ids;
+    for (size_t id = 0; id < parts_.names.size(); ++id)
+      if (!parts_.names[id].empty()) ids.emplace(parts_.names[id], static_cast<int32_t>(id));
+    const auto id_of = [&](std::string_view name) {
+      const auto found = ids.find(name);
+      return found == ids.end() ? std::nullopt : std::optional(found->second);
+    };
+    choose_special_ids(request, parts_.hints, id_of, vocab_size());
+    for (const int32_t id : {request.source.end_of_document, request.source.beginning_of_document})
+      if (id >= 0) parts_.bytes[id].clear();
+  }
   // The state of one call of encode().
   struct Call {
     PieceCache& cache;

@@ -62,6 +62,7 @@ class RegexSplitter final : public PreTokenizer {
     size_t done = 0;
     regex_.for_each_match(piece.text, [&](size_t begin, size_t end) {
       parts.add({done, begin, options_.invert});
+      if (begin == end) parts.finish();  // an empty match only divides the text
       parts.add({begin, end, !options_.invert});
       done = end;
     });
@@ -145,7 +146,7 @@ class Reader {
   static constexpr std::string_view words_and_others = R"([\w\x{200C}\x{200D}]+|[^\w\x{200C}\x{200D}\s]+)";
 
   void add(std::string_view pattern, const JsonField& json, RegexSplit options = {}) {
-    result_.steps.push_back(make_regex_split(Regex(pattern, json.place()), options));
+    result_.steps.push_back(make_regex_split(Regex(pattern, json.place(), RegexDialect::oniguruma), options));
   }
   void split(const JsonField& json) {
     const JsonField pattern = json["pattern"];
@@ -153,8 +154,8 @@ class Reader {
     const auto literal = pattern.find("String");
     const JsonField text = literal ? *literal : pattern["Regex"];
     if (text.text().empty()) text.fail(" is empty");
-    result_.steps.push_back(
-        make_regex_split(Regex(literal ? escaped_pattern(text.text()) : text.text(), text.place()), options));
+    result_.steps.push_back(make_regex_split(
+        Regex(literal ? escaped_pattern(text.text()) : text.text(), text.place(), RegexDialect::oniguruma), options));
   }
 
   PreTokenizers result_;

@@ -34,7 +34,7 @@ class PreTokenizer {
   virtual void split(const Piece& piece, PieceList& out) const = 0;
 };
 
-/// What happens to the matches of a pattern, by the names of tokenizer.json.
+/// Treatment of the matches of a pattern. The names are those of tokenizer.json.
 enum class SplitBehavior : uint8_t { isolated, removed, merged_with_previous, merged_with_next, contiguous };
 
 struct RegexSplit {

@@ -1,5 +1,6 @@
 #include "framework/data/tokenizers/regex.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -8,7 +9,6 @@
 
 #include "framework/base/error.h"
 #include "framework/base/utf8.h"
-#include "framework/data/tokenizers/regex_dialect.h"
 
 namespace hexad::data {
 
@@ -54,6 +54,7 @@ struct Regex::Compiled {
   std::string where, pattern;
   Code code;
   MatchContext limits;
+  bool may_be_empty = true;  // a match may be empty, so that the end of a text is searched too
 
   [[noreturn]] void fail_match(int result) const {
     fail(ExitCode::data, where, ": the pattern \"", pattern, "\" cannot be matched: ", reason_of(result),
@@ -61,13 +62,14 @@ struct Regex::Compiled {
   }
 };
 
-Regex::Regex(std::string_view pattern, std::string where) : compiled_(std::make_unique<Compiled>()) {
+Regex::Regex(std::string_view pattern, std::string where, RegexDialect dialect)
+    : compiled_(std::make_unique<Compiled>()) {
   compiled_->where = std::move(where);
   const std::string& place = compiled_->where;
   if (pattern.size() > longest_pattern)
     fail(ExitCode::data, place, ": the pattern has ", pattern.size(), " bytes, expected at most ", longest_pattern);
   if (valid_utf8(pattern) != pattern) fail(ExitCode::data, place, ": the pattern is not UTF-8");
-  const std::string translated = pcre_pattern(pattern, place);
+  const std::string translated = pcre_pattern(pattern, place, dialect);
   compiled_->pattern = pattern;
   int error = 0;
   PCRE2_SIZE at = 0;
@@ -76,6 +78,9 @@ Regex::Regex(std::string_view pattern, std::string where) : compiled_(std::make_
                                       &at, nullptr));
   if (!compiled_->code)
     fail(ExitCode::data, place, ": the pattern \"", pattern, "\" is wrong at byte ", at, ": ", reason_of(error));
+  uint32_t may_be_empty = 1;
+  pcre2_pattern_info(compiled_->code.get(), PCRE2_INFO_MATCHEMPTY, &may_be_empty);
+  compiled_->may_be_empty = may_be_empty != 0;
   pcre2_jit_compile(compiled_->code.get(), PCRE2_JIT_COMPLETE);  // if it fails, matches are interpreted
   compiled_->limits = limited_context();
 }
@@ -85,6 +90,7 @@ Regex::Regex(Regex&&) noexcept = default;
 Regex& Regex::operator=(Regex&&) noexcept = default;
 
 void Regex::for_each_match(std::string_view text, const std::function<void(size_t, size_t)>& f) const {
+  if (text.empty()) return;
   const MatchData data(pcre2_match_data_create(1, nullptr));  // only the whole match is used
   if (!data) throw std::bad_alloc();
   const PCRE2_SIZE* const ends = pcre2_get_ovector_pointer(data.get());
@@ -94,7 +100,9 @@ void Regex::for_each_match(std::string_view text, const std::function<void(size_
   };
   MatchContext with_stack;
   Stack stack;
-  for (size_t from = 0; from < text.size();) {
+  size_t last = text.npos;  // end of the match before
+  const size_t most = compiled_->may_be_empty ? text.size() : text.size() - 1;
+  for (size_t from = 0; from <= most;) {
     int result = match(from, with_stack ? with_stack.get() : compiled_->limits.get());
     if (result == PCRE2_ERROR_JIT_STACKLIMIT && !stack) {  // the default stack has 32 KiB
       stack.reset(pcre2_jit_stack_create(64 << 10, largest_stack, nullptr));
@@ -106,8 +114,9 @@ void Regex::for_each_match(std::string_view text, const std::function<void(size_
     if (result < 0) compiled_->fail_match(result);
     const size_t begin = ends[0], end = ends[1];
     if (begin > end || end > text.size()) compiled_->fail_match(PCRE2_ERROR_BADOFFSET);  // \K in a look-ahead
-    if (end > begin) f(begin, end);
-    from = end > from ? end : from + std::max<size_t>(1, utf8_length(text.substr(from)));
+    if (end > begin || end != last) f(begin, end);
+    last = end;
+    from = end > from ? end : from + std::max<size_t>(1, utf8_length(text.substr(from, 4)));
   }
 }
 

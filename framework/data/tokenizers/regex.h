@@ -7,20 +7,23 @@
 #include <string>
 #include <string_view>
 
+#include "framework/data/tokenizers/regex_dialect.h"
+
 namespace hexad::data {
 
 /// A compiled expression. Thread-safe.
 class Regex {
  public:
-  /// Compiles `pattern`, written in the dialect of Rust and Oniguruma. `where` names its file and key in messages.
+  /// Compiles `pattern`, written in `dialect`. `where` names its file and key in messages.
   /// Throws Error(data) if the pattern is wrong, too long or uses a construct with another meaning in PCRE2.
-  Regex(std::string_view pattern, std::string where);
+  Regex(std::string_view pattern, std::string where, RegexDialect dialect);
   ~Regex();
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
 
-  /// Calls f(begin, end) for each match that is not empty, from left to right. `text` is valid UTF-8. Throws
-  /// Error(data) if a match takes more than the limit of steps or memory.
+  /// Calls f(begin, end) for each match, from left to right. An empty match at the end of the match before it does not
+  /// count, nor does one of an empty text. `text` is valid UTF-8. Throws Error(data) if a match takes more than the
+  /// limit of steps or memory.
   void for_each_match(std::string_view text, const std::function<void(size_t, size_t)>& f) const;
 
  private:

@@ -1,5 +1,10 @@
 #include "framework/data/tokenizers/regex_dialect.h"
 
+#include <algorithm>
+#include <vector>
+
+#include <unicode/uchar.h>
+
 #include "framework/base/error.h"
 
 namespace hexad::data {
@@ -7,20 +12,29 @@ namespace {
 
 constexpr std::string_view white_space =
     R"(\t-\r\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{202F}\x{205F}\x{3000}\p{Zl}\p{Zp})";
-// Alphabetic characters, marks, decimal digits and connecting punctuation.
-constexpr std::string_view word = R"(\x{24B6}-\x{24E9}\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc})";
+// Alphabetic characters (letters, and letters in circles and squares), marks, decimal digits, connecting punctuation.
+constexpr std::string_view word =
+    R"(\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189}\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc})";
+constexpr std::string_view joiners = R"(\x{200C}\x{200D})";  // parts of words in Rust
 
 // Reads a pattern from left to right.
 class Translation {
  public:
-  Translation(std::string_view pattern, std::string_view where) : pattern_(pattern), where_(where) {}
+  Translation(std::string_view pattern, std::string_view where, RegexDialect dialect)
+      : pattern_(pattern),
+        where_(where),
+        oniguruma_(dialect == RegexDialect::oniguruma),
+        word_(oniguruma_ ? std::string(word) : std::string(word).append(joiners)) {}
 
   std::string run() {
     for (size_t i = 0; i < pattern_.size(); ++i) {
       if (pattern_[i] == '\\' && i + 1 < pattern_.size()) {
-        escape(pattern_[++i]);
+        if (!in_class_) item_ = out_.size();
+        i = escape(i + 1);
+      } else if (in_class_) {
+        in_class(i);
       } else {
-        character(i);
+        i = outside(i);
       }
     }
     return std::move(out_);
@@ -30,37 +44,137 @@ class Translation {
   [[noreturn]] void refuse(std::string_view what) const {
     base::fail(base::ExitCode::data, where_, ": the pattern \"", pattern_, "\" has ", what, ", which is not supported");
   }
-  void escape(char c) {
+  // Translates the escape of pattern_[i]. Returns the index of its last character.
+  size_t escape(size_t i) {
+    const char c = pattern_[i];
     first_ = false;
     after_set_ = c == 's' || c == 'w';
     if (after_set_) {
-      const std::string_view set = c == 's' ? white_space : word;
+      const std::string_view set = c == 's' ? white_space : word_;
       if (in_class_) {
         out_ += set;
       } else {
         out_.append("[").append(set).append("]");
       }
     } else if ((c == 'S' || c == 'W') && !in_class_) {
-      out_.append("[^").append(c == 'S' ? white_space : word).append("]");
+      out_.append("[^").append(c == 'S' ? white_space : word_).append("]");
     } else if (c == 'S' || c == 'W') {
       refuse("\\S or \\W in a class");
-    } else if (std::string_view("GHKQRXh").find(c) != std::string_view::npos) {
+    } else if ((c == 'b' || c == 'B') && !in_class_) {
+      word_boundary(c == 'b');
+    } else if (c == 'v') {
+      out_ += "\\x0B";
+    } else if (c == 'p' || c == 'P') {
+      return property(i);
+    } else if (c == 'x') {
+      return code(i);
+    } else if (std::string_view("EGHKNQRVXYghoy").find(c) != std::string_view::npos) {
       refuse(base::cat("\\", c));
     } else {
       out_ += '\\';
       out_ += c;
     }
+    return i;
   }
-  void character(size_t i) {
+  void word_boundary(bool boundary) {
+    const std::string is = base::cat("[", word_, "]");
+    const std::string_view one = boundary ? "!" : "=", other = boundary ? "=" : "!";
+    out_.append(base::cat("(?:(?<=", is, ")(?", one, is, ")|(?<!", is, ")(?", other, is, "))"));
+  }
+  // Copies \p{...} and marks the name of a script as such, because PCRE2 takes a bare name as the script's extensions.
+  size_t property(size_t i) {
+    out_.append("\\").append(1, pattern_[i]);
+    const size_t end = pattern_.find('}', i);
+    if (i + 1 >= pattern_.size() || pattern_[i + 1] != '{' || end == pattern_.npos) return i;
+    const bool negated = pattern_.substr(i + 2, 1) == "^";
+    const size_t begin = negated ? i + 3 : i + 2;
+    const std::string name(pattern_.substr(begin, end - begin));
+    const bool script = name.size() > 2 && u_getPropertyValueEnum(UCHAR_SCRIPT, name.c_str()) != UCHAR_INVALID_CODE;
+    out_ += base::cat(negated ? "{^" : "{", script ? "sc:" : "", name, "}");
+    return end;
+  }
+  // Copies \x{...} or \xHH.
+  size_t code(size_t i) {
+    size_t end = i + 1;
+    if (end < pattern_.size() && pattern_[end] == '{') {
+      end = std::min(pattern_.find('}', end), pattern_.size() - 1) + 1;
+    } else {
+      end = std::min(pattern_.find_first_not_of("0123456789ABCDEFabcdef", end), std::min(i + 3, pattern_.size()));
+    }
+    out_.append("\\").append(pattern_.substr(i, end - i));
+    return end - 1;
+  }
+
+  // Translates pattern_[i], which is not in a class. Returns the index of the last character that it has read.
+  size_t outside(size_t i) {
     const char c = pattern_[i];
-    const char next = i + 1 < pattern_.size() ? pattern_[i + 1] : '\0';
-    if (in_class_ && after_set_ && c == '-') out_ += '\\';  // not a range from the end of the set
     after_set_ = false;
+    if (c == '{') return count(i);
+    if (c == '*' || c == '+' || c == '?') {
+      out_ += c;
+      return i;
+    }
+    item_ = out_.size();
+    if (c == '(') {
+      groups_.push_back(item_);
+      check_group(pattern_.substr(i + 1));
+    } else if (c == ')' && !groups_.empty()) {
+      item_ = groups_.back();
+      groups_.pop_back();
+    } else if (c == '[') {
+      in_class_ = first_ = true;
+    } else if (oniguruma_ && (c == '^' || c == '$')) {
+      out_ += c == '^' ? "(?m:^)" : "(?m:$)";
+      return i;
+    }
     out_ += c;
-    if (!in_class_) {
-      in_class_ = first_ = c == '[';
+    // A lead byte begins an item; the other bytes of a character continue it.
+    if ((static_cast<unsigned char>(c) & 0xc0) == 0x80) item_ = character_;
+    character_ = item_;
+    return i;
+  }
+  // Copies a count such as {1,3}, and a + or ? after it.
+  size_t count(size_t i) {
+    size_t end = pattern_.find_first_not_of("0123456789,", i + 1);
+    const bool counts = end != pattern_.npos && pattern_[end] == '}' && end > i + 1;
+    if (counts && pattern_[i + 1] == ',') refuse("a count without a minimum");
+    if (!counts) {
+      item_ = out_.size();
+      out_ += '{';
+      return i;
+    }
+    const std::string_view whole = pattern_.substr(i, end + 1 - i);
+    out_ += whole;
+    const char next = end + 1 < pattern_.size() ? pattern_[end + 1] : '\0';
+    const bool repeats = next == '+' || (next == '?' && whole.find(',') == whole.npos);
+    if (!oniguruma_ || !repeats) return end;
+    out_ = base::cat(std::string_view(out_).substr(0, item_), "(?:", std::string_view(out_).substr(item_), ")", next);
+    return end + 1;
+  }
+  // Refuses groups that PCRE2 reads in another way: verbs, comments, recursion, and options but for i.
+  void check_group(std::string_view rest) const {
+    if (rest.starts_with('*')) refuse("(*");
+    if (!rest.starts_with('?')) return;
+    rest.remove_prefix(1);
+    if (rest.empty() || std::string_view("#&+-^0123456789CRP").find(rest[0]) == std::string_view::npos) {
+      const size_t end = rest.find_first_not_of("abcdefghijklmnopqrstuvwxyz-");
+      const bool options = end != rest.npos && end > 0 && (rest[end] == ':' || rest[end] == ')');
+      const std::string_view same = oniguruma_ ? "i-" : "ims-";
+      if (options && rest.substr(0, end).find_first_not_of(same) != std::string_view::npos)
+        refuse(base::cat("(?", rest.substr(0, end + 1)));
       return;
     }
+    if (rest.starts_with("P<") || rest.starts_with("-i")) return;
+    refuse(base::cat("(?", rest.substr(0, 1)));
+  }
+
+  // Copies pattern_[i], which is in a class.
+  void in_class(size_t i) {
+    const char c = pattern_[i];
+    const char next = i + 1 < pattern_.size() ? pattern_[i + 1] : '\0';
+    if (after_set_ && c == '-') out_ += '\\';  // not a range from the end of the set
+    after_set_ = false;
+    out_ += c;
     if (first_ && c == '^') return;
     if (c == ']' && !first_) {
       in_class_ = false;
@@ -69,7 +183,7 @@ class Translation {
     first_ = false;
     if (c == '[' && next != ':') refuse("a class in a class");
     if (c == '[') return posix_class(i);
-    if (c == next && (c == '&' || c == '~')) refuse("a set operation in a class");
+    if (c == next && (c == '&' || c == '~' || c == '-')) refuse("a set operation in a class");
   }
   // Refuses a class such as [:alpha:], whose end would be taken as the end of the enclosing class.
   void posix_class(size_t i) const {
@@ -77,7 +191,11 @@ class Translation {
   }
 
   std::string_view pattern_, where_;
+  bool oniguruma_;
+  std::string word_;
   std::string out_;
+  std::vector<size_t> groups_;       // where the open groups begin in out_
+  size_t item_ = 0, character_ = 0;  // where the last item and the last character of it begin in out_
   bool in_class_ = false;
   bool first_ = false;      // nothing but ^ has been read of the class
   bool after_set_ = false;  // \s or \w has just been read
@@ -85,6 +203,8 @@ class Translation {
 
 }  // namespace
 
-std::string pcre_pattern(std::string_view pattern, std::string_view where) { return Translation(pattern, where).run(); }
+std::string pcre_pattern(std::string_view pattern, std::string_view where, RegexDialect dialect) {
+  return Translation(pattern, where, dialect).run();
+}
 
 }  // namespace hexad::data

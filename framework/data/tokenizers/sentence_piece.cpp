@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "framework/base/error.h"
+#include "framework/data/tokenizers/added_tokens.h"
 #include "framework/data/tokenizers/byte_level.h"
 #include "framework/data/tokenizers/metaspace.h"
 #include "framework/data/tokenizers/normalizers.h"
@@ -26,13 +27,15 @@ class SentencePiece final : public Tokenizer {
     if (size < 1 || size > most_ids)
       fail(ExitCode::data, request.path, ": damaged SentencePiece model: ", size, " tokens, expected 1 to ", most_ids);
     for (int id = 0; id < size; ++id) bytes_.push_back(text_of(id));
+    special_ = control_tokens();
     by_words_ = words_are_independent(request.source.bytes);
     SpecialHints hints;
     if (processor_.bos_id() >= 0) hints.beginning = processor_.bos_id();
     if (processor_.eos_id() >= 0) hints.end = processor_.eos_id();
     choose_special_ids(
         request, hints, [&](std::string_view name) { return id_of(name); }, size);
-    bytes_[request.source.end_of_document].clear();
+    for (const int32_t id : {request.source.end_of_document, request.source.beginning_of_document})
+      if (id >= 0) bytes_[id].clear();
     source_ = std::make_shared<const TokenizerSource>(std::move(request.source));
     // A model that puts a space before each text takes it away again in decode().
     const std::vector<int32_t> letter = encode("a");
@@ -47,6 +50,17 @@ class SentencePiece final : public Tokenizer {
     }
     const PieceCaches::Loan loan(caches_);
     for_each_word(text, [&](std::string_view word) { (*loan).append(word, ids, [&] { append(word, ids); }); });
+    return ids;
+  }
+  std::vector<int32_t> encode_with_special(std::string_view text) const override {
+    std::vector<int32_t> ids;
+    special_.split(
+        text, true,
+        [&](std::string_view part) {
+          const std::vector<int32_t> found = encode(part);
+          ids.insert(ids.end(), found.begin(), found.end());
+        },
+        [&](int32_t id) { ids.push_back(id); });
     return ids;
   }
   int32_t vocab_size() const override { return static_cast<int32_t>(bytes_.size()); }
@@ -67,6 +81,19 @@ class SentencePiece final : public Tokenizer {
   }
 
  private:
+  AddedTokens control_tokens() const {
+    std::vector<AddedToken> tokens;
+    for (int id = 0; id < processor_.GetPieceSize(); ++id)
+      if (processor_.IsControl(id))
+        tokens.push_back({.id = id,
+                          .text = processor_.IdToPiece(id),
+                          .special = true,
+                          .normalized = false,
+                          .single_word = false,
+                          .strip_left = false,
+                          .strip_right = false});
+    return AddedTokens(std::move(tokens));
+  }
   void append(std::string_view text, std::vector<int32_t>& ids) const {
     std::vector<int> found;
     const auto status = processor_.Encode(text, &found);
@@ -91,6 +118,7 @@ class SentencePiece final : public Tokenizer {
 
   sentencepiece::SentencePieceProcessor processor_;
   std::vector<std::string> bytes_;
+  AddedTokens special_;
   std::shared_ptr<const TokenizerSource> source_;
   bool has_dummy_prefix_ = false, by_words_ = false;
   mutable PieceCaches caches_;

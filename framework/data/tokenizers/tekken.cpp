@@ -98,7 +98,7 @@ std::unique_ptr<Tokenizer> make_tekken(TokenizerRequest request) {
   parts.model = make_ranked_model(request.path, tokens, static_cast<int32_t>(special));
   parts.bytes.insert(parts.bytes.end(), tokens.begin(), tokens.end());
   const JsonField pattern = config["pattern"];
-  parts.pre_tokenizers.steps.push_back(make_regex_split(Regex(pattern.text(), pattern.place())));
+  parts.pre_tokenizers.steps.push_back(make_regex_split(Regex(pattern.text(), pattern.place(), RegexDialect::rust)));
   parts.pre_tokenizers.byte_level = true;
   for (int32_t id = 0; id < special; ++id) {
     if (parts.names[id] == "<s>") parts.hints.beginning = id;

@@ -87,7 +87,7 @@ std::unique_ptr<Tokenizer> make_tiktoken(TokenizerRequest request) {
   parts.model = make_ranked_model(request.path, parts.bytes, 0);
   parts.names.resize(parts.bytes.size());
   if (pattern.nfc) parts.normalizers.push_back(unicode_form("NFC"));
-  parts.pre_tokenizers.steps.push_back(make_regex_split(Regex(pattern.regex, request.path)));
+  parts.pre_tokenizers.steps.push_back(make_regex_split(Regex(pattern.regex, request.path, RegexDialect::rust)));
   parts.pre_tokenizers.byte_level = true;
   request.source.pattern = pattern.name;
   const int64_t shift = count == pattern.ranks ? 0 : std::ssize(parts.bytes) - pattern.special.front().first_id;

@@ -43,6 +43,9 @@ std::string kind_of_source(std::string_view bytes) {
 
 std::unique_ptr<Tokenizer> make_from_source(TokenizerRequest request) {
   const std::string kind = request.source.kind;
+  if (kind != "tiktoken" && !request.choice.pattern.empty())
+    fail(ExitCode::usage, request.path, ": is of kind ", kind, ", whose pattern is in the file; --tokenizer-pattern ('",
+         request.choice.pattern, "') is for .tiktoken files");
   if (kind == "huggingface") return make_hugging_face(std::move(request));
   if (kind == "tiktoken") return make_tiktoken(std::move(request));
   if (kind == "tekken") return make_tekken(std::move(request));

@@ -17,18 +17,18 @@ class Unigram final : public TextModel {
     double lowest = std::numeric_limits<double>::infinity();
     for (size_t id = 0; id < parts_.pieces.size(); ++id) {
       lowest = std::min(lowest, parts_.pieces[id].score);
+      if (parts_.pieces[id].hidden) continue;
       int32_t node = 0;
       for (const char c : parts_.pieces[id].text) node = child_of(node, static_cast<unsigned char>(c));
       ids_[node] = static_cast<int32_t>(id);
     }
     unknown_score_ = lowest - unknown_penalty;
-    has_fallback_ = all_bytes(parts_.bytes);
   }
 
   void encode(std::string_view piece, PieceCache& cache, std::vector<int32_t>& ids) const override {
     cache.append(piece, ids, [&] { best_path(piece, ids); });
   }
-  int32_t id_of_byte(unsigned char byte) const override { return has_fallback_ ? parts_.bytes[byte] : -1; }
+  int32_t id_of_byte(unsigned char byte) const override { return parts_.bytes[byte]; }
 
  private:
   // The best way to reach a position: the token that ends there, where it begins, and the sum of the scores.
@@ -91,12 +91,13 @@ class Unigram final : public TextModel {
   }
   void append(const std::vector<Token>& tokens, std::string_view piece, std::vector<int32_t>& ids) const {
     for (const Token& token : tokens) {
-      if (token.id != parts_.unknown || !has_fallback_) {
+      const std::string_view text = piece.substr(token.begin, token.end - token.begin);
+      const bool unknown = token.id == parts_.unknown && text != parts_.pieces[token.id].text;
+      if (!unknown || !have_bytes(parts_.bytes, text)) {
         ids.push_back(token.id);
         continue;
       }
-      for (const char byte : piece.substr(token.begin, token.end - token.begin))
-        ids.push_back(parts_.bytes[static_cast<unsigned char>(byte)]);
+      for (const char byte : text) ids.push_back(parts_.bytes[static_cast<unsigned char>(byte)]);
     }
   }
 
@@ -104,7 +105,6 @@ class Unigram final : public TextModel {
   PairTable children_;               // (node, byte) -> the id of the child node
   std::vector<int32_t> ids_ = {-1};  // the token that ends at each node
   double unknown_score_ = 0;
-  bool has_fallback_ = false;
 };
 
 }  // namespace

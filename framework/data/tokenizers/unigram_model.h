@@ -12,14 +12,15 @@
 namespace hexad::data {
 
 struct UnigramPiece {
-  std::string text;  // not empty
-  double score;      // logarithm of the probability
+  std::string text;     // not empty
+  double score;         // logarithm of the probability
+  bool hidden = false;  // never found in a text: a special token
 };
 
 struct UnigramParts {
   std::vector<UnigramPiece> pieces;  // by id
   int32_t unknown;                   // id of text without a token
-  ByteIds bytes = no_byte_ids();     // if all are set, they replace the unknown id
+  ByteIds bytes = no_byte_ids();     // replace the unknown id of a text whose bytes are all set
 };
 
 std::unique_ptr<TextModel> make_unigram(UnigramParts parts);

@@ -55,7 +55,7 @@ TEST(BadTokenizerJson, MergesOfMissingOrEmptyTokensAreNamed) {
                   "'model.merges[0]' is number, expected a string");
 }
 
-TEST(BadTokenizerJson, AMergeThatMakesItsOwnPartIsRefused) {
+TEST(BadTokenizerJson, MergeThatMakesItsOwnPartIsRefused) {
   const std::string text = damaged([](Json& j) {
     j["model"]["vocab"][""] = 300;
     j["model"]["merges"][0] = {"", "a"};
@@ -139,7 +139,7 @@ TEST(BadTokenizerJson, TruncatedFilesAreDamaged) {
     expect_contains(message("tokenizer.json", whole.substr(0, size)), "damaged tokenizer: not JSON");
 }
 
-TEST(BadTokenizerJson, WithoutAnEndOfDocumentTheUserIsAskedForOne) {
+TEST(BadTokenizerJson, MissingEndOfDocumentIsAskedFor) {
   Json json = byte_level_json();
   json["added_tokens"] = Json::array();
   expect_contains(message("tokenizer.json", json.dump()), "no token ends documents");
@@ -163,6 +163,23 @@ TEST(BadTiktoken, LinesAreChecked) {
       "the token of rank 258 has 2000 bytes, expected at most 1024");
   expect_contains(message("x.tiktoken", tiktoken_text(), ExitCode::usage, {.end_of_document = "", .pattern = "x"}),
                   "pattern 'x', expected one of gpt2, ");
+}
+
+TEST(BadTokenizerJson, MissingByteIsRefusedWhereTheUnknownIdWouldDiffer) {
+  for (const char* key : {"fuse_unk", "byte_fallback"}) {
+    expect_contains(damaged([&](Json& j) {
+                      j["model"]["vocab"].erase(symbol_of(200));
+                      j["model"]["unk_token"] = "ab";
+                      j["model"][key] = true;
+                    }),
+                    "'model.vocab' lacks a byte, which is not supported with ByteLevel and fuse_unk or byte_fallback");
+  }
+}
+
+TEST(BadTokenizerJson, PatternIsRefused) {
+  expect_contains(message("tokenizer.json", byte_level_json().dump(), ExitCode::usage,
+                          {.end_of_document = "", .pattern = "cl100k"}),
+                  "is of kind huggingface, whose pattern is in the file; --tokenizer-pattern ('cl100k')");
 }
 
 TEST(BadTekken, FieldsAreChecked) {
@@ -189,14 +206,14 @@ TEST(BadSentencePiece, DamagedModelsAreRefused) {
   expect_contains(message("tokenizer.model", std::string("\n").append(1000, '\xff')), "damaged SentencePiece model");
 }
 
-TEST(BadFolders, AreNamed) {
+TEST(BadFolders, FolderIsNamed) {
   const ScratchFolder folder;
   expect_contains(message_of(ExitCode::data, [&] { load_tokenizer(folder.path()); }), ": has no tokenizer, expected");
   folder.write("a.tiktoken", tiktoken_text()), folder.write("b.model", "x");
   expect_contains(message_of(ExitCode::data, [&] { load_tokenizer(folder.path()); }), ": has 2 tokenizers, ");
 }
 
-TEST(BadConfigs, BesideATokenizerAreNamed) {
+TEST(BadConfigs, FileAndKeyAreNamed) {
   const ScratchFolder folder;
   const std::string path = folder.write("tokenizer.json", byte_level_json().dump());
   const auto beside = [&](const std::string& name, const std::string& contents) {

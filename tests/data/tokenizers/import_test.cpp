@@ -48,7 +48,7 @@ TEST(TokenizerJson, ByteLevelRoundTripsAnyBytes) {
   for (const std::string& text : mixed_texts()) EXPECT_EQ(t->decode(t->encode(text)), text);
 }
 
-TEST(TokenizerJson, AByteThatIsNoCharacterEndsTheTextBeforeIt) {
+TEST(TokenizerJson, DamagedByteEndsTheTextBeforeIt) {
   const Loaded t("tokenizer.json", byte_level_json().dump());
   EXPECT_EQ(t->encode("ab\xff"
                       "c"),
@@ -88,6 +88,75 @@ TEST(TokenizerJson, ConfigurationBesideItChoosesTheEndOfDocument) {
   EXPECT_EQ(load_tokenizer(path, {.end_of_document = "<end>", .pattern = ""})->end_of_document(), 259);
 }
 
+TEST(TokenizerJson, EmptyMatchesOfASplitDivideTheText) {
+  auto json = fallback_json();
+  json["normalizer"] = nullptr;
+  json["model"]["vocab"]["ab"] = 263;
+  json["model"]["merges"] = nlohmann::json::array({"a b"});
+  for (const char* behavior : {"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"}) {
+    json["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", "(?=b)"}}}, {"behavior", behavior}};
+    const Loaded t("tokenizer.json", json.dump());
+    EXPECT_EQ(t->encode("aab"), (Ids{260, 260, 261})) << behavior;
+  }
+  json["normalizer"] = {{"type", "Replace"}, {"pattern", {{"Regex", "^"}}}, {"content", "b"}};
+  json["pre_tokenizer"] = nullptr;
+  EXPECT_EQ(Loaded("tokenizer.json", json.dump())->encode("a"), (Ids{261, 260}));
+}
+
+TEST(TokenizerJson, TokensInWhiteSpaceThatAnotherTokenTookAreFound) {
+  auto json = byte_level_json();
+  json["added_tokens"].push_back({{"id", 259}, {"content", "[A]"}, {"rstrip", true}, {"normalized", false}});
+  json["added_tokens"].push_back({{"id", 260}, {"content", "  "}, {"normalized", false}});
+  const Loaded t("tokenizer.json", json.dump());
+  EXPECT_EQ(t->encode("[A]    b"), (Ids{259, 260, 260, 'b'}));  // as the reference library
+  EXPECT_EQ(t->encode("[A]   a"), (Ids{259, 260, ' ', 'a'}));
+}
+
+TEST(TokenizerJson, CharactersFallBackOnlyToBytesThatExist) {
+  const nlohmann::json bpe = {{"type", "BPE"},
+                              {"vocab", {{"a", 0}, {"<0x62>", 1}, {"<unk>", 2}, {"</s>", 3}}},
+                              {"merges", nlohmann::json::array()},
+                              {"unk_token", "<unk>"},
+                              {"byte_fallback", true}};
+  const Loaded t("tokenizer.json", nlohmann::json{{"model", bpe}}.dump());
+  EXPECT_EQ(t->encode("abca"), (Ids{0, 1, 2, 0}));
+  EXPECT_EQ(t->encode("cba"), (Ids{1, 2, 0})) << "the reference library writes an unknown id after bytes";
+  const nlohmann::json unigram = {
+      {"type", "Unigram"},
+      {"vocab", nlohmann::json::parse(R"([["<unk>",0],["a",-1],["<0x62>",-3],["</s>",0]])")},
+      {"unk_id", 0},
+      {"byte_fallback", true}};
+  const Loaded u("tokenizer.json", nlohmann::json{{"model", unigram}}.dump());
+  EXPECT_EQ(u->encode("b"), (Ids{2}));
+  EXPECT_EQ(u->encode("abcb"), (Ids{1, 0}));
+}
+
+TEST(TokenizerJson, BeginningOfDocumentHasNoText) {
+  const ScratchFolder folder;
+  auto json = byte_level_json();
+  json["added_tokens"].push_back({{"id", 259}, {"content", "<s>"}, {"special", false}});
+  folder.write("tokenizer_config.json", R"({"bos_token": "<s>", "add_bos_token": true})");
+  const auto t = load_tokenizer(folder.write("tokenizer.json", json.dump()));
+  EXPECT_EQ(t->beginning_of_document(), 259);
+  EXPECT_EQ(t->bytes_of(259), "");
+  EXPECT_EQ(t->encode("<s>"), (Ids{'<', 's', '>'}));
+}
+
+TEST(TokenizerJson, TextCannotEndItself) {
+  auto json = byte_level_json();
+  json["added_tokens"][0]["special"] = false;
+  const Loaded added("tokenizer.json", json.dump());
+  EXPECT_EQ(added->encode("<|endoftext|>").size(), 13u);
+  EXPECT_EQ(added->encode_with_special("<|endoftext|>"), (Ids{258}));
+  const nlohmann::json end = {{"id", 3}, {"content", "</s>"}, {"special", true}};
+  const auto vocab = nlohmann::json::parse(R"([["<unk>",0],["a",-1],["s",-1],["</s>",0]])");
+  json = {{"added_tokens", nlohmann::json::array({end})},
+          {"model", {{"type", "Unigram"}, {"vocab", vocab}, {"unk_id", 0}}}};
+  const Loaded unigram("tokenizer.json", json.dump());
+  EXPECT_EQ(unigram->encode("</s>"), (Ids{0, 2, 0}));
+  EXPECT_EQ(unigram->encode_with_special("a</s>"), (Ids{1, 3}));
+}
+
 TEST(Tiktoken, RanksAreIdsAndSpecialTokensFollow) {
   const Loaded t("x.tiktoken", tiktoken_text(), cl100k);
   EXPECT_EQ(t->encode("abc ab"), (Ids{257, 255 - ' ', 256}));
@@ -107,7 +176,7 @@ TEST(Tekken, SpecialTokensComeFirst) {
   for (const std::string& text : mixed_texts()) EXPECT_EQ(t->decode(t->encode(text)), text);
 }
 
-TEST(Import, TheFileOfADatasetKeepsTheTokenizer) {
+TEST(Import, DatasetFileKeepsTheTokenizer) {
   const ScratchFolder folder;
   const std::vector<std::pair<std::string, std::string>> files{{"tokenizer.json", byte_level_json().dump()},
                                                                {"fallback.json", fallback_json().dump()},
@@ -155,7 +224,7 @@ TEST(Import, AnotherEndOfDocumentIsAnotherTokenizer) {
             load_tokenizer(path)->fingerprint());
 }
 
-TEST(Import, AFolderStandsForItsTokenizer) {
+TEST(Import, FolderStandsForItsTokenizer) {
   const ScratchFolder folder;
   folder.write("only.tiktoken", tiktoken_text());
   const auto ranks = load_tokenizer(folder.path(), cl100k);

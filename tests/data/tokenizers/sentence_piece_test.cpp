@@ -59,6 +59,12 @@ TEST(SentencePiece, EncodesWithTheLibrary) {
   EXPECT_EQ(t->end_of_document(), 2);
 }
 
+TEST(SentencePiece, ControlTokensAreFoundIfAskedFor) {
+  const ScratchFolder folder;
+  const auto t = load_tokenizer(folder.write("tokenizer.model", model()));
+  EXPECT_EQ(t->encode_with_special("<s>a</s>"), (Ids{1, 262, 2}));
+}
+
 TEST(SentencePiece, RoundTripsValidText) {
   const ScratchFolder folder;
   const auto t = load_tokenizer(folder.write("tokenizer.model", model()));
