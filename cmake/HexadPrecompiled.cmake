@@ -2,9 +2,9 @@
 # most of the time that a small file needs to compile. A file still names every header it uses:
 # -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without.
 #
-# There are four sets, each with the headers of the one before. A target uses the highest set that it or a library below it
-# owns: `kernels` from the library kernels upwards, `autograd` from autograd upwards, `train` from train upwards, and
-# otherwise `standard`. So a precompiled header brings no declarations of a layer above the file.
+# There are four sets. Each set also contains the headers of the previous set. The libraries kernels, autograd and train
+# introduce the sets of the same names. A target uses the highest set that the target or one of its dependencies
+# introduces, and otherwise `standard`. Therefore no precompiled header declares anything from a layer above the target.
 set(HEXAD_PRECOMPILED_SETS standard kernels autograd train)
 set(HEXAD_PRECOMPILED_standard <algorithm> <array> <chrono> <cmath> <cstdint> <cstring> <filesystem> <fstream> <functional>
     <limits> <map> <memory> <mutex> <numeric> <optional> <set> <span> <sstream> <string> <string_view> <thread>

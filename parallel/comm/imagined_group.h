@@ -16,7 +16,8 @@ struct ImaginedCards {
 /// Group in which all ranks but one are imagined. Each imagined rank does the same as this rank at the same time, and
 /// its tokens choose the same experts. Therefore the values of this rank stand for the values of all ranks. An
 /// all-gather repeats the values of this rank for each rank. An all-to-all returns this rank's message to itself. A sum
-/// multiplies this rank's values by the number of ranks. On a device, only the result of an all-gather is known.
+/// multiplies this rank's values by the number of ranks. On the meta device, only an all-gather copies values; all
+/// other results are marked as unknown.
 ///
 /// Operations never wait. A collective holds its tensors until a thread waits for it, which is the longest time that a
 /// real collective may hold them. Bytes are counted as in real groups (Operation::wire_bytes). The memory that NCCL

@@ -44,7 +44,7 @@ inline int total(const std::vector<int>& lengths) {
   return sum;
 }
 
-/// Returns the number of the document of each token in dataset_of(lengths).
+/// Returns, for each token of dataset_of(lengths), the index of its document.
 inline std::vector<int> document_of_token(const std::vector<int>& lengths) {
   std::vector<int> documents;
   for (size_t d = 0; d < lengths.size(); ++d) documents.insert(documents.end(), lengths[d], static_cast<int>(d));

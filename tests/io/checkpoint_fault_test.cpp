@@ -98,7 +98,7 @@ TEST_F(CheckpointFaults, Fault9KillAtAnyFileBoundaryLeavesTheOldOrTheNewCheckpoi
       const int64_t step = checkpoint->step() == 200 ? 200 : 100;
       expect_holds(std::move(*checkpoint), step, device);
     };
-    check();  // checks the files like another process
+    check();  // before clean(), because another process may read the folder in this state
     run.clean();
     check();
     EXPECT_TRUE(warnings.empty()) << warnings.front();

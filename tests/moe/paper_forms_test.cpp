@@ -212,8 +212,9 @@ TEST(PaperForms, EpsGainMatchesTheSimulatedGraph) {
       if (groups.N == 1) continue;
       const double seconds = took(static_cast<int>(groups.N));
       const std::string what = cat("gain of ", groups.N, " groups, experts at ", speed);
-      // If communication is longer, the paper does not hide one group's computation. In fact, the first group computes
-      // while the second is sent, and the last one while results return.
+      // If communication takes longer than computation, the paper's formula leaves the computation of one group
+      // exposed. The simulated graph can hide even that: the first group computes while the second is sent, and the
+      // last group computes while results return.
       if (comp >= comm)
         expect_near(whole - seconds, groups.gain, 0.05, what);
       else {

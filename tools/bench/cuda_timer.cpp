@@ -53,8 +53,8 @@ CudaTimer::CudaTimer(device::DeviceContext& card, const std::string& only, const
   const Tensor from = Tensor::zeros({copied}, Dtype::u8, card), to = empty({copied}, Dtype::u8);
   const double seconds = median_seconds([&](Stream& s) { card_.copy(s, device_raw(to), device_raw(from), copied); });
   copy_rate_ = 2.0 * static_cast<double>(copied) / seconds;
-  fmt::print("{}; copies at {:.0f} GB/s (read + write)\n\n", card.description(), copy_rate_ * 1e-9);
-  fmt::print("{:<44}{:>11}{:>10}{:>9}{:>9}\n", "kernel", "us", "TFLOP/s", "GB/s", "of copy");
+  fmt::print("{}; copy bandwidth {:.0f} GB/s (read + write)\n\n", card.description(), copy_rate_ * 1e-9);
+  fmt::print("{:<44}{:>11}{:>10}{:>9}{:>9}\n", "kernel", "us", "TFLOP/s", "GB/s", "% copy");
 }
 
 double CudaTimer::median_seconds(const std::function<void(Stream&)>& call) {

@@ -131,8 +131,8 @@ void ForeignModel::check_names() {
   }
   if (!missing.empty()) fail(ExitCode::data, folder(), ": ", listed("missing tensor", missing));
   if (!unknown.empty())
-    fail(ExitCode::data, folder(), ": ", listed("unknown tensor", unknown), ", which no parameter of a ",
-         config_.family->model_type, " model has");
+    fail(ExitCode::data, folder(), ": ", listed("unknown tensor", unknown), "; no parameter of a ",
+         config_.family->model_type, " model has ", unknown.size() == 1 ? "this name" : "these names");
   if (ignored > 0)
     notes_.push_back(cat(counted(ignored, "tensor"), " without a parameter (masks, prediction layers, a tied head) ",
                          ignored == 1 ? "was" : "were", " not read"));

@@ -44,7 +44,8 @@ GranularitySearch::Bounds GranularitySearch::bounds(int64_t batch) const {
     if (range.largest < batch) b.low = std::max(b.low, n);
     if (range.smallest > batch) b.high = std::min(b.high, n);
   }
-  base::require(b.low <= b.high, "[GranularitySearch] a smaller batch takes ", b.low, ", a larger one ", b.high);
+  base::require(b.low <= b.high, "[GranularitySearch] a smaller batch has ", b.low,
+                " micro-batches and a larger batch ", b.high, "; expected at least as many");
   b.high = std::max(b.low, std::min(b.high, batch));  // every micro-batch has at least one token
   return b;
 }

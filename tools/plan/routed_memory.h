@@ -12,7 +12,7 @@ struct RoutedMemory {
     double bytes = 0;
   };
   double even = 0;
-  Load p99, worst;  // RoutingLoad::p99 and one_rank; equal to even loads if no rank can get more
+  Load p99, worst;  // memory under RoutingLoad::p99 and one_rank; bytes == even if no rank can exceed the even share
 };
 
 /// Returns the memory under each routing model. The caller passes the memory with evenly loaded experts. Other loads

@@ -177,7 +177,8 @@ class GivenRouter {
   }
 
  private:
-  // A router kernel does not know its layer (layer < 0). The layer later replaces these choices by its own.
+  // Returns the shares of choice.layer, or those of layer 0 if the layer is unknown (-1). Router kernels do not know
+  // their layer; MoeLayer later replaces the experts chosen here.
   const std::vector<double>& shares_of(const Choice& choice) const {
     const std::vector<double>& shares = load_.shares().at(static_cast<size_t>(std::max<int64_t>(0, choice.layer)));
     base::require(std::ssize(shares) == choice.experts, "[routing model] ", shares.size(), " shares are given for ",

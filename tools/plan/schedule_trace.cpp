@@ -138,7 +138,8 @@ Sum sum_of(const Timeline& measured, const Timeline& beside_others, const Timeli
   return s;
 }
 
-/// Trace rows of one of two micro-batches, and the times until which these rows are occupied.
+/// Set of trace rows for passes that do not overlap, and the times at which its last passes end. A pass of a second
+/// micro-batch that overlaps a pass of the first set belongs to another set, whose names end in `mark`.
 struct Rows {
   std::string_view mark;
   double measured_end = -std::numeric_limits<double>::infinity(), predicted_end = measured_end;

@@ -18,8 +18,8 @@ namespace hexad::moe {
 struct MoeSchedule;
 enum class ReuseStrategy : uint8_t;
 
-/// Value of an enumeration: its name in recipes, and a text, such as its paper, that follows in brackets in the
-/// reference.
+/// Value of an enumeration. `name` is its name in recipes. The recipe reference prints `gloss`, for example the paper,
+/// in brackets after the name.
 template <class E>
 struct Word {
   E value;

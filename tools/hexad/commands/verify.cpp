@@ -205,7 +205,7 @@ ExitCode verify_with_threads(const Options& o, const Extensions& extensions) {
 ExitCode verify_in_world(const Options& o, const Extensions& extensions, comm::World& world) {
   if (world.size() != o.world)
     fail(ExitCode::usage, "--world ", o.world, " --mpi needs ", o.world, " processes, but there are ", world.size(),
-         ": ", launcher(o.world), " ", program_name(), " verify ...");
+         "; start them with: ", launcher(o.world), " ", program_name(), " verify ...");
   Loaded loaded;
   load_on_all_ranks(world, [&] {
     loaded = load(o, extensions);
