@@ -33,7 +33,7 @@ test_processes_without_mpi_are_refused() {
   expect 2 ranks 2 verify tiny.yaml
   expect_text err "add --mpi, or start it without the launcher"
   expect 2 ranks 2 verify tiny.yaml --mpi --world 4
-  expect_text err "--world 4 --mpi needs 4 processes, but there are 2: mpirun -np 4 " "hexad verify ..."
+  expect_text err "--world 4 --mpi needs 4 processes, but there are 2; start them with: mpirun -np 4 " "hexad verify ..."
 }
 
 run_tests "$@"
