@@ -1,6 +1,7 @@
 // Translation between a config.json and the keys of a recipe.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@ struct ForeignConfig {
   const Family* family;
   ModelKeys keys;                  // resolved
   std::string dtype;               // of its torch_dtype or dtype, for example "bfloat16"; empty: not named
+  int64_t prediction_blocks;       // blocks after the last one that predict further tokens; they are not read
   std::vector<std::string> notes;  // facts for the user: keys whose effect on training is not taken over
 };
 

@@ -99,6 +99,8 @@ class Types {
       usual_ = plan.origin->element.value_or(usual_);
       exceptions_ = plan.origin->exceptions;
     }
+    // Without an import's facts, the types of single tensors are not known. Rounded states would change the routing.
+    states_in_f32_ = !plan.origin || !plan.origin->element;
     if (wanted == "source") return;
     usual_ = wanted == "bf16" ? Element::bf16 : wanted == "f16" ? Element::f16 : Element::f32;
     exceptions_.clear();

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 
@@ -80,6 +81,30 @@ TEST(ImportedStart, ImportOfAnotherFolderIsRefused) {
     const Recipe changed = recipe_from(model, {cat("train.init_from=", other.path())});
     const std::string message = message_of(ExitCode::data, [&] { start_folder(changed, world, {}); });
     EXPECT_NE(message.find(cat("but train.init_from is ", other.path())), message.npos) << message;
+  });
+}
+
+TEST(ImportedStart, EveryRankThrowsTheExitCodeOfTheFirstRank) {
+  const ForeignFolder model("mixtral");
+  const Recipe recipe = recipe_from(model);
+  fs::create_directories(model.beside("run") + "/imported");
+  write_text(model.beside("run") + "/imported/mine", "text");
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    const std::string message = message_of(ExitCode::usage, [&] { start_folder(recipe, world, {}); });
+    EXPECT_NE(message.find("train.init_from: " + model.beside("run") + "/imported: is not empty"), message.npos)
+        << message;
+  });
+}
+
+TEST(ImportedStart, ModelThatChangedSinceItsImportIsRefused) {
+  const ForeignFolder model("mixtral");
+  const Recipe recipe = recipe_from(model);
+  on_ranks(1, [&](const comm::ProcessGroup& world) {
+    start_folder(recipe, world, {});
+    const auto imported = fs::last_write_time(model.beside("run") + "/imported/manifest.json");
+    fs::last_write_time(model.path() + "/model.safetensors", imported + std::chrono::seconds(10));
+    const std::string message = message_of(ExitCode::data, [&] { start_folder(recipe, world, {}); });
+    EXPECT_NE(message.find("is older than a file of " + model.path()), message.npos) << message;
   });
 }
 
