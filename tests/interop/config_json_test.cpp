@@ -228,6 +228,15 @@ TEST(WriteConfig, ChangedKeysAreWrittenAndOthersKept) {
   EXPECT_EQ(written["rope_parameters"], config["rope_parameters"]);
 }
 
+TEST(WriteConfig, BothNamesOfTheTypeAreChanged) {
+  Json config = golden_config("mixtral");
+  config["dtype"] = "float32", config["torch_dtype"] = "float32";
+  const ForeignConfig read = read_config(config.dump(), "config.json");
+  const Json written = Json::parse(write_config(*read.family, read.keys, config.dump(), "bfloat16"));
+  EXPECT_EQ(written["dtype"], "bfloat16");
+  EXPECT_EQ(written["torch_dtype"], "bfloat16");
+}
+
 TEST(WriteConfig, NewConfigDescribesTheSameModel) {
   for (const Family& family : families()) {
     const ModelKeys keys = keys_of_config(golden_config(std::string(family.model_type)));

@@ -25,7 +25,7 @@ int64_t limit_of(std::string_view recipe_key) {
   return std::ranges::find(counts, recipe_key) == std::end(counts) ? largest_width : most_of_a_kind;
 }
 
-/// Names of a config key, first the one that is written.
+/// Returns the names of a config key. Export writes the first one.
 std::vector<std::string> names_of(std::string_view alternatives) {
   std::vector<std::string> names;
   while (!alternatives.empty()) {
@@ -258,7 +258,8 @@ std::string write_config(const Family& family, const ModelKeys& keys, const std:
   }
   const auto set_dtype = [&] {
     if (dtype.empty()) return;
-    config[config.contains("dtype") ? "dtype" : "torch_dtype"] = dtype;
+    if (config.contains("dtype")) config["dtype"] = dtype;
+    if (config.contains("torch_dtype") || !config.contains("dtype")) config["torch_dtype"] = dtype;
   };
   const bool same_model = !like.empty() && ModelKeys::differences(before, keys).empty();
   if (!same_model) {

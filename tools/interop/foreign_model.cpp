@@ -103,7 +103,7 @@ std::string ForeignModel::where(const Link& link) const {
   return cat(source_.folder(), "/", tensor(link).file, ": tensor '", name_of(link), "'");
 }
 
-// Checks what the tables of tensors rely on.
+// Checks the conditions that the tensor tables assume.
 void ForeignModel::check_config() const {
   require_accepted(config_.keys.yaml(), config_path_);
   if (config_.keys.text("model.position") != "rotary") return;

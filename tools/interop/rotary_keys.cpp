@@ -15,7 +15,7 @@ bool present(const Json& object, const char* key) {
   return found != object.end() && !found->is_null();
 }
 
-/// The object of all rotary parameters, whichever form `config` has.
+/// Returns all rotary parameters as one object, from either form of `config`.
 Json parameters_of(const Json& config, const std::string& where) {
   Json all = Json::object();
   std::string from;

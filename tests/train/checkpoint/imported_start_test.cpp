@@ -63,7 +63,7 @@ TEST(ImportedStart, LoadsTheWeightsOfTheFolder) {
   });
 }
 
-TEST(ImportedStart, EveryRankThrowsWhatTheFirstRankFinds) {
+TEST(ImportedStart, EveryRankThrowsTheErrorOfTheFirstRank) {
   const ForeignFolder model("mixtral");
   model.change_tensors([](RawTensors& tensors) { tensors.erase("model.norm.weight"); });
   const Recipe recipe = recipe_from(model);
@@ -108,13 +108,13 @@ TEST(ImportedStart, ModelThatChangedSinceItsImportIsRefused) {
   });
 }
 
-TEST(ImportedStart, CheckpointsAreLeftWhereTheyAre) {
+TEST(ImportedStart, CheckpointsAreNotImported) {
   const Scratch scratch;
   const Recipe recipe = small_recipe({cat("train.init_from=", scratch.path()), cat("run.dir=", scratch / "run")});
   on_ranks(1, [&](const comm::ProcessGroup& world) { EXPECT_EQ(start_folder(recipe, world, {}), scratch.path()); });
 }
 
-TEST(ImportedStart, ChangedModelIsACaution) {
+TEST(ImportedStart, ChangedModelGivesWarnings) {
   const ForeignFolder model("mixtral");
   const std::vector<std::string> cautions =
       cautions_of_start(recipe_from(model, {"model.moe.normalize=false", "model.norm_eps=0.001"}));
