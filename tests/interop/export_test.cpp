@@ -157,6 +157,20 @@ TEST(Export, TrainedRunFindsItsOriginAndWritesItsWeights) {
   EXPECT_NE(after.at("model.norm.weight").bytes, tensors_of(imported.model.path()).at("model.norm.weight").bytes);
 }
 
+TEST(Export, ImportInTheRunDirectoryIsTheOriginOnlyIfTheRunStartedFromIt) {
+  const Imported imported("mixtral");
+  const TrainedRun direct(imported, {cat("train.init_from=", imported.model.path())});
+  import_model(imported.model.path(), direct.dir + "/imported");
+  io::Checkpoint checkpoint = direct.checkpoint();
+  EXPECT_EQ(export_model(checkpoint, imported.target()).origin, direct.dir + "/imported/hugging_face");
+
+  const Imported second("mixtral");
+  const TrainedRun other(second);
+  import_model(imported.model.path(), other.dir + "/imported");
+  io::Checkpoint of_second = other.checkpoint();
+  EXPECT_EQ(export_model(of_second, second.target()).origin, second.path() + "/hugging_face");
+}
+
 TEST(Export, ChangedContextIsWritten) {
   const Imported imported("mixtral");
   const TrainedRun run(imported, {"model.context=16"});
