@@ -148,6 +148,46 @@ TEST(ReadConfig, SizesThatWouldExhaustTheMemoryAreRefused) {
   expect_contains(refusal(config), "model.moe.experts would be 0, expected at least 1");
 }
 
+TEST(ReadConfig, RotaryParametersThatTheKindNeedsMayNotBeMissing) {
+  const std::pair<const char*, std::vector<const char*>> kinds[] = {
+      {"llama", {"factor", "low_freq_factor", "high_freq_factor"}}, {"qwen3", {"factor"}}};
+  for (const auto& [family, needed] : kinds)
+    for (const char* key : needed) {
+      Json config = golden_config(family);
+      config["rope_parameters"].erase(key);
+      expect_contains(refusal(config), cat("rotary ", key, " is missing, expected a number for rope_type"));
+    }
+  Json config = golden_config("llama");
+  config["rope_parameters"] = {{"rope_type", "linear"}};
+  expect_contains(refusal(config), "rotary factor is missing, expected a number for rope_type 'linear'");
+}
+
+TEST(ReadConfig, HiddenSizeThatHeadsDoNotDivideIsRefused) {
+  Json config = golden_config("gpt2");
+  config["n_head"] = 3;
+  expect_contains(refusal(config), "the hidden size is 16, expected a multiple of the 3 heads");
+  config = golden_config("qwen3");
+  config["num_attention_heads"] = 3, config["num_key_value_heads"] = 3;
+  EXPECT_EQ(keys_of_config(config).integer("model.head_size"), 8) << "a stated size of heads need not divide";
+}
+
+TEST(ReadConfig, BlocksWithoutFullAttentionAreRefused) {
+  Json config = golden_config("minimax_m2");
+  config["attn_type_list"] = {1, 1};
+  keys_of_config(config);
+  config["attn_type_list"] = {1, 0};
+  expect_contains(refusal(config), "attn_type_list is [1,0], expected only 1");
+}
+
+TEST(ReadConfig, BlocksThatPredictFurtherTokensAreCounted) {
+  Json config = golden_config("glm4_moe");
+  EXPECT_EQ(read_config(config.dump(), "config.json").prediction_blocks, 0);
+  config["num_nextn_predict_layers"] = 2;
+  EXPECT_EQ(read_config(config.dump(), "config.json").prediction_blocks, 2);
+  config["num_nextn_predict_layers"] = -1;
+  expect_contains(refusal(config), "num_nextn_predict_layers is -1, expected 0 .. 10000");
+}
+
 TEST(ReadConfig, UnknownFamilyIsRefusedWithTheNearestName) {
   Json config = golden_config("mixtral");
   config["model_type"] = "mixtrol";
@@ -186,6 +226,15 @@ TEST(WriteConfig, ChangedKeysAreWrittenAndOthersKept) {
   EXPECT_EQ(written["bos_token_id"], 7);
   EXPECT_EQ(written["dtype"], "bfloat16");
   EXPECT_EQ(written["rope_parameters"], config["rope_parameters"]);
+}
+
+TEST(WriteConfig, BothNamesOfTheTypeAreChanged) {
+  Json config = golden_config("mixtral");
+  config["dtype"] = "float32", config["torch_dtype"] = "float32";
+  const ForeignConfig read = read_config(config.dump(), "config.json");
+  const Json written = Json::parse(write_config(*read.family, read.keys, config.dump(), "bfloat16"));
+  EXPECT_EQ(written["dtype"], "bfloat16");
+  EXPECT_EQ(written["torch_dtype"], "bfloat16");
 }
 
 TEST(WriteConfig, NewConfigDescribesTheSameModel) {

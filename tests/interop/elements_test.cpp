@@ -17,7 +17,7 @@ std::vector<std::byte> bytes_of_floats(const std::vector<float>& values) {
   return bytes;
 }
 
-TEST(Half, EveryFiniteValueSurvivesTheWayThroughF32) {
+TEST(Half, RoundTripThroughF32KeepsEveryFiniteValue) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<uint16_t>(bits);
     if ((half & 0x7c00) == 0x7c00) continue;
@@ -46,7 +46,7 @@ TEST(Half, RoundsToTheNearestEvenValue) {
   EXPECT_EQ(to_half(std::numeric_limits<float>::quiet_NaN()) & 0x7e00, 0x7e00);
 }
 
-TEST(Elements, ConversionToBf16RoundsAndBack) {
+TEST(Elements, ConversionToBf16RoundsToNearestEven) {
   const auto from = bytes_of_floats({1.0f, 1.00390625f, -3.5f});  // the second one lies half way: even is below
   std::vector<std::byte> narrow(6), wide(12);
   convert(narrow.data(), Element::bf16, from.data(), Element::f32, 3);

@@ -157,6 +157,20 @@ TEST(Export, TrainedRunFindsItsOriginAndWritesItsWeights) {
   EXPECT_NE(after.at("model.norm.weight").bytes, tensors_of(imported.model.path()).at("model.norm.weight").bytes);
 }
 
+TEST(Export, ImportInTheRunDirectoryIsTheOriginOnlyIfTheRunStartedFromIt) {
+  const Imported imported("mixtral");
+  const TrainedRun direct(imported, {cat("train.init_from=", imported.model.path())});
+  import_model(imported.model.path(), direct.dir + "/imported");
+  io::Checkpoint checkpoint = direct.checkpoint();
+  EXPECT_EQ(export_model(checkpoint, imported.target()).origin, direct.dir + "/imported/hugging_face");
+
+  const Imported second("mixtral");
+  const TrainedRun other(second);
+  import_model(imported.model.path(), other.dir + "/imported");
+  io::Checkpoint of_second = other.checkpoint();
+  EXPECT_EQ(export_model(of_second, second.target()).origin, second.path() + "/hugging_face");
+}
+
 TEST(Export, ChangedContextIsWritten) {
   const Imported imported("mixtral");
   const TrainedRun run(imported, {"model.context=16"});
@@ -165,7 +179,7 @@ TEST(Export, ChangedContextIsWritten) {
   EXPECT_EQ(Json::parse(read_text(imported.target() + "/config.json"))["max_position_embeddings"], 16);
 }
 
-TEST(Export, FamilyMakesANewConfig) {
+TEST(Export, FamilyMakesNewConfig) {
   const Imported imported("mixtral");
   fs::remove_all(imported.path() + "/hugging_face");
   const ExportReport report = imported.write({.family = "mixtral"});
@@ -184,7 +198,25 @@ TEST(Export, LikeNamesTheOrigin) {
   expect_same(tensors_of(imported.model.path()), tensors_of(imported.target()));
 }
 
-TEST(Export, WithoutAnOriginAsksForOne) {
+TEST(Export, SelectionBiasStaysF32IfItsTypeIsNotKnown) {
+  const Imported imported("glm4_moe");
+  imported.model.change_config([](Json& config) { config["dtype"] = "bfloat16"; });
+  imported.write({.like = imported.model.path()});
+  const RawTensors before = tensors_of(imported.model.path()), after = tensors_of(imported.target());
+  int biases = 0;
+  for (const auto& [name, tensor] : after) {
+    if (!name.ends_with(".e_score_correction_bias")) {
+      EXPECT_EQ(tensor.dtype, "BF16") << name;
+      continue;
+    }
+    ++biases;
+    EXPECT_EQ(tensor.dtype, "F32") << name;
+    EXPECT_EQ(tensor.bytes, before.at(name).bytes) << name;
+  }
+  EXPECT_GT(biases, 0);
+}
+
+TEST(Export, MissingOriginIsAskedFor) {
   const Imported imported("mixtral");
   fs::remove_all(imported.path() + "/hugging_face");
   const std::string message = message_of(ExitCode::usage, [&] { imported.write(); });
@@ -210,7 +242,7 @@ TEST(Export, DamagedFactsOfTheOriginAreRefused) {
   EXPECT_FALSE(fs::exists(imported.target()));
 }
 
-TEST(Export, RefusesATargetThatIsNotEmpty) {
+TEST(Export, TargetThatIsNotEmptyIsRefused) {
   const Imported imported("mixtral");
   fs::create_directory(imported.target());
   write_text(imported.target() + "/mine", "text");

@@ -40,7 +40,7 @@ double difference(const std::vector<double>& expected, const std::vector<double>
   return largest == 0 ? apart : apart / largest;
 }
 
-/// What transformers computes from a golden model.
+/// Reference results of transformers for a golden model.
 struct Reference {
   explicit Reference(const std::string& family)
       : file(io::SafetensorsFile::open(golden_folder(family) + "/reference.safetensors")),

@@ -38,14 +38,14 @@ void expect_refused_after(const std::function<void(RawTensors&)>& change, const 
   expect_refused(model, parts);
 }
 
-TEST(ImportRefuses, ATruncatedShard) {
+TEST(ImportRefuses, TruncatedShard) {
   const ForeignFolder model("mixtral");
   const std::string path = model.path() + "/model.safetensors";
   fs::resize_file(path, fs::file_size(path) - 100);
   expect_refused(model, {path, "model.norm.weight"});
 }
 
-TEST(ImportRefuses, AHugeHeader) {
+TEST(ImportRefuses, HugeHeader) {
   const ForeignFolder model("mixtral");
   const std::string path = model.path() + "/model.safetensors";
   const uint64_t length = uint64_t{1} << 40;
@@ -55,17 +55,17 @@ TEST(ImportRefuses, AHugeHeader) {
   expect_refused(model, {path, "claims a header of 1099511627776 bytes"});
 }
 
-TEST(ImportRefuses, AMissingTensor) {
+TEST(ImportRefuses, MissingTensor) {
   expect_refused_after([](RawTensors& tensors) { tensors.erase(gate); }, {"missing tensor", gate});
 }
 
-TEST(ImportRefuses, AnUnknownTensor) {
+TEST(ImportRefuses, UnknownTensor) {
   expect_refused_after(
       [](RawTensors& tensors) { tensors["model.layers.1.self_attn.sinks"] = tensors.at("model.norm.weight"); },
       {"unknown tensor 'model.layers.1.self_attn.sinks'"});
 }
 
-TEST(ImportRefuses, AWrongDtype) {
+TEST(ImportRefuses, WrongDtype) {
   expect_refused_after(
       [](RawTensors& tensors) {
         tensors.at(gate) = {"I32", {4, 16}, std::string(256, '\0')};
@@ -73,7 +73,7 @@ TEST(ImportRefuses, AWrongDtype) {
       {gate, "is I32, expected F32, BF16 or F16"});
 }
 
-TEST(ImportRefuses, AShapeThatContradictsTheConfig) {
+TEST(ImportRefuses, ShapeThatContradictsTheConfig) {
   expect_refused_after(
       [](RawTensors& tensors) {
         tensors.at(gate).shape = {16, 4};
@@ -88,21 +88,21 @@ TEST(ImportRefuses, WeightsThatAreNotFinite) {
         {gate, "has NaN or infinity at element 5"});
 }
 
-TEST(ImportRefuses, AMissingIndex) {
+TEST(ImportRefuses, MissingIndex) {
   const ForeignFolder model("mixtral");
   model.divide();
   fs::remove(model.path() + "/model.safetensors.index.json");
   expect_refused(model, {"has model-00001-of-00002.safetensors but no model.safetensors.index.json"});
 }
 
-TEST(ImportRefuses, AMissingShard) {
+TEST(ImportRefuses, MissingShard) {
   const ForeignFolder model("mixtral");
   model.divide();
   fs::remove(model.path() + "/model-00002-of-00002.safetensors");
   expect_refused(model, {"model-00002-of-00002.safetensors", "No such file"});
 }
 
-TEST(ImportRefuses, ATensorInTwoShards) {
+TEST(ImportRefuses, TensorInTwoShards) {
   const ForeignFolder model("mixtral");
   model.divide();
   const std::string path = model.path() + "/model-00002-of-00002.safetensors";
@@ -113,7 +113,7 @@ TEST(ImportRefuses, ATensorInTwoShards) {
   expect_refused(model, {path, first.begin()->first, "is also in model-00001-of-00002.safetensors"});
 }
 
-TEST(ImportRefuses, ATensorTwiceInAShard) {
+TEST(ImportRefuses, TensorTwiceInAShard) {
   const ForeignFolder model("mixtral");
   const std::string path = model.path() + "/model.safetensors", other = "model.layers.0.block_sparse_moe.gate.weight";
   std::string bytes = read_text(path);
@@ -122,7 +122,7 @@ TEST(ImportRefuses, ATensorTwiceInAShard) {
   expect_refused(model, {path, other, "appears twice"});
 }
 
-TEST(ImportRefuses, AnIndexThatContradictsTheShards) {
+TEST(ImportRefuses, IndexThatContradictsTheShards) {
   const ForeignFolder model("mixtral");
   model.divide();
   const std::string path = model.path() + "/model.safetensors.index.json";
@@ -165,19 +165,19 @@ TEST(ImportRefuses, Pickles) {
   expect_refused(model, {"pytorch_model.bin is a pickle", "refused"});
 }
 
-TEST(ImportRefuses, AnUnknownFamily) {
+TEST(ImportRefuses, UnknownFamily) {
   const ForeignFolder model("mixtral");
   model.change_config([](Json& config) { config["model_type"] = "mamba"; });
   expect_refused(model, {"config.json: model_type is 'mamba', an unknown family", "qwen3_moe"});
 }
 
-TEST(ImportRefuses, AConfigThatIsNoJson) {
+TEST(ImportRefuses, ConfigThatIsNoJson) {
   const ForeignFolder model("mixtral");
   write_text(model.path() + "/config.json", "{\"model_type\": ");
   expect_refused(model, {model.path() + "/config.json", "not valid JSON"});
 }
 
-TEST(ImportRefuses, AHeadThatDiffersFromItsTiedEmbedding) {
+TEST(ImportRefuses, HeadThatDiffersFromItsTiedEmbedding) {
   const ForeignFolder model("gpt2");
   model.change_tensors([](RawTensors& tensors) {
     tensors["lm_head.weight"] = tensors.at("transformer.wte.weight");
@@ -186,13 +186,27 @@ TEST(ImportRefuses, AHeadThatDiffersFromItsTiedEmbedding) {
   expect_refused(model, {"lm_head.weight", "differs from 'transformer.wte.weight'"});
 }
 
-TEST(ImportRefuses, AHeadOfOddSize) {
+TEST(ImportRefuses, HeadOfOddSize) {
   const ForeignFolder model("mixtral");
   model.change_config([](Json& config) { config["head_dim"] = 5; });
   expect_refused(model, {"config.json", "5 dimensions of a head of 5 would rotate"});
 }
 
-TEST(Import, RefusesATargetThatIsNotEmpty) {
+TEST(ImportRefuses, DenseBlocksWithoutWidth) {
+  const ForeignFolder model("llama");
+  model.change_config([](Json& config) { config["intermediate_size"] = 0; });
+  expect_refused(model, {"config.json", "model.mlp_hidden"});
+}
+
+TEST(ImportRefuses, MoreBlocksThanTheConfigCounts) {
+  const ForeignFolder model("glm4_moe");
+  model.change_tensors([](RawTensors& tensors) {
+    tensors["model.layers.2.input_layernorm.weight"] = tensors.at("model.layers.1.input_layernorm.weight");
+  });
+  expect_refused(model, {"unknown tensor 'model.layers.2.input_layernorm.weight'"});
+}
+
+TEST(Import, TargetThatIsNotEmptyIsRefused) {
   const ForeignFolder model("mixtral");
   fs::create_directory(model.beside("out"));
   write_text(model.beside("out") + "/mine", "text");
@@ -201,7 +215,7 @@ TEST(Import, RefusesATargetThatIsNotEmpty) {
   EXPECT_EQ(read_text(model.beside("out") + "/mine"), "text");
 }
 
-TEST(Import, FillsAnEmptyFolder) {
+TEST(Import, EmptyTargetIsFilled) {
   const ForeignFolder model("mixtral");
   fs::create_directory(model.beside("out"));
   import_model(model.path(), model.beside("out") + "/");

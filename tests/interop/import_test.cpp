@@ -66,7 +66,7 @@ void fuse_mixtral(RawTensors& tensors) {
   }
 }
 
-TEST(Import, FolderIsACheckpointWithARecipe) {
+TEST(Import, FolderHasCheckpointAndRecipe) {
   const ForeignFolder model("mixtral");
   write_text(model.path() + "/tokenizer.json", "{}");
   write_text(model.path() + "/chat_template.jinja", "{{ messages }}");
@@ -100,7 +100,7 @@ TEST(Import, ShardsGiveTheSameModel) {
   EXPECT_EQ(imported(model, "sharded"), single);
 }
 
-TEST(Import, SmallShardsOfTheTargetHoldTheSameModel) {
+TEST(Import, SmallShardsOfTheTargetGiveTheSameModel) {
   const ForeignFolder model("mixtral");
   const TensorsByName single = imported(model, "single");
   EXPECT_EQ(imported(model, "many", {.shard_bytes = 4000}), single);
@@ -154,6 +154,16 @@ TEST(Import, EqualTiedHeadIsAccepted) {
   const TensorsByName tied = imported(model, "tied");
   model.change_tensors([](RawTensors& tensors) { tensors["lm_head.weight"] = tensors.at("transformer.wte.weight"); });
   EXPECT_EQ(imported(model, "stored_twice"), tied);
+}
+
+TEST(Import, BlocksThatPredictFurtherTokensAreNotRead) {
+  const ForeignFolder model("glm4_moe");
+  const TensorsByName plain = imported(model, "plain");
+  model.change_config([](Json& config) { config["num_nextn_predict_layers"] = 1; });
+  model.change_tensors([](RawTensors& tensors) {
+    tensors["model.layers.2.input_layernorm.weight"] = tensors.at("model.layers.1.input_layernorm.weight");
+  });
+  EXPECT_EQ(imported(model, "with_prediction"), plain);
 }
 
 TEST(Import, LinksInsideTheFolderAreFollowed) {

@@ -25,7 +25,7 @@ int64_t limit_of(std::string_view recipe_key) {
   return std::ranges::find(counts, recipe_key) == std::end(counts) ? largest_width : most_of_a_kind;
 }
 
-/// Names of a config key, first the one that is written.
+/// Returns the names of a config key. Export writes the first one.
 std::vector<std::string> names_of(std::string_view alternatives) {
   std::vector<std::string> names;
   while (!alternatives.empty()) {
@@ -120,7 +120,9 @@ void require_sizes(const ModelKeys& keys, LayerPattern pattern, const std::strin
          most_experts_of_all_blocks);
   if (const Json& head = keys["model.head_size"]; !head.is_null() && head < 1)
     fail(ExitCode::data, where, ": head_dim is ", head.dump(), ", expected at least 1");
-  const int64_t heads = keys.integer("model.heads");
+  const int64_t heads = keys.integer("model.heads"), hidden = keys.integer("model.hidden");
+  if (keys["model.head_size"].is_null() && hidden % heads != 0)
+    fail(ExitCode::data, where, ": the hidden size is ", hidden, ", expected a multiple of the ", heads, " heads");
   const Json& groups = keys["model.kv_heads"];
   if (!groups.is_null() && (groups < 1 || heads % groups.get<int64_t>() != 0))
     fail(ExitCode::data, where, ": num_key_value_heads is ", groups.dump(), ", expected a divisor of the ", heads,
@@ -140,6 +142,26 @@ void require_fixed(const Json& config, const Family& family, const std::string& 
     if (!full)
       fail(ExitCode::data, where, ": layer_types is ", types->dump().substr(0, 80), ", expected only full_attention");
   }
+}
+
+// In attn_type_list, 1 stands for full attention.
+void require_full_attention(const Json& config, const std::string& where) {
+  const auto types = config.find("attn_type_list");
+  if (types == config.end() || types->is_null()) return;
+  if (!types->is_array() || !std::ranges::all_of(*types, [](const Json& t) { return t == 1; }))
+    fail(ExitCode::data, where, ": attn_type_list is ", types->dump().substr(0, 80), ", expected only 1");
+}
+
+/// Returns the number of blocks after the last one that predict further tokens.
+int64_t count_prediction_blocks(const Json& config, const std::string& where) {
+  for (const char* key : {"num_nextn_predict_layers", "num_mtp_layers", "num_mtp_modules"}) {
+    const auto found = config.find(key);
+    if (found == config.end() || found->is_null()) continue;
+    if (!found->is_number_integer() || *found < 0 || *found > most_of_a_kind)
+      fail(ExitCode::data, where, ": ", key, " is ", found->dump(), ", expected 0 .. ", most_of_a_kind);
+    if (*found > 0) return found->get<int64_t>();
+  }
+  return 0;
 }
 
 std::set<std::string, std::less<>> keys_understood(const Family& family) {
@@ -201,7 +223,8 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
   const Family& family = find_family(root["model_type"].text(), where);
   require_known(config, family, where);
   require_fixed(config, family, where);
-  ForeignConfig read{&family, {}, "", training_notes(config, family)};
+  require_full_attention(config, where);
+  ForeignConfig read{&family, {}, "", count_prediction_blocks(config, where), training_notes(config, family)};
   for (const Constant& constant : family.constants) read.keys.set(constant.recipe, Json::parse(constant.value), where);
   if (family.pattern == LayerPattern::none) read.keys.set("model.moe.aux_loss.coefficient", 0, where);
   read_keys(config, family, read.keys, where);
@@ -235,7 +258,8 @@ std::string write_config(const Family& family, const ModelKeys& keys, const std:
   }
   const auto set_dtype = [&] {
     if (dtype.empty()) return;
-    config[config.contains("dtype") ? "dtype" : "torch_dtype"] = dtype;
+    if (config.contains("dtype")) config["dtype"] = dtype;
+    if (config.contains("torch_dtype") || !config.contains("dtype")) config["torch_dtype"] = dtype;
   };
   const bool same_model = !like.empty() && ModelKeys::differences(before, keys).empty();
   if (!same_model) {

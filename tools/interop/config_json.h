@@ -1,6 +1,7 @@
 // Translation between a config.json and the keys of a recipe.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,12 +12,13 @@
 
 namespace hexad::interop {
 
-/// A config.json that has been understood.
+/// Parsed config.json.
 struct ForeignConfig {
   const Family* family;
   ModelKeys keys;                  // resolved
-  std::string dtype;               // of its torch_dtype or dtype, for example "bfloat16"; empty: not named
-  std::vector<std::string> notes;  // facts for the user: keys whose effect on training is not taken over
+  std::string dtype;               // value of torch_dtype or dtype, for example "bfloat16"; empty: neither is set
+  int64_t prediction_blocks;       // blocks after the last one that predict further tokens; they are not read
+  std::vector<std::string> notes;  // notes for the user: keys whose effect on training is ignored
 };
 
 /// Parses a config.json. Throws Error(data) beginning with `where`, which names the key, if the family is unknown, or a

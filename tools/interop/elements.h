@@ -25,7 +25,8 @@ float from_half(uint16_t bits);
 /// Rounds to the nearest f16, ties to even. Values that are too large become infinite.
 uint16_t to_half(float value);
 
-/// Converts elements. `to` and `from` have as many elements, and may be the same memory if the types are equal.
+/// Converts elements. `to` and `from` have `count` elements each. They may overlap exactly if
+/// the types are equal.
 void convert(std::byte* to, Element to_type, const std::byte* from, Element from_type, int64_t count);
 /// Returns the index of the first element that is NaN or infinite; -1 if there is none.
 int64_t first_non_finite(const std::byte* elements, Element type, int64_t count);

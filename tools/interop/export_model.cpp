@@ -11,6 +11,7 @@
 
 #include "framework/config/document.h"
 #include "framework/device/context.h"
+#include "framework/io/json.h"
 #include "framework/io/safetensors_stream.h"
 #include "tools/interop/config_json.h"
 #include "tools/interop/new_folder.h"
@@ -39,16 +40,27 @@ std::string start_of(const config::Document& recipe) {
   return start && start->kind == config::Node::Kind::scalar ? start->text : "";
 }
 
+/// True if `folder` is an import of `source`.
+bool is_import_of(const std::string& folder, const std::string& source) {
+  std::error_code error;
+  if (!fs::exists(folder + "/manifest.json", error)) return false;
+  const io::Checkpoint imported = io::Checkpoint::open(folder, io::Check::quick);
+  return io::parse_json(imported.manifest().run.layout, folder + "/manifest.json: layout") ==
+         cat("imported from ", source);
+}
+
 /// Returns the folder with the config.json of the model from which the checkpoint's run started, over any number of
 /// runs; empty if there is none.
 std::string find_origin(const io::Checkpoint& checkpoint) {
   constexpr int most_runs = 100;  // runs that each started from the previous one
   const std::string name(origin_folder_name);
-  // A run that started from a foreign model has imported it into its directory.
-  const fs::path store = fs::path(checkpoint.folder()).parent_path();
-  const fs::path imported = store.parent_path() / "imported" / name;
-  if (store.filename() == "checkpoints" && has_config(imported)) return imported;
   std::string folder = checkpoint.folder(), start = start_of(recipe_of(checkpoint));
+  // A run that started from a foreign model has imported it into its directory. An earlier run in the same directory
+  // may have left the import of another model.
+  const fs::path store = fs::path(folder).parent_path();
+  const std::string imported = (store.parent_path() / "imported").string(), beside = imported + "/" + name;
+  if (store.filename() == "checkpoints" && has_config(beside) && (start.empty() || is_import_of(imported, start)))
+    return beside;
   for (int i = 0; i < most_runs; ++i) {
     if (has_config(folder + "/" + name)) return folder + "/" + name;
     if (start.empty()) return "";
@@ -99,6 +111,8 @@ class Types {
       usual_ = plan.origin->element.value_or(usual_);
       exceptions_ = plan.origin->exceptions;
     }
+    // Without an import's facts, the types of single tensors are not known. Rounded states would change the routing.
+    states_in_f32_ = !plan.origin || !plan.origin->element;
     if (wanted == "source") return;
     usual_ = wanted == "bf16" ? Element::bf16 : wanted == "f16" ? Element::f16 : Element::f32;
     exceptions_.clear();

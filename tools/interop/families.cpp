@@ -140,7 +140,7 @@ std::vector<Family> make_families() {
                  {"compression_ratio", "1.0"}},
        .constants = {{"model.qkv_bias", "false"}, {"model.o_bias", "false"}, {"model.moe.selection_bias", "true"}},
        .neutral = {"moe_capacity"},
-       .training = dropouts(),
+       .training = {"attention_dropout", "num_nextn_predict_layers"},
        .ignored = {"model.mtp*"},
        .pattern = LayerPattern::start_and_end,
        .rotary_theta = 500000,

@@ -90,7 +90,7 @@ struct Family {
   std::vector<std::string_view> neutral;   // further keys that do not change what Hexad computes
   std::vector<std::string_view> training;  // keys whose effect on training is not taken over
   std::vector<std::string_view> ignored;   // names of tensors that are not read; * stands for any text, {N} for the
-                                           // number of blocks
+                                           // number of a block that predicts further tokens
   LayerPattern pattern = LayerPattern::none;
   double rotary_theta = 10000;  // base if config.json has none; 0: the family has no rotary positions
   double rotary_share = 1;      // share of each head that rotates if config.json has none

@@ -86,12 +86,11 @@ ForeignModel::ForeignModel(const std::string& folder, const FileWork& work)
       config_(read_config(config_text_, config_path_)),
       experts_(layout_of(source_)),
       sizes_(config_.keys, *config_.family, experts_),
-      map_((check_rotary(), map_tensors(*config_.family, sizes_))),
+      map_((check_config(), map_tensors(*config_.family, sizes_))),
       bare_(false),
       notes_(config_.notes) {
   const std::string& first = map_.links.front().theirs;
   bare_ = !source_.find(first) && source_.find(without_first_word(first));
-  require_accepted(config_.keys.yaml(), config_path_);
   check_names();
   for (const Link& link : map_.links) check_tensor(link);
 }
@@ -104,7 +103,9 @@ std::string ForeignModel::where(const Link& link) const {
   return cat(source_.folder(), "/", tensor(link).file, ": tensor '", name_of(link), "'");
 }
 
-void ForeignModel::check_rotary() const {
+// Checks the conditions that the tensor tables assume.
+void ForeignModel::check_config() const {
+  require_accepted(config_.keys.yaml(), config_path_);
   if (config_.keys.text("model.position") != "rotary") return;
   const int64_t head = sizes_.head(), rotary = sizes_.rotary();
   if (rotary < 2 || rotary % 2 != 0 || rotary > head)
@@ -148,10 +149,12 @@ void ForeignModel::check_tensor(const Link& link) const {
 bool ForeignModel::is_ignored(const std::string& name) const {
   if (matches("*rotary_emb.inv_freq", name)) return true;
   return std::ranges::any_of(config_.family->ignored, [&](std::string_view pattern) {
-    std::string text(pattern);
-    if (const size_t at = text.find("{N}"); at != text.npos)
-      text.replace(at, 3, cat(config_.keys.integer("model.layers")));
-    return matches(text, name);
+    const size_t at = pattern.find("{N}");
+    if (at == pattern.npos) return matches(pattern, name);
+    bool found = false;
+    for (int64_t i = 0; i < config_.prediction_blocks && !found; ++i)
+      found = matches(std::string(pattern).replace(at, 3, cat(sizes_.layers() + i)), name);
+    return found;
   });
 }
 

@@ -34,7 +34,7 @@ class ForeignModel {
 
  private:
   std::string name_of(const Link& link) const;
-  void check_rotary() const;
+  void check_config() const;
   void check_names();
   void check_tensor(const Link& link) const;
   bool is_ignored(const std::string& name) const;

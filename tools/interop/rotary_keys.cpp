@@ -15,7 +15,7 @@ bool present(const Json& object, const char* key) {
   return found != object.end() && !found->is_null();
 }
 
-/// The object of all rotary parameters, whichever form `config` has.
+/// Returns all rotary parameters as one object, from either form of `config`.
 Json parameters_of(const Json& config, const std::string& where) {
   Json all = Json::object();
   std::string from;
@@ -44,6 +44,13 @@ double number(const Json& all, const char* key, double usual, const std::string&
   return all[key].get<double>();
 }
 
+/// Like number(), for a parameter that rope_type needs.
+double required(const Json& all, const char* key, std::string_view kind, const std::string& where) {
+  if (!present(all, key))
+    fail(ExitCode::data, where, ": rotary ", key, " is missing, expected a number for rope_type '", kind, "'");
+  return number(all, key, 0, where);
+}
+
 void require_only(const Json& all, std::vector<std::string_view> known, std::string_view kind,
                   const std::string& where) {
   known.insert(known.end(), {"rope_type", "type", "rope_theta", "partial_rotary_factor"});
@@ -65,7 +72,7 @@ void read_yarn(const Json& all, const Json& config, ModelKeys& keys, const std::
   require_only(all,
                {"factor", "original_max_position_embeddings", "beta_fast", "beta_slow", "attention_factor", "truncate"},
                "yarn", where);
-  const double factor = number(all, "factor", 1, where);
+  const double factor = required(all, "factor", "yarn", where);
   const double attention = 0.1 * std::log(factor) + 1;
   if (std::abs(number(all, "attention_factor", attention, where) - attention) > 1e-9)
     fail(ExitCode::data, where, ": rotary attention_factor is ", all["attention_factor"].dump(),
@@ -82,9 +89,9 @@ void read_llama3(const Json& all, const Json& config, ModelKeys& keys, const std
   require_only(all, {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}, "llama3",
                where);
   keys.set("model.rotary_scaling.kind", "llama3", where);
-  keys.set("model.rotary_scaling.factor", number(all, "factor", 8, where), where);
-  keys.set("model.rotary_scaling.low_freq_factor", number(all, "low_freq_factor", 1, where), where);
-  keys.set("model.rotary_scaling.high_freq_factor", number(all, "high_freq_factor", 4, where), where);
+  keys.set("model.rotary_scaling.factor", required(all, "factor", "llama3", where), where);
+  keys.set("model.rotary_scaling.low_freq_factor", required(all, "low_freq_factor", "llama3", where), where);
+  keys.set("model.rotary_scaling.high_freq_factor", required(all, "high_freq_factor", "llama3", where), where);
   keys.set("model.rotary_scaling.original_context", original_context(all, config, keys, where), where);
 }
 
@@ -138,7 +145,7 @@ void read_rotary(const Json& config, const Family& family, ModelKeys& keys, cons
                  kind.get<std::string>(), where);
     if (kind == "default") return;
     keys.set("model.rotary_scaling.kind", "linear", where);
-    keys.set("model.rotary_scaling.factor", number(all, "factor", 1, where), where);
+    keys.set("model.rotary_scaling.factor", required(all, "factor", "linear", where), where);
   } else if (kind == "yarn") {
     read_yarn(all, config, keys, where);
   } else if (kind == "llama3") {

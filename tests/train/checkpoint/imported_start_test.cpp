@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 
@@ -62,7 +63,7 @@ TEST(ImportedStart, LoadsTheWeightsOfTheFolder) {
   });
 }
 
-TEST(ImportedStart, EveryRankThrowsWhatTheFirstRankFinds) {
+TEST(ImportedStart, EveryRankThrowsTheErrorOfTheFirstRank) {
   const ForeignFolder model("mixtral");
   model.change_tensors([](RawTensors& tensors) { tensors.erase("model.norm.weight"); });
   const Recipe recipe = recipe_from(model);
@@ -83,13 +84,37 @@ TEST(ImportedStart, ImportOfAnotherFolderIsRefused) {
   });
 }
 
-TEST(ImportedStart, CheckpointsAreLeftWhereTheyAre) {
+TEST(ImportedStart, EveryRankThrowsTheExitCodeOfTheFirstRank) {
+  const ForeignFolder model("mixtral");
+  const Recipe recipe = recipe_from(model);
+  fs::create_directories(model.beside("run") + "/imported");
+  write_text(model.beside("run") + "/imported/mine", "text");
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    const std::string message = message_of(ExitCode::usage, [&] { start_folder(recipe, world, {}); });
+    EXPECT_NE(message.find("train.init_from: " + model.beside("run") + "/imported: is not empty"), message.npos)
+        << message;
+  });
+}
+
+TEST(ImportedStart, ModelThatChangedSinceItsImportIsRefused) {
+  const ForeignFolder model("mixtral");
+  const Recipe recipe = recipe_from(model);
+  on_ranks(1, [&](const comm::ProcessGroup& world) {
+    start_folder(recipe, world, {});
+    const auto imported = fs::last_write_time(model.beside("run") + "/imported/manifest.json");
+    fs::last_write_time(model.path() + "/model.safetensors", imported + std::chrono::seconds(10));
+    const std::string message = message_of(ExitCode::data, [&] { start_folder(recipe, world, {}); });
+    EXPECT_NE(message.find("is older than a file of " + model.path()), message.npos) << message;
+  });
+}
+
+TEST(ImportedStart, CheckpointsAreNotImported) {
   const Scratch scratch;
   const Recipe recipe = small_recipe({cat("train.init_from=", scratch.path()), cat("run.dir=", scratch / "run")});
   on_ranks(1, [&](const comm::ProcessGroup& world) { EXPECT_EQ(start_folder(recipe, world, {}), scratch.path()); });
 }
 
-TEST(ImportedStart, ChangedModelIsACaution) {
+TEST(ImportedStart, ChangedModelGivesWarnings) {
   const ForeignFolder model("mixtral");
   const std::vector<std::string> cautions =
       cautions_of_start(recipe_from(model, {"model.moe.normalize=false", "model.norm_eps=0.001"}));

@@ -18,6 +18,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// True if a file of the model in `source` was written after its import.
+bool is_newer(const std::string& source, const std::string& manifest) {
+  std::error_code error;
+  const fs::file_time_type imported = fs::last_write_time(manifest, error);
+  for (fs::directory_iterator entry(source, error), end; !error && entry != end; entry.increment(error)) {
+    const bool is_read = entry->path().extension() == ".safetensors" || entry->path().filename() == "config.json";
+    std::error_code unknown;  // a link without its target has no time; the import refuses it by name
+    if (is_read && fs::last_write_time(entry->path(), unknown) > imported && !unknown) return true;
+  }
+  return false;
+}
+
 // Imports train.init_from into `folder`, unless `folder` is that import.
 void import_once(const Recipe& recipe, const std::string& folder, const FileWork& work) {
   const std::string& source = recipe.train.init_from;
@@ -30,6 +42,9 @@ void import_once(const Recipe& recipe, const std::string& folder, const FileWork
   if (found != cat("imported from ", source))
     fail(ExitCode::data, folder, ": is '", found, "', but train.init_from is ", source,
          "; remove this folder, or use another run.dir");
+  if (is_newer(source, folder + "/manifest.json"))
+    fail(ExitCode::data, folder, ": is older than a file of ", source,
+         "; remove this folder, so that the model is imported again");
 }
 
 }  // namespace
@@ -58,17 +73,18 @@ std::string start_folder(const Recipe& recipe, const comm::ProcessGroup& world, 
   if (!starts_from_foreign_model(recipe)) return recipe.train.init_from;
   const std::string folder = recipe.run.dir + "/imported";
   const auto phase = work.announce(cat("importing ", recipe.train.init_from));
-  std::string problem;
+  std::string problem;  // exit code and message
   if (world.rank() == 0) {
     try {
       import_once(recipe, folder, work);
     } catch (const Error& error) {
-      problem = error.what();
+      problem = cat(static_cast<int>(error.code()), " ", error.what());
     }
   }
   device::DeviceContext host;
   problem = comm::broadcast_text(problem, 0, world, host);
-  if (!problem.empty()) fail(ExitCode::data, "train.init_from: ", problem);
+  if (!problem.empty())
+    fail(static_cast<ExitCode>(std::stoi(problem)), "train.init_from: ", problem.substr(problem.find(' ') + 1));
   return folder;
 }
 

@@ -45,7 +45,7 @@ void require_shapes(const interop::ForeignModel& foreign, Recipe recipe, const E
   for (const auto& parameter : instance.parameters) {
     const auto found = std::ranges::find(foreign.map().own, parameter->name(), &interop::OwnTensor::name);
     if (found == foreign.map().own.end())
-      fail(ExitCode::data, foreign.folder(), ": holds no parameter '", parameter->name(), "' of the recipe's model");
+      fail(ExitCode::data, foreign.folder(), ": contains no parameter '", parameter->name(), "' of the recipe's model");
     if (!(found->shape == parameter->global_shape()))
       fail(ExitCode::usage, foreign.folder(), ": ", parameter->name(), " is ", found->shape,
            " but the recipe's model has ", parameter->global_shape());
