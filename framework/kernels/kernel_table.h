@@ -550,16 +550,18 @@ struct PermuteKernels {
 struct WireKernels {
   /// Computes bytes[R, wire_row_bytes(format, dtype of x, D, X)] (u8) from rows index[R] (i64) of x[R', D] and from
   /// row_weights[R, X] (acc), whose row r belongs to output row r. If `index` is undefined, output row r is computed
-  /// from row r of x, and R = R'. If `row_weights` is undefined, X = 0.
+  /// from row r of x, and R = R'. If index[r] is -1, row r has no source and becomes zero. If `row_weights` is
+  /// undefined, X = 0.
   /// fp8: the codes are those of x / scale in f32, where scale = max(max |row| / 448, 2^-126), or 0 for a row of zeros.
   /// f64 is first converted to f32. If an element of a row is not finite in f32, all elements of the row and its scale
   /// become NaN, which the receiver detects.
   Kernel<void(Stream&, Out<Tensor> bytes, const Tensor& x, const Tensor& index, const Tensor& row_weights,
               WireFormat format)>
       pack;
-  /// Computes out[index[r], :] = scale * value from row r of bytes, for distinct index[R]. If `index` is undefined,
-  /// computes out[r, :], and out has R rows. Other rows of out do not change. row_weights_out[R, X] receives the
-  /// row_weights of each row r. If row_weights_out is undefined, the row_weights are not read, and X may be any number.
+  /// Computes out[index[r], :] = scale * value from row r of bytes, for distinct index[R] (-1: row r is not copied). If
+  /// `index` is undefined, computes out[r, :], and out has R rows. Other rows of out do not change. row_weights_out[R,
+  /// X] receives the row_weights of each row r. If row_weights_out is undefined, the row_weights are not read, and X
+  /// may be any number.
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> row_weights_out, const Tensor& bytes, const Tensor& index,
               WireFormat format)>
       unpack;

@@ -22,12 +22,19 @@ void pack(K k, Trial& r, WireFormat format) {
                   row_weights_of(r, t, row_weights), format);
       k.wire.pack(r.stream, r.output({3 * t, row}, Dtype::u8), r.normal({t, d}, layout),
                   r.integers({3 * t}, Dtype::i64, t), row_weights_of(r, 3 * t, row_weights), format);
+      std::vector<int64_t> some(t);
+      for (int64_t i = 0; i < t; ++i) some[i] = i % 3 == 0 ? -1 : i;
+      k.wire.pack(r.stream, r.output({t, row}, Dtype::u8), r.normal({t, d}, layout), r.values<int64_t>(some, {t}),
+                  row_weights_of(r, t, row_weights), format);
     }
 }
 
 void unpack(K k, Trial& r, WireFormat format) {
   const auto [t, d] = r.size;
   const Tensor index = r.values<int64_t>(every_second_row_backwards(t), {t});
+  std::vector<int64_t> some = every_second_row_backwards(t);
+  for (size_t i = 0; i < some.size(); i += 3) some[i] = -1;
+  const Tensor part = r.values<int64_t>(some, {t});
   for (int64_t row_weights : {0, 1, 2, 3}) {
     const Tensor bytes = r.scratch({t, wire_row_bytes(format, r.dtype, d, row_weights)}, Dtype::u8);
     reference_table.wire.pack(r.host_stream, bytes, r.normal({t, d}), {}, row_weights_of(r, t, row_weights), format);
@@ -36,6 +43,7 @@ void unpack(K k, Trial& r, WireFormat format) {
         const auto target = [&] { return row_weights && wanted ? r.output({t, row_weights}, r.acc()) : Tensor(); };
         k.wire.unpack(r.stream, r.output({t, d}, 1, layout), target(), bytes, {}, format);
         k.wire.unpack(r.stream, r.output({2 * t + 1, d}, 1, layout), target(), bytes, index, format);
+        k.wire.unpack(r.stream, r.update({2 * t + 1, d}, r.dtype), target(), bytes, part, format);
       }
   }
 }

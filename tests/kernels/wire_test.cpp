@@ -145,6 +145,17 @@ TEST_P(Wire, ModelsFormatKeepsEveryBit) {
     EXPECT_EQ(std::bit_cast<uint32_t>(back[i]), std::bit_cast<uint32_t>(row[i])) << i;
 }
 
+TEST_P(Wire, RowsWithoutASourceAreZeroAndRowsWithoutATargetAreNotCopied) {
+  for (const WireFormat format : {WireFormat::model, WireFormat::fp8}) {
+    const Tensor none = tensor<int64_t>({1, -1}, {2}), out = filled({2, 3}, 7);
+    const Tensor bytes = packed(filled({2, 3}, 1), format, none);
+    k.wire.unpack(stream, out, {}, bytes, {}, format);
+    EXPECT_EQ(out.to_vector<float>(), (Floats{1, 1, 1, 0, 0, 0}));
+    k.wire.unpack(stream, out, {}, packed(filled({2, 3}, 5), format), none, format);
+    EXPECT_EQ(out.to_vector<float>(), (Floats{1, 1, 1, 5, 5, 5}));
+  }
+}
+
 TEST_P(Wire, RowWeightsBelongToThePositionNotTheRow) {
   for (WireFormat format : {WireFormat::model, WireFormat::fp8}) {
     const Tensor x = tensor<float>({448, 896}, {2, 1}),
@@ -223,7 +234,7 @@ TEST_P(WireErrors, NameARowWrittenTwice) {
 
 TEST_P(WireErrors, NameTheIndexOutOfRange) {
   const Tensor x = filled({2, 3}, 1), index = tensor<int64_t>({0, 2}, {2});
-  expect_refused("[pack] index[1] is 2; expected 0 .. 1", [&] { packed(x, WireFormat::fp8, index); });
+  expect_refused("[pack] index[1] is 2; expected -1 .. 1", [&] { packed(x, WireFormat::fp8, index); });
 }
 
 }  // namespace

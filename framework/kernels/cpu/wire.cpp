@@ -70,10 +70,14 @@ void pack(Stream& stream, const Tensor& bytes, const Tensor& x, const Tensor& in
       const WireLayout layout = wire_layout(format, x.dtype(), width, count);
       require_shape("pack", "bytes", bytes, {rows, layout.bytes});
       require_flat("pack", "bytes", bytes, rows * layout.bytes);
-      const int64_t* from = index.defined() ? checked_indices<int64_t>("pack", "index", index, 0, X.count()) : nullptr;
+      const int64_t* from = index.defined() ? checked_indices<int64_t>("pack", "index", index, -1, X.count()) : nullptr;
       parallel_for(rows, row_grain(width), [&, to = bytes.data<uint8_t>()](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) {
           uint8_t* row = to + r * layout.bytes;
+          if (from && from[r] < 0) {
+            std::memset(row, 0, layout.bytes);
+            continue;
+          }
           const T* in = X[from ? from[r] : r];
           std::memset(row + layout.values, 0, layout.bytes - layout.values);
           if (format == WireFormat::fp8)
@@ -102,16 +106,17 @@ void unpack(Stream& stream, const Tensor& out, const Tensor& row_weights_out, co
               "[unpack] bytes has shape ", bytes.shape(), " and strides ", bytes.strides(), "; expected ", rows,
               " contiguous rows of ", layout.bytes, " bytes", weights ? "" : " or more");
       const int64_t stride = bytes.dim(1);
-      const int64_t* to = index.defined() ? distinct_indices("unpack", "index", index, 0, Out.count()) : nullptr;
+      const int64_t* to = index.defined() ? distinct_indices("unpack", "index", index, -1, Out.count()) : nullptr;
       parallel_for(rows, row_grain(width), [&, from = bytes.data<uint8_t>()](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) {
           const uint8_t* row = from + r * stride;
+          copy_bytes(weights + r * count, row + layout.row_weights, weight_bytes);
+          if (to && to[r] < 0) continue;
           T* y = Out[to ? to[r] : r];
           if (format == WireFormat::fp8)
             decode_row(y, row, width, layout);
           else
             copy_bytes(y, row, layout.values);
-          copy_bytes(weights + r * count, row + layout.row_weights, weight_bytes);
         }
       });
     });

@@ -30,7 +30,7 @@ struct Wire {
   int64_t weight_bytes;
   WireLayout layout;
   int64_t rows;
-  const int64_t* index;  // row of the tensor for each row of bytes; null: the row of the same number
+  const int64_t* index;  // row of the tensor for each row of bytes, -1 for none; null: the row of the same number
 };
 
 template <class V>
@@ -67,13 +67,23 @@ __device__ void read_row_weights(const Wire& wire, const uint8_t* row, int64_t r
     wire.row_weights[r * wire.weight_bytes + i] = row[wire.layout.row_weights + i];
 }
 
+/// Returns the row of the tensor for row r of bytes; -1: none.
+__device__ int64_t tensor_row(const Wire& wire, int64_t r) { return wire.index ? wire.index[r] : r; }
+
+/// Writes a row that has no source.
+__device__ void write_zeros(const Wire& wire, uint8_t* row) {
+  for (int64_t i = lane_id(); i < wire.layout.bytes; i += warp_size) row[i] = 0;
+}
+
 /// Copies rows. V is the type of one access.
 template <class V, class D>
 __global__ void __launch_bounds__(threads) pack_kernel(const __grid_constant__ Wire wire, Rows<D> x) {
   const int64_t r = warp_id();
   if (r >= wire.rows) return;
   uint8_t* const row = wire.bytes + r * wire.stride;
-  const D* const from = x.data + (wire.index ? wire.index[r] : r) * x.stride[0];
+  const int64_t source = tensor_row(wire, r);
+  if (source < 0) return write_zeros(wire, row);
+  const D* const from = x.data + source * x.stride[0];
   copy_row(reinterpret_cast<V*>(row), reinterpret_cast<const V*>(from), wire.layout.values / int64_t{sizeof(V)});
   write_tail(wire, row, r, false, 0);
 }
@@ -83,9 +93,11 @@ __global__ void __launch_bounds__(threads) unpack_kernel(Rows<D> out, const __gr
   const int64_t r = warp_id();
   if (r >= wire.rows) return;
   const uint8_t* const row = wire.bytes + r * wire.stride;
-  D* const target = out.data + (wire.index ? wire.index[r] : r) * out.stride[0];
-  copy_row(reinterpret_cast<V*>(target), reinterpret_cast<const V*>(row), wire.layout.values / int64_t{sizeof(V)});
   read_row_weights(wire, row, r);
+  const int64_t target_row = tensor_row(wire, r);
+  if (target_row < 0) return;
+  D* const target = out.data + target_row * out.stride[0];
+  copy_row(reinterpret_cast<V*>(target), reinterpret_cast<const V*>(row), wire.layout.values / int64_t{sizeof(V)});
 }
 
 /// N codes in one integer. The first code is in the lowest byte.
@@ -130,8 +142,9 @@ __global__ void __launch_bounds__(threads) encode_kernel(const __grid_constant__
   const int64_t r = warp_id();
   if (r >= wire.rows) return;
   uint8_t* const row = wire.bytes + r * wire.stride;
-  const auto* const from =
-      reinterpret_cast<const Elements<D, N>*>(x.data + (wire.index ? wire.index[r] : r) * x.stride[0]);
+  const int64_t source = tensor_row(wire, r);
+  if (source < 0) return write_zeros(wire, row);
+  const auto* const from = reinterpret_cast<const Elements<D, N>*>(x.data + source * x.stride[0]);
   auto* const codes = reinterpret_cast<Codes<N>*>(row);
   const int64_t width = x.width / N;
 
@@ -179,8 +192,11 @@ __global__ void __launch_bounds__(threads) decode_kernel(Rows<D> out, const __gr
   const int64_t r = warp_id();
   if (r >= wire.rows) return;
   const uint8_t* const row = wire.bytes + r * wire.stride;
+  read_row_weights(wire, row, r);
+  const int64_t target_row = tensor_row(wire, r);
+  if (target_row < 0) return;
   const auto* const codes = reinterpret_cast<const Codes<N>*>(row);
-  auto* const target = reinterpret_cast<Elements<D, N>*>(out.data + (wire.index ? wire.index[r] : r) * out.stride[0]);
+  auto* const target = reinterpret_cast<Elements<D, N>*>(out.data + target_row * out.stride[0]);
   uint32_t bits = 0;  // assembled from bytes, because rows may be at any address
   for (int i = 0; i < 4; ++i) bits |= uint32_t{row[wire.layout.scale + i]} << (8 * i);
   const A scale = __uint_as_float(bits);
@@ -193,7 +209,6 @@ __global__ void __launch_bounds__(threads) decode_kernel(Rows<D> out, const __gr
       elements[n] = to<D>(scale * static_cast<A>(value_of(static_cast<uint8_t>(code >> (8 * n)))));
     target[v] = elements;
   }
-  read_row_weights(wire, row, r);
 }
 
 /// Returns the bytes of `row_weights` per row; 0 if it is undefined.

@@ -69,6 +69,7 @@ void pack(Stream& stream, const Tensor& bytes, const Tensor& x, const Tensor& in
       const int64_t source = index.defined() ? index_at(Index, r) : r;
       std::byte* row = to(r, 0);
       std::fill_n(row, layout.bytes, std::byte{0});
+      if (source < 0) continue;
       if (format == WireFormat::fp8) {
         const double scale = scale_of(X, source);
         for (int64_t d = 0; d < X.columns; ++d) row[d] = std::byte{code_of(X(source, d), scale).bits};
@@ -97,7 +98,7 @@ void unpack(Stream& stream, const Tensor& out, const Tensor& row_weights_out, co
       const std::byte* row = from(r, 0);
       float scale = 0;
       if (format == WireFormat::fp8) std::memcpy(&scale, row + layout.scale, sizeof(scale));
-      for (int64_t d = 0; d < width; ++d) {
+      for (int64_t d = 0; target >= 0 && d < width; ++d) {
         const auto code = e4m3::from_bits(std::to_integer<uint8_t>(row[d]));
         if (format == WireFormat::fp8)
           store_element(to(target, d), double{scale} * static_cast<float>(code), out.dtype());
