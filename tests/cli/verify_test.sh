@@ -110,6 +110,11 @@ test_rows_in_fp8_are_verified() {
   expect_text out "scales of fp8 rows: " "other rows in fp8: " "4 layouts in " ": 0 mismatches"
 }
 
+test_fp8_rows_are_verified_on_a_device_that_drops_slots() {
+  expect 0 "$HEXAD" verify "$CLI_TESTS/../../recipes/verify-moe.yaml" --device emulated --world 1 --layouts dp=1,subject=fp8
+  expect_text out "1 layout in " ": 0 mismatches"
+}
+
 test_loop_of_training_is_verified() {
   expect 0 "$HEXAD" verify tiny.yaml --world 2 --layouts "ep=2,start=trained;tp=2,start=trained,subject=eventful"
   expect_text out "2 layouts in " ": 0 mismatches"
