@@ -221,7 +221,7 @@ struct Cluster {
     v("kernels", kernels, "all other kernels without other work");
     v("copies", copies, "copies without other work");
     v("operation", operation, "[s] of the host for an operation, besides its kernel; none: not measured",
-      config::at_least(0), config::at_most(longest_operation));
+      config::at_least(0));
     v("slowdowns", slowdowns, "speeds of work that runs at the same time");
     v("machine", machine, "description of machines that were not measured");  // must be the last key: see to_yaml()
   }

@@ -4,7 +4,7 @@
 namespace hexad::plan {
 
 ProfileOptions quick_profile() {
-  return {.seconds = 4,
+  return {.seconds = 6,
           .octaves = 4,
           .largest_bytes = 1 << 20,
           .largest_rows = 256,

@@ -36,7 +36,7 @@ struct ProfileOptions {
   std::vector<ProductShape> products = usual_products;
   std::vector<AttentionHeads> attention = usual_heads;
 };
-/// Returns options with few sizes, which take about four seconds, for a first trial.
+/// Returns options with few sizes, which take about six seconds, for a first trial.
 ProfileOptions quick_profile();
 
 /// Receives occasional progress lines on rank 0.
