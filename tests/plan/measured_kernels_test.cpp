@@ -185,7 +185,7 @@ TEST(KernelFile, OfOlderProgramsHasNamedAssumptions) {
   EXPECT_EQ(has(text, "attention in f32"), 0);
   EXPECT_EQ(has(text, "attention in bf16: half the rate"), 1);
   EXPECT_EQ(has(text, "memory-bound kernels"), 0);
-  EXPECT_EQ(has(text, "kernels of class loss: priced like the measured copy"), 1);
+  EXPECT_EQ(has(text, "kernels of class loss: priced like a copy of half their bytes"), 1);
   EXPECT_EQ(has(text, "kernels of class pointwise: the same bytes/s in f32 and bf16"), 1);
   EXPECT_EQ(has(text, "kernels of class norm"), 0);
   EXPECT_EQ(has(text, "host: no time"), 0);

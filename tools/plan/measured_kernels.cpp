@@ -107,7 +107,7 @@ std::vector<std::string> KernelCurves::assumptions() const {
     const KernelTime* f32 = find(of, Element::f32);
     const KernelTime* bf16 = find(of, Element::bf16);
     if (!f32)
-      texts.push_back(base::cat("kernels of class ", name, ": priced like the measured copy of as many bytes"));
+      texts.push_back(base::cat("kernels of class ", name, ": priced like a copy of half their bytes"));
     else if (f32 == bf16)
       texts.push_back(base::cat("kernels of class ", name, ": the same bytes/s in f32 and bf16"));
   }
