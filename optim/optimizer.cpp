@@ -4,6 +4,8 @@
 
 #include "framework/base/block_sizes.h"
 #include "framework/base/philox.h"
+#include "framework/device/meta/meta_run.h"
+#include "framework/device/meta/meta_stream.h"
 
 namespace hexad::optim {
 
@@ -29,6 +31,19 @@ class Resident {
   bool away() const { return home_.defined() && home_.storage()->category() == Category::offload; }
   Tensor home_, tensor_;
 };
+
+// Returns the log of a run on the meta device; null on other devices, and if the run keeps no log.
+device::IssueLog* log_of(const Tensor& t) {
+  device::MetaRun* run = t.device().context().meta();
+  return run ? run->issues() : nullptr;
+}
+
+// Returns the bytes of an update that reads and writes main and the states, reads the gradient, and writes the weights.
+int64_t bytes_of(const Slice& s) {
+  int64_t bytes = 2 * s.main.bytes() + s.gradient.bytes();
+  for (const Tensor& state : s.states) bytes += 2 * state.bytes();
+  return bytes + (s.weights.storage() != s.main.storage() ? s.weights.bytes() : 0);
+}
 
 }  // namespace
 
@@ -64,9 +79,13 @@ Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateO
   }
 }
 
-// Skips tensors without memory, because a rule (possibly a user's own) could not read or write them.
+// Does not call a rule that accesses tensors itself if they have no memory.
 void Optimizer::update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const {
-  if (slices.front().main.device().has_memory()) rule_->update(stream, slices, step);
+  if (slices.front().main.device().has_memory() || rule_->only_launches_kernels())
+    rule_->update(stream, slices, step);
+  else if (device::IssueLog* log = log_of(slices.front().main))
+    for (const Slice& s : slices)
+      log->add("optimizer", "update", device::lane_of(stream), device::MemoryWork{bytes_of(s), s.main.dtype()});
 }
 
 void Optimizer::update_in_pieces(Stream& stream, const Slice& whole, const UpdateStep& step) const {
@@ -84,8 +103,8 @@ void Optimizer::update_in_pieces(Stream& stream, const Slice& whole, const Updat
     for (size_t i = 1; i < residents.size(); ++i) here.states.push_back(residents[i].tensor());
     update(stream, {&here, 1}, step);
     for (const Resident& r : residents) r.put_back(stream);
-    // A device without memory only counts, and further pieces would count like the first one.
-    if (!whole.weights.device().has_memory() && begin > 0) return;
+    // A device without memory only counts memory, unless it logs operations. Further pieces need as much memory.
+    if (!whole.weights.device().has_memory() && begin > 0 && !log_of(whole.main)) return;
   }
 }
 

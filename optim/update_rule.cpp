@@ -27,6 +27,7 @@ class Adamw final : public UpdateRule {
         .optimizer.adamw(stream, all, {.lr = s.lr, .beta1 = beta1_, .beta2 = beta2_, .eps = eps_, .step = s.step},
                          s.factor);
   }
+  bool only_launches_kernels() const override { return true; }
 
  private:
   double beta1_, beta2_, eps_;
@@ -38,6 +39,7 @@ class Sgd final : public UpdateRule {
     const auto& k = kernels::kernels(slices.front().main.device()).optimizer;
     for (const Slice& slice : slices) k.sgd(stream, slice.main, slice.weights, slice.gradient, s.lr, s.factor);
   }
+  bool only_launches_kernels() const override { return true; }
 };
 
 void check_states(const std::string& rule, std::vector<std::string> names) {

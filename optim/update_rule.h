@@ -49,6 +49,10 @@ class UpdateRule {
   /// Appends the update to `stream`. The stream of a device accepts only kernels; elementwise() (elementwise.h) works
   /// on every device.
   virtual void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const = 0;
+  /// True if update() only launches kernels of the kernel table and never accesses a tensor itself. Such an update can
+  /// be recorded on a device without memory. For other rules, Optimizer records an assumed update there, which reads
+  /// and writes each slice once.
+  virtual bool only_launches_kernels() const { return false; }
 };
 
 struct RuleSpec;

@@ -56,6 +56,7 @@ struct Extend {
   void operator()(device::AttentionWork& more, const device::AttentionWork&) const {
     more.flops *= sequences * times_longer * times_longer;
     more.keys = std::llround(static_cast<double>(more.keys) * times_longer);
+    more.heads = std::llround(static_cast<double>(more.heads) * sequences);
   }
   void operator()(device::MemoryWork& more, const device::MemoryWork& less) const {
     line.extend(more.bytes, less.bytes);

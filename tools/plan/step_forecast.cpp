@@ -21,6 +21,11 @@ void require_few_tokens(const Recipe& r) {
                " tokens");
 }
 
+// True for the kernels and copies after backward, in the spans of train::TrainStep.
+bool is_update(const StepRecord& record, const device::Issue& issue) {
+  return !issue.communicates() && (record.is_in(issue, "gradients: norm") || record.is_in(issue, "optimizer"));
+}
+
 StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe, const StepPrices& prices) {
   StepForecast forecast{.stages = {}, .simulated_micro_batches = part.micro_batches, .records = {}, .simulated = {}};
   std::vector<RecordPrices> priced;
@@ -35,6 +40,9 @@ StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe,
   for (size_t s = 0; s < part.stages.size(); ++s) {
     const SimulatedRank& rank = forecast.simulated.ranks[s];
     StepForecast::Stage stage{.rank = rank.rank, .busy = rank.busy, .idle = rank.idle, .exposed = rank.exposed};
+    const StepRecord& record = part.stages[s];
+    for (size_t i = 0; i < record.issues.size(); ++i)
+      if (is_update(record, record.issues[i])) stage.update += rank.times[i].end - rank.times[i].begin;
     for (const device::Issue& issue : part.stages[s].issues)
       if (const auto* work = std::get_if<device::CommunicationWork>(&issue.work)) {
         stage.sent[part.stages[s].groups[work->group].traffic] += static_cast<double>(work->sent);
@@ -62,6 +70,7 @@ void extrapolate(StepForecast& longer, const StepForecast& shorter, const Record
     const StepForecast::Stage& before = shorter.stages[s];
     whole(stage.busy, before.busy);
     whole(stage.idle, before.idle);
+    whole(stage.update, before.update);
     whole(stage.network, before.network);
     for (size_t c = 0; c < stage.exposed.size(); ++c) {
       whole(stage.exposed[c], before.exposed[c]);

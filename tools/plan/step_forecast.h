@@ -20,6 +20,7 @@ struct StepForecast {
   struct Stage {
     int rank;
     double busy = 0, idle = 0;
+    double update = 0;  // part of `busy`: norm of the gradients, and update of the weights
     std::array<double, comm::traffic_class_count> exposed{};
     std::array<double, comm::traffic_class_count> sent{};  // bytes by traffic class
     double network = 0;  // bytes of `sent` that leave the fast link's domain (RecordPrices::sent_over_network)

@@ -35,17 +35,18 @@ struct ProductWork {
 };
 
 /// Attention over `keys` positions, with heads of `head_size` elements. `flops` is the number of floating-point
-/// operations in all products of the call.
+/// operations in all products of the call. `heads` is the number of heads of all sequences together.
 struct AttentionWork {
   base::Dtype dtype;
   bool backward;
   double flops;
-  int64_t keys, head_size;
+  int64_t keys, head_size, heads = 1;
 };
 
-/// Kernel whose time is limited by memory bandwidth.
+/// Kernel that is neither a product nor attention. It takes a time per byte that depends on its family.
 struct MemoryWork {
-  int64_t bytes;  // bytes read and written
+  int64_t bytes;                         // bytes read and written
+  base::Dtype dtype = base::Dtype::f32;  // dtype of the first tensor that is written
 };
 
 /// Copy of `bytes` bytes. device: within device memory, which is host memory on a CPU. to_host, from_host: between a
