@@ -229,6 +229,15 @@ int busiest_rank(const RoutingLoad& load, int ranks) {
   return static_cast<int>(std::ranges::max_element(slots) - slots.begin());
 }
 
+RoutingLoad mean_layer(RoutingLoad load) {
+  if (load != RoutingLoad::given) return load;
+  const ExpertShares& layers = load.shares();
+  std::vector<double> mean(layers.front().size(), 0);
+  for (const std::vector<double>& shares : layers)
+    for (size_t e = 0; e < mean.size(); ++e) mean[e] += shares[e] / static_cast<double>(layers.size());
+  return RoutingLoad(ExpertShares(layers.size(), mean));
+}
+
 device::MetaRun::Choose choose_experts(RoutingLoad load, int rank, int ranks, std::optional<double> capacity_factor) {
   if (load == RoutingLoad::given) return GivenRouter(std::move(load));
   return Router(load.kind(), rank, ranks, capacity_factor);
