@@ -204,6 +204,41 @@ TEST(LayerCosts, ComposeStepsOfSequencesIndivisibleByTp) {
   EXPECT_GT(LayerCosts(extensions, cluster, ranks).step({r}).seconds, 0);
 }
 
+TEST(LayerCosts, HaveTheLogitsOfOneBlock) {
+  const std::string many_words =
+      "model: {layers: 2, hidden: 256, heads: 4, context: 32768, vocab: 131072}\n"
+      "batch: {global: 16, micro: 1}\n"
+      "train: {steps: 10, precision: bf16}\n"
+      "device: cuda\n"
+      "data: {synthetic: true}\n";
+  const Recipe r = recipe_of(many_words, {"recompute=block"}, ranks);
+  const double composed = LayerCosts({}, two_nodes(), ranks).step({r}).memory;
+  EXPECT_LT(composed, 32768.0 * 131072 * 6 / 3) << "6 bytes for each logit of a sequence are 26 GB";
+  const double estimated = estimate_memory(r, {}, ranks).total;
+  EXPECT_NEAR(composed, estimated, 0.3 * estimated);
+}
+
+TEST(LayerCosts, DependOnTheLoadsOfExperts) {
+  const train::Extensions extensions;
+  const Cluster cluster = two_nodes();
+  const PlanCandidate c{
+      recipe_of(yaml, {"parallel.ep=8", "model.context=4096", "model.moe.expert_hidden=4096"}, ranks)};
+  const StepPrices prices(cluster, ranks);
+  const auto composed = [&](const RoutingLoad& load) { return LayerCosts(extensions, cluster, ranks, load).step(c); };
+  const auto simulated = [&](const RoutingLoad& load) {
+    return forecast_step(c.recipe, extensions, mesh::Layout(c.recipe.parallel.sizes(), ranks), prices, load).seconds;
+  };
+  // The last expert gets half of the tokens in all layers but the first, where it gets none.
+  ExpertShares shares(8, std::vector<double>{0.5 / 7, 0.5 / 7, 0.5 / 7, 0.5 / 7, 0.5 / 7, 0.5 / 7, 0.5 / 7, 0.5});
+  shares.front() = {0.5, 0.5, 0, 0, 0, 0, 0, 0};
+  for (const RoutingLoad& load : {RoutingLoad(RoutingLoad::one_rank), RoutingLoad(shares)}) {
+    EXPECT_GT(composed(load).seconds, composed(RoutingLoad::even).seconds);
+    EXPECT_GT(composed(load).memory, composed(RoutingLoad::even).memory);
+    EXPECT_NEAR(composed(load).seconds / simulated(load),
+                composed(RoutingLoad::even).seconds / simulated(RoutingLoad::even), 0.3);
+  }
+}
+
 TEST(Plan, HasAFirstLayoutNearTheBestOfAll) {
   const std::string dense =
       "model: {layers: 4, hidden: 1024, heads: 4, context: 1024, vocab: 1024}\n"
@@ -300,6 +335,27 @@ TEST(Plan, ByMemoryNeedsNoMoreThanByTime) {
         .best.front();
   };
   EXPECT_LE(best(Objective::memory).memory.total, best(Objective::time).memory.total);
+}
+
+TEST(Plan, ByMemoryHasAFirstLayoutNearTheLeastOfAll) {
+  const std::string dense =
+      "model: {layers: 4, hidden: 1024, heads: 4, context: 1024, vocab: 1024}\n"
+      "batch: {global: 8, micro: 1}\n"
+      "train: {steps: 10, precision: bf16}\n"
+      "device: cuda\n"
+      "data: {synthetic: true}\n";
+  constexpr int world = 4;
+  Cluster cluster = two_nodes();
+  cluster.machine->host_memory.reset();  // nothing can be offloaded
+  const config::Document document = config::parse(dense, "plan.yaml");
+  const Plan plan = search_plan(document, recipe_of(dense), {}, cluster,
+                                {.world = world, .objective = Objective::memory, .wanted = 1});
+  ASSERT_FALSE(plan.best.empty());
+  double least = std::numeric_limits<double>::infinity();
+  for (const PlanCandidate& c :
+       plan_candidates(document, recipe_of(dense), {}, {.world = world, .ranks_per_domain = 8}).legal)
+    least = std::min(least, estimate_memory(c.recipe, {}, world).total);
+  EXPECT_LE(plan.best.front().memory.total, 1.05 * least);
 }
 
 TEST(FewestRanks, TriesDivisorsOfANodeAndWholeNodes) {

@@ -144,5 +144,11 @@ TEST(RoutingModel, BusiestRankHasMostSlotsOfAllLayers) {
   EXPECT_EQ(busiest_rank(RoutingLoad::p99, 4), 0);
 }
 
+TEST(MeanLayer, HasTheMeanSharesInEveryLayer) {
+  const RoutingLoad mean = mean_layer(RoutingLoad(ExpertShares{{1, 0, 0, 0}, {0.5, 0, 0, 0.5}}));
+  EXPECT_EQ(mean.shares(), (ExpertShares{{0.75, 0, 0, 0.25}, {0.75, 0, 0, 0.25}}));
+  EXPECT_TRUE(mean_layer(RoutingLoad::p99) == RoutingLoad::p99);
+}
+
 }  // namespace
 }  // namespace hexad::tests

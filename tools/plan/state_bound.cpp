@@ -33,7 +33,7 @@ StateBound::StateBound(const train::Recipe& r, const layers::ModelSize& size, co
     : dense_(number(size.parameters - size.expert_parameters)), experts_(number(size.expert_parameters)) {
   const base::Dtype weights = train::dtype_of(r.train.precision), acc = base::accumulator_dtype(weights);
   const bool small = r.optim.grad_dtype == optim::GradientDtype::bf16;
-  passes_ = number(base::size_of(weights)) + (small ? 2 : 4);
+  weights_ = number(base::size_of(weights)), gradients_ = small ? 2 : 4;
   const bool stays = r.offload.optimizer == optim::StateOffload::none && offload_memory(cluster) == 0;
   const int64_t main = acc == weights ? 0 : base::size_of(acc);
   optimizer_ = stays ? number(main + r.optim.states * base::size_of(r.optim.state_dtype(acc))) : 0;
@@ -41,17 +41,16 @@ StateBound::StateBound(const train::Recipe& r, const layers::ModelSize& size, co
 
 double StateBound::of_layout(const train::Recipe& r, int64_t world) const {
   const train::ParallelConfig& p = r.parallel;
-  if (p.zero == 3) return of_any_layout(world);
-  const double of_rank = dense_ / number(p.tp * p.pp) + experts_ / number(p.ep * p.etp.value_or(p.tp) * p.pp);
-  return passes_ * of_rank + optimizer_ * (p.zero == 0 ? of_rank : (dense_ + experts_) / number(world));
+  const double undivided = dense_ / number(p.tp * p.pp) + experts_ / number(p.ep * p.etp.value_or(p.tp) * p.pp);
+  const double divided = (dense_ + experts_) / number(world);
+  return weights_ * (p.zero >= 3 ? divided : undivided) + gradients_ * (p.zero >= 2 ? divided : undivided) +
+         optimizer_ * (p.zero >= 1 ? divided : undivided);
 }
 
-double StateBound::of_any_layout(int64_t world) const {
-  return (passes_ + optimizer_) * (dense_ + experts_) / number(world);
-}
+double StateBound::of_any_layout(int64_t world) const { return whole() / number(world); }
 
 int64_t StateBound::fewest_ranks(double bytes) const {
-  return std::max<int64_t>(1, std::llround(std::ceil((passes_ + optimizer_) * (dense_ + experts_) / bytes)));
+  return std::max<int64_t>(1, std::llround(std::ceil(whole() / bytes)));
 }
 
 std::optional<StateLack> lack_of_state(const train::Recipe& recipe, const train::Extensions& extensions,

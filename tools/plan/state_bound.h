@@ -35,8 +35,12 @@ class StateBound {
   bool has_optimizer() const { return optimizer_ > 0; }
 
  private:
-  double dense_, experts_;     // numbers of parameters
-  double passes_, optimizer_;  // bytes a parameter: weights and gradients; the optimizer's part that stays
+  // Returns the bytes of the whole state.
+  double whole() const { return (weights_ + gradients_ + optimizer_) * (dense_ + experts_); }
+
+  double dense_, experts_;  // numbers of parameters
+  // Bytes of a parameter. optimizer_: 0 if the optimizer's part may be offloaded.
+  double weights_, gradients_, optimizer_;
 };
 
 /// Reason why no layout can fit.
