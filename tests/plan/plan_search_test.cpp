@@ -67,6 +67,19 @@ TEST(PlanCandidates, HaveMicroBatchesWhoseStepsArePredicted) {
   EXPECT_EQ(most << 20, most_micro_batch_tokens);
 }
 
+TEST(LayoutRules, AreUnaffectedByEarlierRecipes) {
+  const train::Extensions extensions;
+  const LayoutRules rules(config::parse(yaml, "plan.yaml"), extensions, ranks);
+  const Recipe legal = recipe_of(yaml, {}, ranks);
+  Recipe of_experts = legal, of_batch = legal;
+  of_experts.parallel.ep = 3;
+  of_batch.batch.micro = 3;
+  EXPECT_EQ(rules.broken(of_experts), "model.moe.experts");
+  EXPECT_FALSE(rules.broken(legal));
+  EXPECT_EQ(rules.broken(of_batch), "batch.global");
+  EXPECT_EQ(rules.broken(of_experts), "model.moe.experts");
+}
+
 // Returns the changed settings as "key: from -> to".
 std::vector<std::string> changes(const std::vector<std::string>& from, const std::vector<std::string>& to) {
   std::vector<std::string> lines;
@@ -275,6 +288,14 @@ TEST(Plan, ReturnsFittingLayoutsBestFirst) {
       EXPECT_NEAR(sum / step.seconds, 1, 1e-6);
     }
   }
+}
+
+TEST(MemoryEstimate, StopsAtTheFirstRankAboveTheLimit) {
+  const Recipe r = recipe_of(yaml, {"parallel.pp=4", "parallel.ep=2"}, ranks);
+  const std::vector<MemoryEstimate> stages = estimate_stages(r, {}, ranks);
+  const double most = std::ranges::max(stages, {}, &MemoryEstimate::total).total;
+  EXPECT_EQ(estimate_memory_within(most, r, {}, ranks).total, most);
+  EXPECT_EQ(estimate_memory_within(0, r, {}, ranks).total, stages.front().total);
 }
 
 TEST(RoutedMemory, IsTheEstimateOfEachLoad) {

@@ -145,7 +145,7 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
                       .host_memory = offload_memory(cluster)};
   for (PlannedLayout& l : layouts) {
     if (plan.best.size() == simulated_per_wanted * request.wanted) break;
-    l.memory = estimate_memory(l.candidate.recipe, extensions, request.world, request.load);
+    l.memory = estimate_memory_within(memory, l.candidate.recipe, extensions, request.world, request.load);
     plan.least_memory = std::min(plan.least_memory, l.memory.total);
     if (l.memory.total > memory) {
       ++plan.too_large;
