@@ -180,6 +180,20 @@ TEST(StepForecast, CountsBytesThatLeaveANode) {
   EXPECT_GT(two.network, 0.9 * between);
 }
 
+TEST(StepForecast, WaitsForTheBusiestRankOfEachLayer) {
+  const train::Extensions extensions;
+  const Recipe r = recipe_of(yaml, {"parallel.ep=8", "model.context=4096", "model.moe.expert_hidden=4096"}, ranks);
+  const auto seconds = [&](const ExpertShares& shares) {
+    const mesh::Layout layout(r.parallel.sizes(), ranks);
+    return forecast_step(r, extensions, layout, StepPrices(two_nodes(), ranks), RoutingLoad(shares)).seconds;
+  };
+  const std::vector<double> first{0.44, 0.08, 0.08, 0.08, 0.08, 0.08, 0.08, 0.08};
+  const std::vector<double> last{0.08, 0.08, 0.08, 0.08, 0.08, 0.08, 0.08, 0.44};
+  const double of_one_rank = seconds(ExpertShares(8, first));
+  EXPECT_NEAR(seconds({first, last, first, last, first, last, first, last}), of_one_rank, 0.01 * of_one_rank);
+  EXPECT_LT(seconds(ExpertShares(8, std::vector<double>(8, 0.125))), 0.95 * of_one_rank);
+}
+
 TEST(LayerCosts, ComposeStepsNearSimulatedSteps) {
   const PlanCandidates all = candidates();
   const Cluster cluster = two_nodes();

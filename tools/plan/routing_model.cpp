@@ -221,12 +221,38 @@ double share_of_rank(RoutingLoad::Kind load, int64_t local, const Choice& choice
   return std::min(most, std::max(even, beta_quantile(local, choice.experts - local, 0.99)));
 }
 
+namespace {
+
+// Returns the slots of the experts of each rank in a layer, as shares.
+std::vector<double> slots_of_ranks(const std::vector<double>& shares, int ranks) {
+  std::vector<double> slots(static_cast<size_t>(ranks), 0);
+  for (size_t e = 0; e < shares.size(); ++e) slots[e * slots.size() / shares.size()] += shares[e];
+  return slots;
+}
+
+}  // namespace
+
 int busiest_rank(const RoutingLoad& load, int ranks) {
   if (load != RoutingLoad::given) return 0;
   std::vector<double> slots(static_cast<size_t>(ranks), 0);
   for (const std::vector<double>& shares : load.shares())
-    for (size_t e = 0; e < shares.size(); ++e) slots[e * slots.size() / shares.size()] += shares[e];
+    std::ranges::transform(slots, slots_of_ranks(shares, ranks), slots.begin(), std::plus{});
   return static_cast<int>(std::ranges::max_element(slots) - slots.begin());
+}
+
+RoutingLoad with_stragglers(RoutingLoad load, int ranks) {
+  if (load != RoutingLoad::given) return load;
+  const int recorded = busiest_rank(load, ranks);
+  ExpertShares layers = load.shares();
+  for (std::vector<double>& shares : layers) {
+    const std::vector<double> slots = slots_of_ranks(shares, ranks);
+    const auto most = std::ranges::max_element(slots) - slots.begin();
+    if (slots[static_cast<size_t>(most)] <= slots[static_cast<size_t>(recorded)]) continue;
+    const auto local = std::ssize(shares) / ranks;
+    std::swap_ranges(shares.begin() + most * local, shares.begin() + (most + 1) * local,
+                     shares.begin() + recorded * local);
+  }
+  return RoutingLoad(std::move(layers));
 }
 
 RoutingLoad mean_layer(RoutingLoad load) {
