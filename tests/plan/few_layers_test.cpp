@@ -80,7 +80,7 @@ TEST(FewLayers, AreExtrapolatedToDistantLengths) {
 }
 
 TEST(FewLayers, HaveShorterAttentionInShorterSequences) {
-  const FewLayers layers = few_layers(recipes("cuda").front(), {896, 1024});
+  FewLayers layers = few_layers(recipes("cuda").front(), {896, 1024});
   const FewLayersStep one = layers.step(1, 8192), eight = layers.step(8, 1024);
   EXPECT_LT(eight.micro_batch, one.micro_batch);
   EXPECT_EQ(eight.activations, one.activations);
@@ -88,7 +88,7 @@ TEST(FewLayers, HaveShorterAttentionInShorterSequences) {
 
 // On a CPU, the loss is computed in chunks of 256 rows: one for the shorter sequence, four for the longer one.
 TEST(FewLayers, AreProportionalToTokensIfOperationsDiffer) {
-  const FewLayers layers = few_layers(recipes("cpu").back(), {256, 1024});
+  FewLayers layers = few_layers(recipes("cpu").back(), {256, 1024});
   const FewLayersStep recorded = layers.step(1, 1024), longer = layers.step(3, 1024);
   EXPECT_DOUBLE_EQ(longer.micro_batch, 3 * recorded.micro_batch);
   EXPECT_DOUBLE_EQ(longer.activations, 3 * recorded.activations);

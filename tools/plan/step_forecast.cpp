@@ -108,10 +108,12 @@ RecordedStep record_for_forecast(const Recipe& recipe, const train::Extensions& 
   if (few < all) recorded.push_back(fewer);
   RecordedStep step{.micro_batches = all, .longer = {.micro_batches = recorded.front(), .stages = {}}, .shorter = {}};
   if (few < all) step.shorter = {.micro_batches = fewer, .stages = {}};
-  const mesh::ExpertPlace first{.ep = busiest_rank(load, layout.size(base::Axis::ep))};
+  const int ep = layout.size(base::Axis::ep);
+  const mesh::ExpertPlace first{.ep = busiest_rank(load, ep)};
+  const RoutingLoad slowest = with_stragglers(std::move(load), ep);
   for (const int rank : layout.members(base::Axis::pp, layout.rank_at(first))) {
     std::vector<StepRecord> records =
-        record_steps(recipe, extensions, layout, rank, load, recorded, prices.node_of_rank());
+        record_steps(recipe, extensions, layout, rank, slowest, recorded, prices.node_of_rank());
     step.longer.stages.push_back(std::move(records.front()));
     if (step.shorter) step.shorter->stages.push_back(std::move(records.back()));
   }

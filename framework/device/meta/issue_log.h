@@ -73,7 +73,8 @@ struct Issue {
   Lane lane;                      // lane of the stream to which the operation was issued
   Work work;
   int32_t span;  // index of the rank's innermost open span at the time of issue; -1: none
-  // Operations that must end before this operation starts. Earlier operations of the same lane are listed only for
+  // Operations that must end before this operation starts. Of a lane's operations that are not communication, only the
+  // last is listed, because they end in their order. Those of this operation's own lane are listed only for
   // communication.
   std::vector<int32_t> after;
 
@@ -123,9 +124,9 @@ class IssueLog {
   /// Adds a group and returns its index in groups().
   int add_group(IssuedGroup group);
 
-  /// Makes later operations of `lane` wait for `issue`.
+  /// Makes later operations of `lane` wait for `issue`. Ignores the number of an operation during a Pause, -1.
   void wait(Lane lane, int32_t issue);
-  /// Records that the issuing thread waits for `issue`: all later operations wait for it.
+  /// Records that the issuing thread waits for `issue`: all later operations wait for it. Ignores -1.
   void wait_on_host(int32_t issue);
   /// Returns the number of the lane's last operation that is not communication; -1: none.
   int32_t last(Lane lane) const { return lanes_[base::ordinal(queue(lane))].last; }
