@@ -33,8 +33,10 @@ constexpr size_t simulated_per_wanted = 2;
 double least_state(const train::Recipe& r, const layers::ModelSize& size, int64_t world) {
   const train::ParallelConfig& p = r.parallel;
   const auto number = [](int64_t n) { return static_cast<double>(n); };
-  const double bytes = number(base::size_of(train::dtype_of(r.train.precision))) +
-                       (r.optim.grad_dtype == optim::GradientDtype::bf16 ? 2.0 : 4.0);
+  const double gradient = r.optim.grad_dtype == optim::GradientDtype::bf16 ? 2.0 : 4.0;
+  // With optim.freeze, the bound leaves out all gradients.
+  const double bytes =
+      number(base::size_of(train::dtype_of(r.train.precision))) + (r.optim.freeze.empty() ? gradient : 0.0);
   const double experts = number(size.expert_parameters), dense = number(size.parameters) - experts;
   if (p.zero == 3) return bytes * (experts + dense) / number(world);
   return bytes * (dense / number(p.tp * p.pp) + experts / number(p.ep * p.etp.value_or(p.tp) * p.pp));

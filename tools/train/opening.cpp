@@ -12,6 +12,7 @@
 #include "framework/telemetry/progress_sink.h"
 #include "framework/telemetry/tensorboard_sink.h"
 #include "tools/train/checkpoint/checkpointing.h"
+#include "tools/train/checkpoint/initial_weights.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/checkpoint/start_check.h"
 #include "tools/train/process/cores.h"
@@ -118,7 +119,7 @@ std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, co
     const auto phase = work.announce("reading " + recipe.train.init_from);
     require_checkpoint(recipe.train.init_from);
     auto weights = open_verified(recipe.train.init_from, world.group(), work);
-    Checkpointer::load_weights(weights, state.instance, state.optimizer);
+    InitialWeights(weights, recipe).load(state.instance, state.optimizer);
     directory.info(fmt::format("weights from {}", recipe.train.init_from));
   } else {
     directory.note(fmt::format("a new run: there is no checkpoint to resume from (checkpoint.resume: {})",

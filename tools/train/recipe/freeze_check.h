@@ -1,0 +1,12 @@
+// Check of optim.freeze against the names of the model's parameters.
+#pragma once
+
+#include "tools/train/recipe/recipe.h"
+
+namespace hexad::train {
+
+/// Adds a problem for each pattern of optim.freeze that matches no parameter, with the nearest names, and a problem if
+/// all parameters are frozen. Returns without a check if the recipe's model is not legal.
+void check_freeze(const Recipe& recipe, const Extensions& extensions, config::Problems& problems);
+
+}  // namespace hexad::train
