@@ -199,7 +199,7 @@ InitialWeights::Source InitialWeights::source_of_resized(const Parameter& p, con
 InitialWeights::Source InitialWeights::source_of_new(const Parameter& p, const std::string& mlp,
                                                      const std::string& tail) const {
   if (recipe_.train.init_experts == InitExperts::none)
-    fail(ExitCode::data, checkpoint_.folder(), ": holds no main: '", p.name(), "', but the dense MLP ", mlp,
+    fail(ExitCode::data, checkpoint_.folder(), ": contains no main '", p.name(), "', but the dense MLP ", mlp,
          "; train.init_experts: copy or split makes experts of it");
   const int64_t parts = parts_of_dense(mlp);
   require_dense_start(parts);
