@@ -47,7 +47,7 @@ test_other_shapes_are_refused_with_the_key_that_allows_them() {
 
 test_frozen_parameters_may_be_trained_later() {
   expect 0 "$HEXAD" validate tiny.yaml --world 2 'optim.freeze=[embedding.weight, head.weight]'
-  expect_text out "frozen                           2,048"
+  expect_text out "  frozen            $(printf '%18s' '2,048')"
   expect 0 ranks 2 train tiny.yaml train.steps=2 'optim.freeze=[embedding.weight, layers.0.*]'
   expect 0 ranks 2 train tiny.yaml train.steps=4 parallel.zero=1
   expect_text err "optim.freeze has changed since run/checkpoints/step-00000002" \

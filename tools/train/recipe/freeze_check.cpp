@@ -26,9 +26,10 @@ std::string nearest_names(const std::string& pattern, std::vector<std::string> n
 
 void check_freeze(const Recipe& recipe, const Extensions& extensions, config::Problems& problems) {
   const std::vector<std::string>& patterns = recipe.optim.freeze;
-  if (patterns.empty() || !problems.good({"model", "optim.freeze"})) return;
+  if (patterns.empty() || problems.any()) return;
   layers::ModelConfig model = recipe.model;
   model.vocab = std::max<int64_t>(model.vocab, 1);  // 0 stands for the vocabulary of the data
+  model.moe.routing = moe::Routing::model;          // another routing might read a file
   std::vector<std::string> names;
   for (const auto& parameter : layers::parameter_sizes(model, extensions)) names.push_back(parameter.name);
   for (const std::string& pattern : patterns)

@@ -211,7 +211,6 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   if (problems.good({"model.moe", "model.layers"})) check_moe(r.model, problems);
   check_names(r, extensions, problems);
   if (problems.good({"train"})) check_init(r.train, problems);
-  check_freeze(r, extensions, problems);
   if (problems.good({"train.precision", "optim.moment_dtype"})) check_moments(r, problems);
   if (problems.good({"model", "data"})) {
     data::check(r.data, problems);
@@ -235,6 +234,7 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   } catch (const base::Error&) {
     problems.add("checkpoint.resume", "must be auto, none or a step");
   }
+  check_freeze(r, extensions, problems);
   return r;
 }
 
