@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(
     , FirstLoss,
     testing::Values(Case{"Copies", dense, copy}, Case{"CopiesWithScale", dense, copy + Keys{"model.moe.scale=2.5"}},
                     Case{"CopiesBySigmoid", dense, copy + Keys{"model.moe.score=sigmoid"}},
-                    Case{"CopiesInSomeBlocks", dense, copy + Keys{"model.moe.dense_layers=1"}},
+                    Case{"CopiesInSomeBlocks", dense, copy + Keys{"model.moe.dense_layers=1", "model.mlp_hidden=12"}},
                     Case{"CopiesOfGeluWithBiases", dense + Keys{"model.mlp=gelu", "model.bias=true"},
                          copy + Keys{"model.moe.expert=gelu", "model.bias=true", "model.moe.scale=1.5"}},
                     Case{"CopiesWithBiases", dense + Keys{"model.bias=true"}, copy + Keys{"model.bias=true"}},
