@@ -54,6 +54,7 @@ struct OptimConfig {
   double decay_fraction = 0.2;
   GradientDtype grad_dtype = GradientDtype::f32;
   MomentDtype moment_dtype = MomentDtype::f32;
+  std::vector<std::string> freeze;
 
   // The recipe has no keys for the members below. They are set when a recipe is loaded.
   /// Number of values per element that the chosen optimizer stores in addition to the main weights. Used for estimates.
@@ -87,6 +88,9 @@ struct OptimConfig {
     v("moment_dtype", moment_dtype,
       "AdamW: dtype of both moments: f32 (f64 in an f64 run), or bf16, rounded at random, for half their memory and "
       "traffic");
+    v("freeze", freeze,
+      "parameters that are not trained: shell patterns on their names, such as embedding.weight or layers.0.*; each "
+      "pattern must match a parameter; []: all parameters are trained");
   }
 };
 

@@ -62,7 +62,7 @@ Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateO
                                          : Tensor::empty(weights.shape(), dtype, weights.device(), Category::optimizer);
   };
   for (const auto& p : parameters) {
-    if (p->owned().empty()) continue;
+    if (!p->trainable() || p->owned().empty()) continue;
     const Tensor weights = p->owned_weights();
     const Dtype acc = accumulator_dtype(weights.dtype());
     Owned owned{p.get(), weights, weights, {}};

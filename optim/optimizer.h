@@ -16,7 +16,7 @@ using autograd::ParameterSet;
 
 /// Stores the main weights and the states of the update rule, for the elements of each parameter that this rank owns.
 /// They are flat, in the accumulator dtype; states may be bf16 (optim.moment_dtype). If the model's weights have the
-/// accumulator dtype, they are themselves the main weights.
+/// accumulator dtype, they are themselves the main weights. Frozen parameters have no main weights and no states.
 class Optimizer {
  public:
   /// Uses the rule of `rules` named by config.name. With StateOffload::file, the states are in the device's offload

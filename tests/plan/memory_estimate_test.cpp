@@ -187,6 +187,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Bf16Blocks", 1, {"train.precision=bf16", "recompute=block"}},
         Case{"Bf16Moments", 1, {"train.precision=bf16", "optim.moment_dtype=bf16"}}, Case{"Sgd", 1, {"optim.name=sgd"}},
         Case{"Dense", 1, {"model.moe.experts=0"}},
+        Case{"Frozen", 1, {"optim.freeze=[embedding.weight, layers.0.*, layers.1.moe.experts.*]"}},
+        Case{"FrozenExperts", 2, {"parallel.ep=2", "parallel.zero=2", "optim.freeze=[\"*.experts.*\"]"}},
         Case{"SharedAndResidual", 1, {"model.moe.shared_experts=1", "model.moe.dense_residual=true"}},
         Case{"LayerNormGelu", 1, {"model.norm=layer_norm", "model.moe.expert=gelu", "model.bias=true"}},
         Case{"Tied", 1, {"model.tied_embedding=true", "model.position=learned"}},

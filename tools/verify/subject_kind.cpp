@@ -128,7 +128,11 @@ const SubjectKind& subject_kind(std::string_view name) {
 }
 
 std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject& own) {
-  return joined(sends_fp8(own.recipe) ? for_rounding(own) : Overrides{}, kind.overrides(own));
+  Overrides all = joined(sends_fp8(own.recipe) ? for_rounding(own) : Overrides{}, kind.overrides(own));
+  // Another model may lack the parameters that optim.freeze names.
+  const bool other_model = std::ranges::any_of(all, [](const std::string& o) { return o.starts_with("model."); });
+  if (other_model && !own.recipe.optim.freeze.empty()) all.emplace_back("optim.freeze=[]");
+  return all;
 }
 
 void write_routing_trace(const Recipe& recipe, const std::string& file) {

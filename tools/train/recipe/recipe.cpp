@@ -9,6 +9,7 @@
 #include "framework/io/checkpoint_store.h"
 #include "optim/lr_schedule.h"
 #include "tools/train/recipe/device_choice.h"
+#include "tools/train/recipe/freeze_check.h"
 #include "tools/train/recipe/layout_check.h"
 #include "tools/train/recipe/renamed_keys.h"
 #include "tools/train/recipe/schedule_check.h"
@@ -159,6 +160,15 @@ void check_moments(const Recipe& r, Problems& problems) {
     problems.add("optim.moment_dtype", "must be f32 for train.precision: f64, because f32 then means moments in f64");
 }
 
+// Rejects keys about a start from other weights in a recipe without such a start.
+void check_init(const TrainConfig& t, Problems& problems) {
+  constexpr std::string_view without = "is given, but train.init_from names no weights to start from";
+  if (t.init_from.empty() && t.init_experts != InitExperts::none) problems.add("train.init_experts", without);
+  if (t.init_from.empty() && t.init_vocabulary != InitVocabulary::none) problems.add("train.init_vocabulary", without);
+  if (t.init_noise > 0 && t.init_experts == InitExperts::none)
+    problems.add("train.init_noise", "must be 0 for train.init_experts: none, which copies no weights");
+}
+
 void check_objective(const Recipe& r, Problems& problems) {
   const bool masked = r.data.mlm_probability > 0;
   if (r.model.kind == layers::ModelKind::encoder && !masked && !r.data.registered())
@@ -203,6 +213,7 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   if (problems.good({"model.yarn", "model.rotary_scaling"})) check_rotary_scaling(r.model, problems);
   if (problems.good({"model.moe", "model.layers"})) check_moe(r.model, problems);
   check_names(r, extensions, problems);
+  if (problems.good({"train"})) check_init(r.train, problems);
   if (problems.good({"train.precision", "optim.moment_dtype"})) check_moments(r, problems);
   if (problems.good({"model", "data"})) {
     data::check(r.data, problems);
@@ -226,6 +237,7 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   } catch (const base::Error&) {
     problems.add("checkpoint.resume", "must be auto, none or a step");
   }
+  check_freeze(r, extensions, problems);
   return r;
 }
 
