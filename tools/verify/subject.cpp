@@ -301,7 +301,7 @@ Oracle compute_oracle(const Subject& subject, Saves saves, std::string_view kind
 }
 
 bool can_generate(const Recipe& r) {
-  return r.model.kind == layers::ModelKind::decoder && r.parallel.pp * r.parallel.tp * r.parallel.cp == 1;
+  return r.model.kind == layers::ModelKind::decoder && r.parallel.cp == 1;
 }
 
 std::vector<int32_t> generated(const Subject& subject, ModelInstance& instance) {

@@ -111,7 +111,9 @@ Tensor logits_in_passes(ModelInstance& instance, const std::vector<int64_t>& pas
     batch.ids = Tensor::from<int32_t>(std::span(ids).subspan(begin, n), {n}, instance.context);
     batch.positions = Tensor::from<int32_t>(positions, {n}, instance.context);
     Tape tape(instance.context.compute(), *policy, Tape::Mode::forget);
-    const Tensor part = instance.model.logits(tape, {.batch = batch, .cache = cached ? &cache : nullptr});
+    KeyValueCache* const caches[] = {&cache};
+    const Tensor part = instance.model.logits(
+        tape, {.batch = batch, .caches = std::span<KeyValueCache* const>(caches).first(cached ? 1 : 0)});
     kernels::kernels(instance.context).pointwise.copy(instance.context.compute(), all.slice(0, begin, begin + n), part);
     begin += n, cache.length = begin;
   }
