@@ -103,16 +103,16 @@ Value Attention::attend_to_caches(Tape& t, const Heads& h, const ForwardContext&
 Value Attention::operator()(Tape& t, const Value& x, const ForwardContext& pass) const {
   const Heads h = project(t, x, pass);
   const Value y = !pass.caches.empty() ? attend_to_caches(t, h, pass)
-                             : cp::context_attention(t, h.q, h.k, h.v,
-                                                     {.split = pass.batch.split(),
-                                                      .kind = context_kind_,
-                                                      .group = context_,
-                                                      .causal = causal_,
-                                                      .scale = scale(),
-                                                      .deterministic = deterministic_,
-                                                      .first = pass.batch.first,
-                                                      .last = pass.batch.last,
-                                                      .documents = pass.batch.documents});
+                                       : cp::context_attention(t, h.q, h.k, h.v,
+                                                               {.split = pass.batch.split(),
+                                                                .kind = context_kind_,
+                                                                .group = context_,
+                                                                .causal = causal_,
+                                                                .scale = scale(),
+                                                                .deterministic = deterministic_,
+                                                                .first = pass.batch.first,
+                                                                .last = pass.batch.last,
+                                                                .documents = pass.batch.documents});
   return tp::row_linear(t, reshape(t, y, {pass.batch.rows(), heads_ * head_size_}), *output_.weight, output_.bias,
                         tensor_);
 }

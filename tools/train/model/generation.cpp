@@ -40,8 +40,7 @@ class Group {
     ids = ids.last(std::min(std::ssize(ids), longest_prompt(context)));
     const int64_t room = context - std::ssize(ids);
     const int64_t length = std::ssize(ids) + std::clamp<int64_t>(options_.max_tokens, 0, room);
-    sequences_.push_back(
-        {prompt, {ids.begin(), ids.end()}, instance_.model.make_cache(length, instance_.context)});
+    sequences_.push_back({prompt, {ids.begin(), ids.end()}, instance_.model.make_cache(length, instance_.context)});
   }
 
   std::vector<Sequence> run() {

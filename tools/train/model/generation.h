@@ -52,11 +52,12 @@ int64_t longest_prompt(int64_t context);
 /// cut off; otherwise an empty text.
 std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_t> prompt, int64_t context);
 
-/// Continues each prompt until stop_id, end_of_turn, max_tokens or the model's context. A prompt has at least one id; if
-/// it is longer than longest_prompt(), only its end is used. Keys and values of earlier tokens are cached, so each token
-/// costs one forward pass of one token. The prompts of a pass are computed together, but each is continued as if it were
-/// alone. Calls `on_token` (may be empty) with each chosen id, also with the first ids of an end_of_turn. Collective: all
-/// ranks pass the same arguments and get the same ids. Throws Error(usage) if ranks share sequences (cp > 1).
+/// Continues each prompt until stop_id, end_of_turn, max_tokens or the model's context. A prompt has at least one id;
+/// if it is longer than longest_prompt(), only its end is used. Keys and values of earlier tokens are cached, so each
+/// token costs one forward pass of one token. The prompts of a pass are computed together, but each is continued as if
+/// it were alone. Calls `on_token` (may be empty) with each chosen id, also with the first ids of an end_of_turn.
+/// Collective: all ranks pass the same arguments and get the same ids. Throws Error(usage) if ranks share sequences (cp
+/// > 1).
 std::vector<Continuation> generate_each(ModelInstance& instance, std::span<const std::vector<int32_t>> prompts,
                                         const SamplingOptions& options, const OnToken& on_token = {});
 /// Like generate_each(), for one prompt. Returns the ids of its continuation.

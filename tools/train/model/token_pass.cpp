@@ -70,9 +70,7 @@ Tensor TokenPasses::run_parts(const MicroBatch& batch, std::span<KeyValueCache* 
   const Transformer& model = instance_.model;
   Tensor logits;
   pp::TapeStages::Functions functions;
-  functions.tape = [&] {
-    return std::make_unique<Tape>(instance_.context.compute(), *policy_, Tape::Mode::forget);
-  };
+  functions.tape = [&] { return std::make_unique<Tape>(instance_.context.compute(), *policy_, Tape::Mode::forget); };
   functions.forward = [&](Tape& tape, int chunk, int, const Value& input) -> pp::TapeStages::Output {
     const auto part = static_cast<size_t>(chunk);
     const Value value = model.activations(tape, {.batch = batch, .caches = caches}, part, input);
@@ -100,10 +98,8 @@ std::vector<std::vector<float>> TokenPasses::whole_rows(const Tensor& own) const
   const Tensor mine = Tensor::zeros({rows * widest}, own.dtype(), own.device(), device::Category::communication);
   for (int64_t r = 0; r < rows; ++r)
     kernels::kernels(own.device())
-        .pointwise.copy(stream, mine.slice(0, r * widest, r * widest + width),
-                        own.slice(0, r, r + 1).reshape({width}));
-  const Tensor all =
-      Tensor::empty({ranks * rows * widest}, own.dtype(), own.device(), device::Category::communication);
+        .pointwise.copy(stream, mine.slice(0, r * widest, r * widest + width), own.slice(0, r, r + 1).reshape({width}));
+  const Tensor all = Tensor::empty({ranks * rows * widest}, own.dtype(), own.device(), device::Category::communication);
   stream.wait(tp.all_gather(all, mine, stream));
   const std::vector<float> values = floats_of(all, stream);
   std::vector<std::vector<float>> out(rows);

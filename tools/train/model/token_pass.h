@@ -12,15 +12,15 @@ namespace hexad::train {
 using layers::KeyValueCache;
 using tensor::Tensor;
 
-/// Runs passes through the parts of the model, over tensor-parallel and pipeline ranks. Rows are padded to a multiple of
-/// the tp ranks, which divide them.
+/// Runs passes through the parts of the model, over tensor-parallel and pipeline ranks. Rows are padded to a multiple
+/// of the tp ranks, which divide them.
 class TokenPasses {
  public:
   /// Makes a runner. `instance` must outlive it. Throws Error(usage) if ranks share sequences (cp > 1).
   explicit TokenPasses(ModelInstance& instance);
 
-  /// Appends ids to sequences: one id for each cache, or any number of ids for a single cache. Returns the logits [V] of
-  /// the last id of each sequence, on ranks that hold the last part of the model. Returns nothing on other ranks.
+  /// Appends ids to sequences: one id for each cache, or any number of ids for a single cache. Returns the logits [V]
+  /// of the last id of each sequence, on ranks that hold the last part of the model. Returns nothing on other ranks.
   /// Collective: all ranks pass the same ids.
   std::vector<std::vector<float>> run(std::span<KeyValueCache* const> caches, std::span<const int32_t> ids);
 
