@@ -47,7 +47,8 @@ std::vector<std::string> choices_of(const Json& object, const std::string& place
 int64_t gold_of(const Json& object, int64_t choices, const std::string& place) {
   const auto found = object.find("gold");
   if (found == object.end()) bad(place, "has no key \"gold\"; expected the index of the right choice");
-  if (!found->is_number_integer()) bad(place, "\"gold\" is ", found->type_name(), ", expected a whole number, 0 .. ", choices - 1);
+  if (!found->is_number_integer())
+    bad(place, "\"gold\" is ", found->type_name(), ", expected a whole number, 0 .. ", choices - 1);
   const auto gold = found->get<int64_t>();
   if (gold < 0 || gold >= choices)
     bad(place, "\"gold\" is ", gold, ", expected 0 .. ", choices - 1,
