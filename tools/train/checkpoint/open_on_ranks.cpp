@@ -44,6 +44,7 @@ struct Candidate {
   }
 };
 
+// True if the layout is legal for these ranks and this use.
 bool possible(const Recipe& recipe, int64_t world, TrainedUse use) {
   if (use == TrainedUse::generation && recipe.parallel.cp > 1) return false;
   try {
@@ -104,7 +105,9 @@ RunOnRanks open_on_ranks(const RunRequest& request, TrainedUse use, const Extens
   const bool named =
       std::ranges::any_of(request.overrides, [](const std::string& o) { return o.starts_with("parallel."); });
   if (named) return described(std::move(own), world, "of the command line");
-  if (possible(own.recipe, world, use)) return described(std::move(own), world, "the run's layout");
+  // In generation, replicas of a layout of fewer ranks would compute the same.
+  const bool busy = use == TrainedUse::evaluation || own.recipe.parallel.fewest_ranks() == world;
+  if (busy && possible(own.recipe, world, use)) return described(std::move(own), world, "the run's layout");
   constexpr std::string_view chosen = "chosen for these ranks; parallel.* names another";
   std::optional<SavedRun> first;
   for (const std::vector<std::string>& layout : layout_candidates(own.recipe, world, use)) {

@@ -31,9 +31,10 @@ struct RunRequest {
 std::vector<std::vector<std::string>> layout_candidates(const Recipe& recipe, int64_t world, TrainedUse use);
 
 /// Opens a run like open_run(). A single rank holds the whole model, unless overrides name another layout. Several
-/// ranks use the layout of the overrides if they contain keys of `parallel`, or else the run's own layout if it is
-/// possible on these ranks, or else the first candidate that is legal and that `fits` accepts (a collective check of
-/// memory). If none fits, uses the first legal one. Throws Error(usage) like open_run(), or if no layout is legal.
+/// ranks use the layout of the overrides if they contain keys of `parallel`. Otherwise they use the run's own layout if
+/// it is possible on these ranks and, for generation, needs all of them. Otherwise they use the first candidate that is
+/// legal and that `fits` accepts (a collective check of memory), or the first legal one if none fits. Throws
+/// Error(usage) like open_run(), or if no layout is legal.
 RunOnRanks open_on_ranks(const RunRequest& request, TrainedUse use, const Extensions& extensions,
                          const std::function<bool(const Recipe&)>& fits, const base::FileWork& work = {});
 
