@@ -15,6 +15,7 @@
 #include "tools/plan/memory_check.h"
 #include "tools/train/checkpoint/checkpointing.h"
 #include "tools/train/model/generation.h"
+#include "tools/train/model/token_pass.h"
 #include "tools/train/process/say.h"
 
 namespace hexad::app {
@@ -105,6 +106,7 @@ ExitCode run_generate(Options options, const Extensions& extensions, comm::World
                                     TrainedUse::generation, extensions, world);
   const Recipe& recipe = run.recipe;
   require_decoder(recipe, options.run, "generate text");
+  require_whole_sequences(recipe.parallel.cp);
   const auto tokenizer = tokenizer_of(recipe, options.run, "generate text");
   const int64_t context = recipe.model.context;
   const std::vector<std::vector<int32_t>> ids = ids_of_prompts(*tokenizer, form, prompts, context);

@@ -32,10 +32,14 @@ std::vector<float> floats_of(const Tensor& x, device::Stream& stream) {
 
 }  // namespace
 
-TokenPasses::TokenPasses(ModelInstance& instance) : instance_(instance), policy_(keep_policy()) {
-  if (const int ranks = instance.mesh.size(Axis::cp); ranks > 1)
+void require_whole_sequences(int64_t ranks) {
+  if (ranks > 1)
     fail(ExitCode::usage, "parallel.cp (", ranks,
          ") must be 1 to generate text, because a rank needs the keys and values of whole sequences");
+}
+
+TokenPasses::TokenPasses(ModelInstance& instance) : instance_(instance), policy_(keep_policy()) {
+  require_whole_sequences(instance.mesh.size(Axis::cp));
 }
 
 // Returns the new tokens as a micro-batch: one sequence of all ids, or sequences of one id each.

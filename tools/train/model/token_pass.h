@@ -12,6 +12,9 @@ namespace hexad::train {
 using layers::KeyValueCache;
 using tensor::Tensor;
 
+/// Throws Error(usage) if `ranks` ranks share a sequence (parallel.cp above 1).
+void require_whole_sequences(int64_t ranks);
+
 /// Runs passes through the parts of the model, over tensor-parallel and pipeline ranks. Rows are padded to a multiple
 /// of the tp ranks, which divide them.
 class TokenPasses {
