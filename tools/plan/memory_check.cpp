@@ -134,7 +134,8 @@ class Judge {
       run.distributed.device_collectives = comm::DeviceCollectives::host;
     run = as_started(run, extensions_, world_);
     if (use_ == ModelUse::training) return estimate_stages(run, extensions_, world_);
-    if (use_ == ModelUse::generation) run.batch.micro = 1;
+    // tp ranks divide the tokens of a sequence; otherwise the estimate keeps the recipe's sequences.
+    if (use_ == ModelUse::generation && run.model.context % run.parallel.tp == 0) run.batch.micro = 1;
     return estimate_evaluation(run, extensions_, world_);
   }
 

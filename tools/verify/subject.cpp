@@ -300,9 +300,7 @@ Oracle compute_oracle(const Subject& subject, Saves saves, std::string_view kind
   return oracle;
 }
 
-bool can_generate(const Recipe& r) {
-  return r.model.kind == layers::ModelKind::decoder && r.parallel.pp * r.parallel.tp * r.parallel.cp == 1;
-}
+bool can_generate(const Recipe& r) { return r.model.kind == layers::ModelKind::decoder && r.parallel.cp == 1; }
 
 std::vector<int32_t> generated(const Subject& subject, ModelInstance& instance) {
   const std::vector<int32_t> text = subject.heldout().batch(0, 1).ids;

@@ -96,7 +96,7 @@ void begin_course(const Oracle& oracle, TrainingRun& run);
 /// reduced.
 void ruin_gradient(const Oracle& oracle, TrainingRun& run);
 
-/// True if a run of this recipe can continue a text. This requires the whole model and whole sequences on every rank.
+/// True if a run of this recipe can continue a text. This requires a decoder, and whole sequences on every rank.
 bool can_generate(const Recipe& recipe);
 /// Continues the first tokens of the held-out text twice: with the most probable tokens, and with drawn tokens.
 /// Collective.

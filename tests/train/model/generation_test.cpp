@@ -111,7 +111,9 @@ Tensor logits_in_passes(ModelInstance& instance, const std::vector<int64_t>& pas
     batch.ids = Tensor::from<int32_t>(std::span(ids).subspan(begin, n), {n}, instance.context);
     batch.positions = Tensor::from<int32_t>(positions, {n}, instance.context);
     Tape tape(instance.context.compute(), *policy, Tape::Mode::forget);
-    const Tensor part = instance.model.logits(tape, {.batch = batch, .cache = cached ? &cache : nullptr});
+    KeyValueCache* const caches[] = {&cache};
+    const Tensor part = instance.model.logits(
+        tape, {.batch = batch, .caches = std::span<KeyValueCache* const>(caches).first(cached ? 1 : 0)});
     kernels::kernels(instance.context).pointwise.copy(instance.context.compute(), all.slice(0, begin, begin + n), part);
     begin += n, cache.length = begin;
   }
@@ -308,6 +310,102 @@ TEST(Generate, ExpertsOnSeveralRanksGiveTheSameTokensOnEveryRank) {
       ModelInstance instance(recipe, Registry(), world);
       EXPECT_EQ(generate(instance, prompt(3), at_most(5, 1)), expected);
     });
+}
+
+struct RanksAndKeys {
+  int ranks;
+  std::vector<std::string> overrides;
+};
+
+class Layouts : public testing::TestWithParam<RanksAndKeys> {};
+
+// Prompts of several lengths, so that passes have rows that tp ranks cannot divide without padding.
+const std::vector<std::vector<int32_t>> prompts{prompt(3), prompt(1), prompt(4)};
+
+std::vector<std::vector<int32_t>> ids_of(const std::vector<Continuation>& continued) {
+  std::vector<std::vector<int32_t>> all;
+  for (const Continuation& c : continued) all.push_back(c.ids);
+  return all;
+}
+
+TEST_P(Layouts, GiveTheTokensOfOneRank) {
+  const auto& [ranks, overrides] = GetParam();
+  for (const double temperature : {0.0, 1.0}) {
+    ModelInstance alone(small_recipe(), Registry(), self);
+    const auto expected = ids_of(generate_each(alone, prompts, at_most(4, temperature)));
+    on_ranks(ranks, [&](const comm::ProcessGroup& world) {
+      ModelInstance instance(small_recipe(overrides), Registry(), world);
+      EXPECT_EQ(ids_of(generate_each(instance, prompts, at_most(4, temperature))), expected);
+    });
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Generate, Layouts,
+                         testing::Values(RanksAndKeys{2, {"parallel.tp=2"}},
+                                         RanksAndKeys{2, {"parallel.tp=2", "parallel.sp=true"}},
+                                         RanksAndKeys{2, {"parallel.ep=2"}}, RanksAndKeys{2, {"parallel.pp=2"}},
+                                         RanksAndKeys{2, {"parallel.tp=2", "parallel.etp=1", "parallel.ep=2"}},
+                                         RanksAndKeys{4, {"parallel.tp=2", "parallel.pp=2"}},
+                                         RanksAndKeys{4, {"parallel.tp=2", "parallel.ep=2"}},
+                                         RanksAndKeys{4, {"parallel.pp=2", "parallel.ep=2"}},
+                                         RanksAndKeys{4, {"parallel.tp=2", "parallel.pp=2", "parallel.sp=true"}}));
+
+TEST(Generate, CapacityAndVirtualStagesGiveTheTokensOfOneRank) {
+  const std::vector<std::string> model{"model.layers=4", "model.moe.capacity_factor=1", "model.kv_heads=1"};
+  ModelInstance alone(small_recipe(model), Registry(), self);
+  const auto expected = ids_of(generate_each(alone, prompts, at_most(4, 0)));
+  for (const char* kind : {"interleaved", "zb_v"})
+    on_ranks(4, [&](const comm::ProcessGroup& world) {
+      std::vector<std::string> overrides = model;
+      overrides.insert(overrides.end(), {"parallel.tp=2", "parallel.pp=2", cat("schedule.pipeline.kind=", kind)});
+      ModelInstance instance(small_recipe(overrides), Registry(), world);
+      EXPECT_EQ(ids_of(generate_each(instance, prompts, at_most(4, 0))), expected) << kind;
+    });
+}
+
+TEST(Generate, ContextParallelismIsRefusedByName) {
+  on_ranks(2, [](const comm::ProcessGroup& world) {
+    ModelInstance instance(small_recipe({"parallel.cp=2"}), Registry(), world);
+    const std::string message = message_of(ExitCode::usage, [&] { generate(instance, prompt(3), at_most(1, 0)); });
+    EXPECT_NE(message.find("parallel.cp (2) must be 1"), message.npos) << message;
+  });
+}
+
+TEST(Generate, PromptsTogetherGetTheTextsOfEachAlone) {
+  ModelInstance instance(small_recipe(), Registry(), self);
+  for (const int64_t together : {1, 2, 8}) {
+    SamplingOptions o = at_most(5, 1);
+    o.together = together;
+    std::vector<std::vector<int32_t>> streamed(prompts.size());
+    const auto all = generate_each(instance, prompts, o, [&](size_t p, int32_t id) { streamed[p].push_back(id); });
+    ASSERT_EQ(all.size(), prompts.size());
+    for (size_t p = 0; p < prompts.size(); ++p) {
+      EXPECT_EQ(all[p].ids, generate(instance, prompts[p], o)) << "prompt " << p << ", " << together << " together";
+      EXPECT_EQ(streamed[p], all[p].ids);
+    }
+  }
+}
+
+TEST(Generate, NamesTheReasonForTheEnd) {
+  ModelInstance instance(small_recipe(), Registry(), self);
+  const auto stop_of = [&](const SamplingOptions& o) {
+    return generate_each(instance, std::span(prompts).first(1), o).front().stop;
+  };
+  EXPECT_EQ(stop_of(at_most(2, 0)), Stop::max_tokens);
+  EXPECT_EQ(stop_of(at_most(100, 0)), Stop::context);
+  SamplingOptions o = at_most(5, 0);
+  o.stop_id = generate(instance, prompts.front(), o).front();
+  EXPECT_EQ(stop_of(o), Stop::end_of_document);
+}
+
+TEST(Generate, EndOfTurnEndsTheText) {
+  ModelInstance instance(small_recipe(), Registry(), self);
+  const auto all = generate(instance, prompts.front(), at_most(5, 0));
+  SamplingOptions o = at_most(5, 0);
+  o.end_of_turn = {all[1], all[2]};
+  const auto end = std::search(all.begin(), all.end(), o.end_of_turn.begin(), o.end_of_turn.end());
+  const Continuation c = generate_each(instance, std::span(prompts).first(1), o).front();
+  EXPECT_EQ(c.ids, std::vector<int32_t>(all.begin(), end));
+  EXPECT_EQ(c.stop, Stop::end_of_turn);
 }
 
 }  // namespace
