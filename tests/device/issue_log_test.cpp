@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "framework/device/meta/meta_stream.h"
+
 namespace hexad::device {
 namespace {
 
@@ -45,6 +47,27 @@ TEST(IssueLog, HostWaitsHoldForAllLanes) {
   log.wait_on_host(first), log.wait_on_host(last);
   for (const Lane lane : {Lane::compute, Lane::intra}) EXPECT_EQ(after(log, add_kernel(log, lane)), Issues{last});
   EXPECT_EQ(after(log, add_exchange(log, Lane::inter)), Issues{last});
+}
+
+TEST(MetaStream, RecordsTheWaitsAfterItsLastOperation) {
+  IssueLog log(IssueLog::Host::launches);
+  MetaStream inter(Lane::inter, &log), compute(Lane::compute, &log);
+  const int32_t copy = add_kernel(log, Lane::inter), one = add_exchange(log, Lane::inter);
+  inter.wait(Event::at(log.mark(one)));
+  compute.wait(inter.record());
+  EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), (Issues{copy, one}));
+  const int32_t two = add_exchange(log, Lane::inter);  // waits for `one`, so a mark after `two` implies it
+  compute.wait(inter.record()), compute.wait(Event::at(log.mark(two)));
+  EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), (Issues{copy, two}));
+}
+
+TEST(MetaStream, HostWaitsForAllThatAnEventRecorded) {
+  IssueLog log(IssueLog::Host::launches);
+  MetaStream inter(Lane::inter, &log);
+  const int32_t exchange = add_exchange(log, Lane::intra);
+  inter.wait(Event::at(log.mark(exchange)));
+  inter.record().wait();
+  EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), Issues{exchange});
 }
 
 TEST(IssueLog, OperationsDuringAPauseAreNotAwaited) {

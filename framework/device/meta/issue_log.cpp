@@ -24,7 +24,9 @@ void keep_last_of_each_lane(std::vector<int32_t>& waits, const std::vector<Issue
 
 }  // namespace
 
-void IssueMark::wait() const { log_.wait_on_host(issue_); }
+void IssueMark::wait() const {
+  for (const int32_t issue : issues_) log_.wait_on_host(issue);
+}
 
 double IssueMark::passed_at() const { base::fail_invariant("[meta device] operations take no time"); }
 
@@ -44,10 +46,17 @@ int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane,
   }
   const auto number = static_cast<int32_t>(issues_.size());
   issues_.push_back(std::move(issue));
-  if (communicates) return number;
-  from.last = number;
-  from.waits.clear();
+  if (!communicates) from.last = number, from.waits.clear();
+  from.issued_waits = from.waits.size();
   return number;
+}
+
+std::shared_ptr<const DeviceMark> IssueLog::mark_of(Lane lane) {
+  const Queue& of = lanes_[base::ordinal(queue(lane))];
+  std::vector<int32_t> issues(of.waits.begin() + static_cast<std::ptrdiff_t>(of.issued_waits), of.waits.end());
+  if (of.last >= 0) issues.push_back(of.last);
+  if (issues.empty()) return nullptr;
+  return std::make_shared<IssueMark>(*this, std::move(issues));
 }
 
 int IssueLog::add_group(IssuedGroup group) {

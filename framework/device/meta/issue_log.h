@@ -75,7 +75,7 @@ struct Issue {
   int32_t span;  // index of the rank's innermost open span at the time of issue; -1: none
   // Operations that must end before this operation starts. Of a lane's operations that are not communication, only the
   // last is listed, because they end in their order. Those of this operation's own lane are listed only for
-  // communication.
+  // communication, or if the host has waited for them.
   std::vector<int32_t> after;
 
   bool communicates() const { return std::holds_alternative<CommunicationWork>(work); }
@@ -91,18 +91,18 @@ struct IssuedGroup {
 
 class IssueLog;
 
-/// Mark after an operation of the log. wait() only records in the log that the host waits, because nothing runs.
+/// Mark after operations of the log. wait() only records in the log that the host waits, because nothing runs.
 class IssueMark final : public DeviceMark {
  public:
-  IssueMark(IssueLog& log, int32_t issue) : log_(log), issue_(issue) {}
-  int32_t issue() const { return issue_; }
+  IssueMark(IssueLog& log, std::vector<int32_t> issues) : log_(log), issues_(std::move(issues)) {}
+  const std::vector<int32_t>& issues() const { return issues_; }
   bool passed() const override { return true; }
   void wait() const override;
   double passed_at() const override;
 
  private:
   IssueLog& log_;
-  const int32_t issue_;
+  const std::vector<int32_t> issues_;
 };
 
 /// Log of the operations that a rank issues. Not thread-safe.
@@ -128,10 +128,13 @@ class IssueLog {
   void wait(Lane lane, int32_t issue);
   /// Records that the issuing thread waits for `issue`: all later operations wait for it. Ignores -1.
   void wait_on_host(int32_t issue);
-  /// Returns the number of the lane's last operation that is not communication; -1: none.
-  int32_t last(Lane lane) const { return lanes_[base::ordinal(queue(lane))].last; }
   /// Returns a mark after operation `issue`, for which other lanes can wait. The log must outlive the mark.
-  std::shared_ptr<const DeviceMark> mark(int32_t issue) { return std::make_shared<IssueMark>(*this, issue); }
+  std::shared_ptr<const DeviceMark> mark(int32_t issue) {
+    return std::make_shared<IssueMark>(*this, std::vector<int32_t>{issue});
+  }
+  /// Returns a mark after the lane's last operation that is not communication, and after the operations for which the
+  /// lane was told to wait since its last operation. Null if there are none. The log must outlive the mark.
+  std::shared_ptr<const DeviceMark> mark_of(Lane lane);
 
   /// Pauses the log during its lifetime, for work that a real device would not perform. `log` may be null.
   class Pause {
@@ -155,6 +158,7 @@ class IssueLog {
   struct Queue {
     int32_t last = -1;
     std::vector<int32_t> waits;  // operations that the queue's next operation must wait for
+    size_t issued_waits = 0;     // the queue's last operation waits for this many entries at the start of `waits`
     size_t host_waits = 0;       // the queue already waits for this many entries at the start of host_waits_
   };
   // On a host that computes, all lanes are one queue: the issuing thread.
