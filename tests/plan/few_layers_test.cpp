@@ -96,5 +96,24 @@ TEST(FewLayers, AreProportionalToTokensIfOperationsDiffer) {
   EXPECT_EQ(longer.dp_traffic, recorded.dp_traffic);
 }
 
+TEST(LossBlock, HasTheRowsOfTheKernel) {
+  const auto tokens = [](const std::vector<std::string>& overrides) {
+    Recipe r = recipe_of(yaml, overrides, ranks);
+    r.device = device::DeviceKind::cuda;
+    r.model.vocab = 131072;
+    return tokens_of_loss_block(r, 1024, 32768);
+  };
+  EXPECT_EQ(tokens({}), 4096) << "kernels::cuda::chunk_rows()";
+  EXPECT_EQ(tokens({"parallel.cp=2"}), 2 * 4096);
+  // Two blocks of f32 logits and a bf16 gradient take 10 bytes for each row and word, instead of 6.
+  EXPECT_DOUBLE_EQ(tokens({"parallel.tp=2", "parallel.sp=true"}).value(), 4096.0 * 10 / 6);
+  EXPECT_DOUBLE_EQ(tokens({"parallel.tp=2", "parallel.sp=true", "train.precision=f32"}).value(), 4096.0 * 2);
+}
+
+TEST(LossBlock, IsUnknownIfRecordedTokensHaveSeveral) {
+  const Recipe r = recipe_of(yaml, {}, ranks);  // on a CPU, a block has 256 rows
+  EXPECT_FALSE(tokens_of_loss_block(r, 1024, 4096));
+}
+
 }  // namespace
 }  // namespace hexad::tests

@@ -79,6 +79,16 @@ struct Extend {
 
 double number(int64_t n) { return static_cast<double>(n); }
 
+// Returns how many blocks of a loss on one rank take the memory of a loss that tp ranks share.
+// tp::vocab_cross_entropy() has the logits of two blocks, because it computes those of a block while statistics of the
+// block before are in flight. It has the gradient of one block, in the model's dtype. In the accumulator's dtype, this
+// is the logits' own memory.
+double blocks_of_shared_loss(const Recipe& r) {
+  const base::Dtype weights = train::dtype_of(r.train.precision), acc = base::accumulator_dtype(weights);
+  const double logits = number(base::size_of(acc)), gradient = acc == weights ? 0 : number(base::size_of(weights));
+  return (2 * logits + gradient) / (logits + gradient);
+}
+
 }  // namespace
 
 std::optional<double> tokens_of_loss_block(const Recipe& r, int64_t recorded_tokens, double tokens) {
@@ -87,7 +97,8 @@ std::optional<double> tokens_of_loss_block(const Recipe& r, int64_t recorded_tok
     return kernels::meta_kernels(r.device).cross_entropy.chunk_rows(std::llround(all / number(r.parallel.cp)), words);
   };
   if (rows_a_block(number(recorded_tokens)) < recorded_tokens / r.parallel.cp) return {};
-  return number(rows_a_block(tokens) * r.parallel.cp);
+  const double block = number(rows_a_block(tokens) * r.parallel.cp);
+  return r.parallel.tp > 1 ? block * blocks_of_shared_loss(r) : block;
 }
 
 FewLayers::FewLayers(Recipe r, const train::Extensions& extensions, const Prices& prices, int64_t world, int64_t stages,

@@ -69,8 +69,10 @@ class FewLayers {
 };
 
 /// Returns the number of a micro-batch's tokens whose logits a rank keeps at a time if it computes the loss of `tokens`
-/// tokens. A GPU computes it in blocks of rows. Returns none if `recorded_tokens` tokens already have several blocks,
-/// as on a CPU: temporary memory that was recorded for so many tokens then does not grow by logits.
+/// tokens. A GPU computes it in blocks of rows. With tp, two blocks have logits at the same time, but only one has a
+/// gradient. The result is then the number of tokens whose logits and gradients take as much memory. Returns none if
+/// `recorded_tokens` tokens already have several blocks, as on a CPU: temporary memory that was recorded for so many
+/// tokens then does not grow by logits.
 std::optional<double> tokens_of_loss_block(const train::Recipe& recipe, int64_t recorded_tokens, double tokens);
 
 }  // namespace hexad::plan

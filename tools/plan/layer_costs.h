@@ -21,9 +21,10 @@ struct ComposedStep {
 /// combination of these settings, models of one and two periods of layers are recorded on the meta device, and priced
 /// with the candidate's tokens (FewLayers). Time and memory of a step are linear in layers and micro-batches. The
 /// pipeline adds its bubble. Temporary memory is linear in the tokens, but a GPU computes the loss in blocks of rows.
-/// For more tokens than a block has, temporary memory is that of the loss of one block or that of the layers, whichever
-/// is larger. If loads of experts are given, each layer has the mean loads of all layers. The recipes of all candidates
-/// differ only by the settings that a plan changes (PlanCandidate), and by their sequence length.
+/// For more tokens than a block has (tokens_of_loss_block()), temporary memory is that of the loss of one block or that
+/// of the layers, whichever is larger. If loads of experts are given, each layer has the mean loads of all layers. The
+/// recipes of all candidates differ only by the settings that a plan changes (PlanCandidate), and by their sequence
+/// length.
 class LayerCosts {
  public:
   /// Makes costs for `world` ranks and the load `load` of the experts. `extensions` outlives the object.
