@@ -60,6 +60,17 @@ TEST(StateBound, LeavesOutAnOptimizerThatMayBeOffloaded) {
                    bound_of(r, without_offload()).of_any_layout(ranks));
 }
 
+TEST(StateBound, CountsOnlyWeightsIfParametersAreFrozen) {
+  const Recipe all = recipe_of(yaml, {}, ranks), some = recipe_of(yaml, {"optim.freeze=[embedding.weight]"}, ranks);
+  const StateBound bound = bound_of(some, without_offload());
+  EXPECT_FALSE(bound.has_gradients());
+  EXPECT_FALSE(bound.has_optimizer());
+  // Weights take 2 of the 18 bytes of a bf16 parameter.
+  EXPECT_DOUBLE_EQ(9 * bound.of_any_layout(ranks), bound_of(all, without_offload()).of_any_layout(ranks));
+  const MemoryEstimate m = estimate_memory(some, {}, ranks);
+  EXPECT_LE(bound.of_layout(some, ranks), m.weights + m.gradients + m.optimizer);
+}
+
 TEST(LackOfState, NamesTheFewestRanksThatHoldTheState) {
   const Recipe r = recipe_of(yaml, {}, ranks);
   Cluster small = without_offload();

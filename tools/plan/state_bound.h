@@ -19,7 +19,7 @@ double offload_memory(const Cluster& cluster);
 
 /// Lower bounds of the memory of a rank's state: weights, gradients, and the optimizer's main weights and states. The
 /// optimizer's part counts only if it stays in the rank's memory: without offload in the recipe, on a cluster that
-/// rules out offload.
+/// rules out offload. If any parameters are frozen (optim.freeze), only weights count.
 class StateBound {
  public:
   StateBound(const train::Recipe& recipe, const layers::ModelSize& size, const Cluster& cluster);
@@ -31,6 +31,8 @@ class StateBound {
   double of_any_layout(int64_t world) const;
   /// Returns the fewest ranks for which of_any_layout() is at most `bytes`.
   int64_t fewest_ranks(double bytes) const;
+  /// True if the bounds include gradients.
+  bool has_gradients() const { return gradients_ > 0; }
   /// True if the bounds include the optimizer's part.
   bool has_optimizer() const { return optimizer_ > 0; }
 
@@ -39,13 +41,14 @@ class StateBound {
   double whole() const { return (weights_ + gradients_ + optimizer_) * (dense_ + experts_); }
 
   double dense_, experts_;  // numbers of parameters
-  // Bytes of a parameter. optimizer_: 0 if the optimizer's part may be offloaded.
+  // Bytes of a parameter; 0 for parts that do not count.
   double weights_, gradients_, optimizer_;
 };
 
 /// Reason why no layout can fit.
 struct StateLack {
   double bytes, memory;  // least bytes of a rank's state; limit of its tensors
+  bool has_gradients;    // true if `bytes` include the gradients
   bool has_optimizer;    // true if `bytes` include the optimizer's main weights and states
   int64_t fewest_ranks;  // fewest ranks whose memory holds the state, if it is divided evenly
 };

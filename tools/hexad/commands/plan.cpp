@@ -252,7 +252,9 @@ class Planner {
                                       : fmt::format("more than {}", base::counted(lack->fewest_ranks - 1, "rank"));
     base::fail(base::ExitCode::usage, options_.recipe, " does not fit ", base::counted(ranks, "rank"), " of ",
                options_.cluster, ", whatever the layout and the context: ",
-               lack->has_optimizer ? "weights, gradients and the optimizer's state" : "weights and gradients",
+               lack->has_optimizer   ? "weights, gradients and the optimizer's state"
+               : lack->has_gradients ? "weights and gradients"
+                                     : "weights",
                ", divided evenly among the ranks, take ", base::human_bytes(lack->bytes), " a rank, ",
                base::human_bytes(lack->bytes - lack->memory), " more than the ", base::human_bytes(lack->memory),
                " that its tensors may take\nnearest number of ranks whose memory holds them: ", nearest);
