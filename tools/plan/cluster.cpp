@@ -53,7 +53,9 @@ void check_operation(const Cluster& cluster, config::Problems& problems) {
 
 // Checks that the measurements and the description in one file agree on the size of the cluster.
 void check_same_size(const Cluster& cluster, config::Problems& problems) {
-  if (cluster.links.empty() && cluster.products.empty() && cluster.copies.empty()) return;
+  if (cluster.links.empty() && cluster.products.empty() && cluster.attention.empty() && cluster.kernels.empty() &&
+      cluster.copies.empty())
+    return;
   const auto check = [&](const std::string& key, int64_t measured, int64_t described) {
     if (!problems.good({"machine." + key, "measured." + key}) || measured == described) return;
     problems.add("machine." + key, cat("must be measured.", key, " (", measured, "); nearest: ", measured));
