@@ -188,6 +188,7 @@ TEST(KernelFile, OfOlderProgramsHasNamedAssumptions) {
   EXPECT_EQ(has(text, "kernels of class loss: priced like a copy of half their bytes"), 1);
   EXPECT_EQ(has(text, "kernels of class pointwise: the same bytes/s in f32 and bf16"), 1);
   EXPECT_EQ(has(text, "kernels of class norm"), 0);
+  EXPECT_EQ(has(with("class: pointwise", "class: router"), "kernels of class router"), 0) << "routers work in f32";
   EXPECT_EQ(has(text, "host: no time"), 0);
   const std::string older = text.substr(0, text.find("attention:")) + text.substr(text.find("copies:"));
   const std::string oldest = older.substr(0, older.find("operation:"));

@@ -54,6 +54,10 @@ KernelClass class_of(std::string_view family, std::string_view name) {
   return KernelClass::pointwise;
 }
 
+bool follows_precision(KernelClass of) {
+  return of != KernelClass::router && of != KernelClass::loss && of != KernelClass::optimizer;
+}
+
 KernelCurves::KernelCurves(const Cluster& cluster) {
   for (const MeasuredAttention& a : cluster.attention) {
     const auto width = static_cast<double>(a.heads * a.head_size);
@@ -108,7 +112,7 @@ std::vector<std::string> KernelCurves::assumptions() const {
     const KernelTime* bf16 = find(of, Element::bf16);
     if (!f32)
       texts.push_back(base::cat("kernels of class ", name, ": priced like a copy of half their bytes"));
-    else if (f32 == bf16)
+    else if (f32 == bf16 && follows_precision(of))
       texts.push_back(base::cat("kernels of class ", name, ": the same bytes/s in f32 and bf16"));
   }
   return texts;

@@ -30,6 +30,9 @@ std::optional<Element> element_of(base::Dtype dtype);
 /// Returns the class of kernel `name` of `family` (KernelTable). Kernels of unknown families are pointwise.
 KernelClass class_of(std::string_view family, std::string_view name);
 
+/// True if kernels of the class work on activations, whose type is that of the training. The others work in f32.
+bool follows_precision(KernelClass of);
+
 /// Prices attention and small kernels by measured curves.
 class KernelCurves {
  public:

@@ -6,6 +6,7 @@
 #include "framework/autograd/ops/ops.h"
 #include "framework/base/units.h"
 #include "framework/kernels/kernel_table.h"
+#include "tools/plan/measured_kernels.h"
 #include "tools/plan/profile/parts.h"
 
 namespace hexad::plan {
@@ -103,11 +104,6 @@ class SmallKernels {
   Dtype dtype_;
   device::Device device_;
 };
-
-// True if kernels of the class work on activations, whose type is that of the training. The others work in f32.
-bool follows_precision(KernelClass of) {
-  return of != KernelClass::router && of != KernelClass::loss && of != KernelClass::optimizer;
-}
 
 // Returns the host's seconds for an operation besides its kernel: memory for the result, and the tape. They are the
 // difference between operations on a tape, forward and backward, and their kernels alone, on a tiny tensor.
