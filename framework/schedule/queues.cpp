@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <numeric>
 #include <queue>
 
@@ -9,6 +10,8 @@
 
 namespace hexad::schedule {
 namespace {
+
+constexpr int most_beside = std::numeric_limits<size_t>::digits;
 
 class Run {
  public:
@@ -19,6 +22,8 @@ class Run {
         queues_(sets.sets * sets.beside),
         first_waiting_(jobs.size() + 1),
         active_(sets.sets) {
+    base::require(sets.beside <= most_beside, "[schedule] sets of ", sets.beside, " queues; expected at most ",
+                  most_beside, ", because a bit set names the active ones");
     queue_of_.reserve(jobs.size());
     for (size_t i = 0; i < jobs.size(); ++i) {
       const Job& job = jobs[i];

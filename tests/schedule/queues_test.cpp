@@ -55,6 +55,8 @@ TEST(Queues, LastOf64QueuesSlowsTheFirst) {
   EXPECT_EQ(t.jobs[1].end, 1);
 }
 
+TEST(Queues, SetsOfMoreThan64AreRefused) { EXPECT_THROW(run_jobs({}, {.sets = 1, .beside = 65}), std::logic_error); }
+
 TEST(Queues, EndlessJobsAreReported) {
   const std::vector<Job> jobs{{0, 1, {2}}, {0, 1}, {1, 1, {1}}, {2, 1}};
   const JobTimes t = run_jobs(jobs, {.sets = 3});
