@@ -37,7 +37,7 @@ struct Plan {
   PlanCandidates candidates;          // counts of refusals; `legal` is empty
   int64_t legal = 0, too_large = 0;   // number of legal layouts; number of them that were found to exceed `memory`
   double memory = 0;                  // limit of a rank's tensors, in bytes
-  double least_memory = 0;            // least bytes of any layout; approximate if that layout was not simulated
+  double least_memory = 0;            // least bytes of any layout; rough or a lower bound if it was not simulated
   std::vector<ResourceGain> gains;    // for the first of `best`, the largest first (PlanRequest::details)
   std::vector<GroupTraffic> traffic;  // for the first of `best` (PlanRequest::details)
   int64_t simulated = 0;              // number of layouts simulated in the second stage

@@ -118,7 +118,7 @@ void add_profile(const Program& program) {
   command.add_flag("--quick", options->quick, "measure few sizes, for about six seconds");
   command
       .add_option("--seconds", &options->seconds,
-                  "approximate seconds of the measurement; default: 120, or 4 with --quick")
+                  "approximate seconds of the measurement; default: 120, or 6 with --quick")
       .legal(number_above(0));
   command.add_option("--threads", &options->threads, "threads of a rank's kernels; 0: its share of the node's cores")
       .legal(whole_number(0, 4096));
