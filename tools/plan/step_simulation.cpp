@@ -264,7 +264,7 @@ class Matches {
       if (!sent || sent->issues.size() != received.issues.size()) continue;
       const size_t send = sent->issues[k];
       bool waited_before = false;
-      for (size_t i = receive + 1; i < send && !waited_before; ++i)
+      for (size_t i = receive + 1; i <= send && !waited_before; ++i)
         waited_before =
             std::ranges::find(record.issues[i].after, static_cast<int32_t>(receive)) != record.issues[i].after.end();
       if (!waited_before) job.after.push_back(received.rank->job_of(send));
