@@ -100,7 +100,7 @@ TEST(AttentionCurves, AreChosenByHeadSizeThenPassThenHeads) {
   EXPECT_DOUBLE_EQ(seconds(AttentionPass::backward, 64, 1), 0.005 / 2.5) << "backward of another number of heads";
 }
 
-TEST(AttentionCurves, OfAnotherElementAreNotUsed) {
+TEST(AttentionCurves, AreUsedForTheirElementOnly) {
   // Products of 1000 elements of 16 rows in 1e-4 s; attention has half their rate.
   EXPECT_DOUBLE_EQ(Prices(load_text(text)).attention({.dtype = Dtype::bf16, .flops = 32000}), 2e-4);
 }
@@ -177,7 +177,7 @@ TEST(KernelFile, IsRefusedWithTheLine) {
             "c.yaml:16: operation (7) must be at most 0.01 s; nearest: 0.01; write 7e-6 if microseconds are meant");
 }
 
-TEST(KernelFile, OfOlderProgramsHasNamedAssumptions) {
+TEST(OlderKernelFile, HasNamedAssumptions) {
   const auto has = [](const std::string& yaml, const std::string& part) {
     const std::vector<std::string> all = assumptions(load_text(yaml));
     return std::ranges::count_if(all, [&](const std::string& a) { return a.find(part) != a.npos; });
@@ -198,7 +198,7 @@ TEST(KernelFile, OfOlderProgramsHasNamedAssumptions) {
   EXPECT_EQ(Prices(load_text(oldest)).operation(), 0);
 }
 
-TEST(KernelFile, IsFasterWithMoreComputeOrMemory) {
+TEST(MoreComputeOrMemory, ShortensMeasuredKernels) {
   const Cluster cluster = load_text(text);
   const Cluster compute = with_more(cluster, Resource::compute, 2), memory = with_more(cluster, Resource::memory, 2);
   EXPECT_EQ(compute.attention[0].points, Curve({{128, 0.0005}, {256, 0.001}}));
