@@ -51,7 +51,8 @@ inline int64_t bytes_of(std::span<const Tensor> tensors) {
 inline int64_t bytes_of(std::span<const AdamwSlice> slices) {
   int64_t bytes = 0;
   for (const AdamwSlice& s : slices)  // factor 2, because an update reads and writes each state
-    bytes += 2 * (bytes_of(s.main) + bytes_of(s.m) + bytes_of(s.v)) + bytes_of(s.weights) + bytes_of(s.gradient);
+    bytes += 2 * (bytes_of(s.main) + bytes_of(s.m) + bytes_of(s.v)) + (has_rests(s) ? 2 : 1) * bytes_of(s.weights) +
+             bytes_of(s.gradient);
   return bytes;
 }
 template <OperandStruct S>

@@ -45,16 +45,23 @@ io::Region whole(const Shape& shape) {
   return {begin, shape};
 }
 
-// Calls f(rectangle, part) for each rectangle of the global tensor in `owned`. `owned` has the elements of `p` that
-// this rank owns. `part` has the elements of the rectangle, in its shape.
+// Calls f(rectangle, begin, end) for each rectangle of the global tensor that this rank owns of `p`. The rectangle has
+// elements [begin, end) of the flat owned elements.
 template <class F>
-void for_each_rectangle(const Parameter& p, const Tensor& owned, F&& f) {
+void for_each_rectangle(const Parameter& p, F&& f) {
   int64_t begin = 0;
   for (const io::Region& r : io::regions_of_flat_range(region_of(p), p.owned())) {
     const int64_t end = begin + r.size.numel();
-    f(r, owned.slice(0, begin, end).reshape(r.size));
+    f(r, begin, end);
     begin = end;
   }
+}
+
+// Returns elements [begin, end) of a state in the shape of their rectangle. Main weights that are stored as rests are
+// computed when they are written.
+io::TensorSource source_of(const optim::Optimizer::State& s, int64_t begin, int64_t end, const Shape& shape) {
+  if (!s.rests.defined()) return s.values(begin, end).reshape(shape);
+  return {shape, s.dtype(), [=] { return s.values(begin, end).reshape(shape); }};
 }
 
 // Returns the tensors that this rank saves. If several ranks own the same elements, the first one saves them.
@@ -62,9 +69,9 @@ std::vector<io::ShardItem> items_of(ModelInstance& instance, const optim::Optimi
   std::vector<io::ShardItem> items;
   for (const auto& s : optimizer.states())
     if (dp::is_first_holder(*s.parameter, instance.mesh))
-      for_each_rectangle(*s.parameter, s.tensor, [&](const io::Region& region, const Tensor& part) {
+      for_each_rectangle(*s.parameter, [&](const io::Region& region, int64_t begin, int64_t end) {
         const auto [name, kind] = stored_as(s);
-        items.push_back({name, kind, s.parameter->global_shape(), region, part});
+        items.push_back({name, kind, s.parameter->global_shape(), region, source_of(s, begin, end, region.size)});
       });
   if (instance.mesh.layout().first_holder(Placement{}, instance.mesh.world().rank()))
     for (const auto& s : instance.states)
@@ -141,12 +148,17 @@ bool stored_apart(const io::Checkpoint& checkpoint, const Parameter& p, const St
 
 void read_owned(io::Checkpoint& checkpoint, const Parameter& p, const StoredAs& stored, const Tensor& owned) {
   const bool stacked = stored_apart(checkpoint, p, stored);
-  for_each_rectangle(p, owned, [&](const io::Region& region, const Tensor& part) {
+  for_each_rectangle(p, [&](const io::Region& region, int64_t begin, int64_t end) {
+    const Tensor part = owned.slice(0, begin, end).reshape(region.size);
     if (stacked)
       read_stacked(checkpoint, p, stored.kind, region, part);
     else
       read_into(checkpoint, stored.name, stored.kind, p.global_shape(), region, part);
   });
+}
+
+void load_state(io::Checkpoint& checkpoint, const optim::Optimizer::State& s) {
+  s.load([&](const Tensor& target) { read_owned(checkpoint, *s.parameter, stored_as(s), target); });
 }
 
 void load_states(io::Checkpoint& checkpoint, ModelInstance& instance) {
@@ -268,7 +280,7 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
   const std::vector<io::ShardItem> items = items_of(instance, optimizer);
   // Rejects weights that are not finite, because they must not replace the last good checkpoints.
   attempt(ExitCode::numeric, [&] {
-    for (const io::ShardItem& item : items) io::require_finite(item.tensor, io::name_of(item.kind), item.name);
+    for (const io::ShardItem& item : items) io::require_finite(item.tensor.get(), io::name_of(item.kind), item.name);
   });
   attempt(ExitCode::resource, [&] {
     if (world_.rank() == 0) writer.create();
@@ -281,7 +293,7 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
     writer.commit(saved_run(progress, recipe_, world_.size()), parts);
   });
   int64_t bytes = 0;
-  for (const io::ShardItem& item : items) bytes += item.tensor.numel() * size_of(item.tensor.dtype());
+  for (const io::ShardItem& item : items) bytes += item.tensor.bytes();
   return bytes;
 }
 
@@ -316,7 +328,7 @@ Progress Checkpointer::load(io::Checkpoint& checkpoint, const Recipe& recipe, Mo
   const Progress progress = saved_progress(checkpoint);
   Stream& stream = instance.context.compute();
   instance.weights.update(stream, [&] {
-    for (const auto& s : optimizer.states()) read_owned(checkpoint, *s.parameter, stored_as(s), s.tensor);
+    for (const auto& s : optimizer.states()) load_state(checkpoint, s);
     optimizer.main_changed(stream);
   });
   for (const auto& s : instance.states)
@@ -351,7 +363,7 @@ void Checkpointer::load_weights(io::Checkpoint& checkpoint, ModelInstance& insta
   Stream& stream = instance.context.compute();
   instance.weights.update(stream, [&] {
     for (const auto& s : optimizer.states())
-      if (s.kind == "main") read_owned(checkpoint, *s.parameter, stored_as(s), s.tensor);
+      if (s.kind == "main") load_state(checkpoint, s);
     optimizer.main_changed(stream);
   });
   load_states(checkpoint, instance);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "framework/base/enum_names.h"
 #include "framework/config/constraints.h"
 #include "framework/config/nearest.h"
 #include "framework/config/words.h"
@@ -142,6 +143,8 @@ void check_names(const Recipe& r, const Extensions& extensions, Problems& proble
       config::check_options(optim::rule_options(r.optim), rule->options, r.optim.options, problems);
       if (const std::string wrong = optim::moment_dtype_problem(r.optim, *rule); !wrong.empty())
         problems.add("optim.moment_dtype", wrong);
+      if (const std::string wrong = optim::main_weights_problem(r.optim, *rule); !wrong.empty())
+        problems.add("optim.main_weights", wrong);
     }
   }
   if (problems.good({"data"}) && !r.data.source.empty()) {
@@ -154,6 +157,12 @@ void check_names(const Recipe& r, const Extensions& extensions, Problems& proble
 void check_moments(const Recipe& r, Problems& problems) {
   if (r.train.precision == Precision::f64 && r.optim.moment_dtype == optim::MomentDtype::bf16)
     problems.add("optim.moment_dtype", "must be f32 for train.precision: f64, because f32 then means moments in f64");
+}
+
+void check_main_weights(const Recipe& r, Problems& problems) {
+  if (r.train.precision != Precision::bf16 && r.optim.main_weights == optim::MainWeights::rest)
+    problems.add("optim.main_weights", cat("must be f32 for train.precision: ", base::enum_name(r.train.precision),
+                                           ", because only bf16 weights have rests"));
 }
 
 void check_objective(const Recipe& r, Problems& problems) {
@@ -201,6 +210,7 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   if (problems.good({"model.moe", "model.layers"})) check_moe(r.model, problems);
   check_names(r, extensions, problems);
   if (problems.good({"train.precision", "optim.moment_dtype"})) check_moments(r, problems);
+  if (problems.good({"train.precision", "optim.main_weights"})) check_main_weights(r, problems);
   if (problems.good({"model", "data"})) {
     data::check(r.data, problems);
     check_objective(r, problems);
