@@ -12,7 +12,8 @@ namespace hexad::io {
 /// are read, one after the other.
 class TensorSource {
  public:
-  TensorSource(tensor::Tensor existing)  // NOLINT: a tensor is its own source
+  /// Implicit, because an existing tensor is its own source.
+  TensorSource(tensor::Tensor existing)
       : shape_(existing.shape()), dtype_(existing.dtype()), existing_(std::move(existing)) {}
   /// `compute` must return a tensor of this shape and dtype.
   TensorSource(base::Shape shape, base::Dtype dtype, std::function<tensor::Tensor()> compute)
