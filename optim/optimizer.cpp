@@ -155,15 +155,9 @@ Tensor Optimizer::State::values(int64_t begin, int64_t end) const {
 
 void Optimizer::State::load(const std::function<void(const Tensor& target)>& read) const {
   if (!rests.defined()) return read(tensor);
-  if (kind == "main") {
-    const Tensor main = Tensor::empty(tensor.shape(), Dtype::f32, tensor.device().host(), Category::temporary);
-    read(main);
-    store_main_weights(main, rests);
-  } else {  // the new values have no marks
-    const Tensor main = main_weights(rests);
-    read(tensor);
-    store_main_weights(main, rests);
-  }
+  const Tensor main = main_weights(rests);
+  read(kind == "main" ? main : tensor);
+  store_main_weights(main, rests);  // also sets the marks, which new moments do not have
 }
 
 void Optimizer::main_changed(Stream& stream) {

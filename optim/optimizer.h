@@ -45,7 +45,7 @@ class Optimizer {
     /// are elements of `tensor`, or a copy in host memory.
     Tensor values(int64_t begin, int64_t end) const;
     Tensor values() const { return values(0, tensor.numel()); }
-    /// Calls read(target), which must fill `target` with the new values of all elements. Stores these values.
+    /// Calls read(target), which writes new values to `target`. Elements that it does not write keep their values.
     void load(const std::function<void(const Tensor& target)>& read) const;
   };
   std::vector<State> states() const;

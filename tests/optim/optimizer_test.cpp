@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <functional>
+#include <map>
 
 #include "framework/base/block_sizes.h"
 #include "optim/optimizer.h"
@@ -328,6 +329,29 @@ TEST(RestsOfMainWeights, LoadMainWeightsAndMomentsInAnyOrder) {
       EXPECT_EQ(got_moment[i], static_cast<double>(moment(static_cast<int64_t>(i))));
       EXPECT_EQ(weights[i], static_cast<double>(bf16(main(static_cast<int64_t>(i)))));
     }
+  }
+}
+
+// Initial weights from another model are read in part: new rows of a vocabulary keep their initial values.
+TEST(RestsOfMainWeights, KeepElementsThatAreNotRead) {
+  for (const std::string_view kind : {"main", "moment2"}) {
+    SCOPED_TRACE(kind);
+    Lab lab;
+    Parameter& p = add(lab, "p", Dtype::bf16, true);
+    Optimizer optimizer(with_rests(), lab.parameters);
+    give(lab, p);
+    optimizer.step(lab.stream(), 0.1, {}, 1);
+    std::map<std::string, std::vector<double>> expected;
+    for (const char* of : {"main", "moment1", "moment2"}) expected[of] = stored_values(optimizer, p, of);
+    constexpr float tie_up = 1.01171875f;  // 0x3f818000
+    for (const auto& s : optimizer.states())
+      if (s.kind == kind)
+        s.load([&](const Tensor& target) {
+          const Device device = target.device();
+          kernels::kernels(device).pointwise.fill(device.context().compute(), target.slice(0, 3, 4), tie_up);
+        });
+    expected[std::string(kind)][3] = static_cast<double>(tie_up);
+    for (const auto& [of, values] : expected) EXPECT_EQ(stored_values(optimizer, p, of), values) << of;
   }
 }
 
