@@ -39,10 +39,12 @@ device::IssueLog* log_of(const Tensor& t) {
 }
 
 // Returns the bytes of an update that reads and writes main and the states, reads the gradient, and writes the weights.
+// If main contains rests, which are bf16, the update also reads the weights.
 int64_t bytes_of(const Slice& s) {
   int64_t bytes = 2 * s.main.bytes() + s.gradient.bytes();
   for (const Tensor& state : s.states) bytes += 2 * state.bytes();
-  return bytes + (s.weights.storage() != s.main.storage() ? s.weights.bytes() : 0);
+  if (s.weights.storage() == s.main.storage()) return bytes;
+  return bytes + (s.main.dtype() == Dtype::bf16 ? 2 : 1) * s.weights.bytes();
 }
 
 }  // namespace
