@@ -114,6 +114,31 @@ TEST_P(Rests, GiveBitwiseTheUpdatesOfF32MainWeights) {
           }
 }
 
+// Ties that round to zero, to a normal number and to infinity, beside moments whose only information is the mark.
+TEST_P(Rests, KeepExtremeMainWeightsBesideZeroMoments) {
+  Floats main;
+  for (const uint32_t bits : {0x00000000u, 0x00000001u, 0x00008000u, 0x00008001u, 0x00018000u, 0x007f8000u, 0x007fffffu,
+                              0x3f808000u, 0x3f818000u, 0x7f7e8000u, 0x7f7f7fffu, 0x7f7f8000u, 0x7f7fffffu})
+    for (const uint32_t sign : {0u, 0x80000000u}) main.push_back(std::bit_cast<float>(bits | sign));
+  for (const Dtype moments : {Dtype::f32, Dtype::bf16}) {
+    SCOPED_TRACE(moments);
+    AdamwSlice all = plain(main, moments, Dtype::f32, 0), rests = with_rests(main, moments, Dtype::f32, 0);
+    const Floats zeros(main.size(), 0.0f);
+    Floats signs = zeros;
+    for (size_t i = 0; i < main.size(); ++i)
+      if (marked(main[i])) signs[i] = -0.0f;
+    for (AdamwSlice* s : {&all, &rests}) s->m = flat(zeros, moments, 0), s->gradient = flat(zeros, Dtype::f32, 0);
+    all.v = flat(zeros, moments, 0), rests.v = flat(signs, moments, 0);
+    for (int step = 0; step < 2; ++step) {
+      k.optimizer.adamw(stream, std::array{all, rests}, step_of(0), {});
+      EXPECT_EQ(expect_same(all, rests), 8) << "ties that are rounded away from zero";
+    }
+    const Floats after = values(all.main);
+    for (size_t i = 0; i < main.size(); ++i)
+      EXPECT_EQ(std::bit_cast<uint32_t>(after[i]), std::bit_cast<uint32_t>(main[i])) << i;
+  }
+}
+
 TEST_P(Rests, AreNotChangedInASkippedStep) {
   const Floats main = mains(37);
   const AdamwSlice all = plain(main, Dtype::f32, Dtype::f32, 0), rests = with_rests(main, Dtype::f32, Dtype::f32, 0);
@@ -137,7 +162,7 @@ TEST_P(Rests, OfManySlicesAreUpdatedTogether) {
   }
 }
 
-TEST_P(Rests, AreRefusedBesideOtherWeightsThanBf16) {
+TEST_P(Rests, AreRefusedBesideWeightsOtherThanBf16) {
   AdamwSlice slice = with_rests(mains(3), Dtype::f32, Dtype::f32, 0);
   slice.weights = filled({3}, 1);
   EXPECT_THROW(k.optimizer.adamw(stream, {&slice, 1}, step_of(1), {}), std::logic_error);
