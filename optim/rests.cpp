@@ -14,7 +14,7 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-constexpr int64_t least_elements = 4096;  // of a thread
+constexpr int64_t least_elements = 4096;  // smallest share of a thread
 
 Tensor on_host(const Tensor& t) { return copy_to_host("rests", t, t.device().context().compute()); }
 

@@ -55,7 +55,8 @@ void check_states(const std::string& rule, std::vector<std::string> names, const
                  "or state"));
   }
   if (!marked.empty() && std::ranges::find(names, marked) == names.end())
-    refuse(cat("the marks of rests are in the state ", marked, ", which the rule does not have"));
+    refuse(cat("marked_state, which has the marks of rests, is '", marked,
+               "'; expected a state of the rule: ", config::nearest_first(marked, names)));
   std::ranges::sort(names);
   if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())
     refuse(cat("two of its states are named ", *twice));

@@ -19,8 +19,9 @@ GroupOffsets GroupOffsets::on_host(std::span<const int64_t> offsets) {
 bool has_rests(const AdamwSlice& slice) {
   if (slice.main.dtype() != Dtype::bf16) return false;
   const bool apart = slice.main.numel() == 0 || tensor::device_raw(slice.weights) != tensor::device_raw(slice.main);
-  require(slice.weights.dtype() == Dtype::bf16 && apart, "[adamw] main weights are rests beside weights in ",
-          slice.weights.dtype(), "; expected other elements in bf16");
+  require(slice.weights.dtype() == Dtype::bf16, "[adamw] main is bf16, which means rests, but weights are ",
+          slice.weights.dtype(), "; expected bf16");
+  require(apart, "[adamw] main is bf16, which means rests, but is also the weights; expected weights in other memory");
   return true;
 }
 

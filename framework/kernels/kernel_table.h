@@ -689,8 +689,8 @@ struct AdamwSlice {
   uint32_t rounding_key = 0;
 };
 
-/// True if main contains the rests of f32 main weights. Throws std::logic_error if it does and the weights are not
-/// other elements in bf16.
+/// True if main contains the rests of f32 main weights. Throws std::logic_error if the weights are then not bf16, or
+/// are main itself.
 bool has_rests(const AdamwSlice& slice);
 /// True if the moments are bf16. Throws std::logic_error unless both have the dtype of main, or both are bf16 and main
 /// is f32. Rests count as f32.

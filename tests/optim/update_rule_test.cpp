@@ -180,9 +180,10 @@ TEST(UpdateRules, RestsAreRefusedForRulesWithoutAMarkedState) {
     EXPECT_EQ(refusal(with_averaged(), name),
               cat("optim.main_weights (rest) must be f32 for the optimizer ", name, ", which cannot update rests"));
   UpdateRules rules;
-  rules.add("wrong", {.marked_state = "total", .make = [](const RuleSpec&) { return std::make_unique<Averaged>(); }});
+  rules.add("wrong", {.marked_state = "step", .make = [](const RuleSpec&) { return std::make_unique<Averaged>(); }});
   EXPECT_EQ(refusal(rules, "wrong"),
-            "optim.name (wrong): the marks of rests are in the state total, which the rule does not have");
+            "optim.name (wrong): marked_state, which has the marks of rests, is 'step'; expected a state of the rule: "
+            "steps, sum");
   EXPECT_EQ(refusal(rules, "adamw"), "");
 }
 

@@ -23,7 +23,7 @@ Recipe recipe_with(const std::string& main_weights, std::vector<std::string> mor
   return small_recipe(more);
 }
 
-// Returns, on rank 0, four steps of all ranks.
+// Trains four steps on `ranks` ranks. Returns what rank 0 gathers.
 Trajectory trained(const Recipe& recipe, int ranks) {
   const FixedSource source = documents_of(recipe);
   Trajectory result;

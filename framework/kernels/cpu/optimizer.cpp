@@ -64,8 +64,8 @@ void update_bf16_moments(const AdamwSlice& s, float* p, T* w, const AdamwConstan
   }
 }
 
-/// Updates a slice whose main weights are rests. The main weights of a block are made in a buffer and updated there by
-/// the loops for f32 main weights, so the results are bitwise the same. M: dtype of the moments.
+/// Updates a slice whose main weights are rests. Computes the main weights of a block in a buffer, where the loops for
+/// f32 main weights update them. The results are therefore bitwise the same. M: dtype of the moments.
 template <class M, class G>
 void update_rests(const AdamwSlice& s, const AdamwConstants<float>& constants) {
   constexpr int64_t block = 1024;
