@@ -162,6 +162,13 @@ TEST_P(Rests, OfManySlicesAreUpdatedTogether) {
   }
 }
 
+TEST_P(Rests, AreRefusedIfTheyAreStrided) {
+  if (GetParam().name == "reference") GTEST_SKIP() << "the reference does not check its operands";
+  AdamwSlice slice = with_rests(mains(3), Dtype::f32, Dtype::f32, 0);
+  slice.main = empty({3, 2}, Dtype::bf16).slice(1, 0, 1);
+  EXPECT_THROW(k.optimizer.adamw(stream, {&slice, 1}, step_of(1), {}), std::logic_error);
+}
+
 TEST_P(Rests, AreRefusedBesideWeightsOtherThanBf16) {
   AdamwSlice slice = with_rests(mains(3), Dtype::f32, Dtype::f32, 0);
   slice.weights = filled({3}, 1);

@@ -90,6 +90,7 @@ void update_rests(const AdamwSlice& s, const AdamwConstants<float>& constants) {
 
 void update_rests(const AdamwSlice& s, const AdamwStep& step, double factor) {
   const int64_t n = s.main.numel();
+  require_flat("adamw", "main", s.main, n);
   require_flat("adamw", "weights", s.weights, n);
   require_flat("adamw", "gradient", s.gradient, n);
   const auto constants = constants_of<float>(step, s.weight_decay, factor);
