@@ -38,6 +38,8 @@ TEST(StateBound, IsBelowTheMemoryOfEveryLayout) {
                                                     {"parallel={tp: 2, sp: true, ep: 2, zero: 1}"},
                                                     {"parallel.zero=3"},
                                                     {"parallel={zero: 3, ep: 4}"},
+                                                    {"optim.main_weights=rest"},
+                                                    {"optim.main_weights=rest", "optim.moment_dtype=bf16"},
                                                     {"train.precision=f32", "parallel.zero=1"}}) {
     const Recipe r = recipe_of(yaml, overrides, ranks);
     const StateBound bound = bound_of(r, without_offload());

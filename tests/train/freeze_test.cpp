@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
+#include <string>
 
 #include "framework/base/name_pattern.h"
 #include "parallel/comm/self_group.h"
@@ -193,6 +195,51 @@ TEST(Freeze, Bf16WeightsAreSavedAndReadInAnotherLayout) {
   const auto checkpoint = io::Checkpoint::open(scratch / "checkpoints/step-00000001", io::Check::full);
   EXPECT_EQ(checkpoint.record(name, io::Kind::main).dtype, Dtype::bf16);
   EXPECT_EQ(checkpoint.record("head.weight", io::Kind::main).dtype, Dtype::f32);
+}
+
+// Frozen parameters have no rests. Their weights are saved as bf16, and others as f32 main weights.
+TEST(Freeze, RestsOfMainWeightsGiveBitwiseTheSameRunAndCheckpoint) {
+  const auto recipe = [](const std::string& main_weights, const Scratch& scratch) {
+    return frozen_recipe({"train.precision=bf16", "parallel.ep=2", "parallel.zero=1", "run.dir=" + scratch.path(),
+                          "optim.main_weights=" + main_weights});
+  };
+  const auto digests = [](const Scratch& scratch) {
+    std::map<std::string, std::string> of;
+    const auto checkpoint = io::Checkpoint::open(scratch / "checkpoints/step-00000002", io::Check::full);
+    for (const auto& t : checkpoint.manifest().tensors)
+      for (const auto& piece : t.pieces) of[cat(piece.stored, " ", t.dtype)] = piece.digest;
+    return of;
+  };
+  const Scratch of_f32, of_rests;
+  const Recipe plain = recipe("f32", of_f32), rests = recipe("rest", of_rests);
+  const FixedSource source = documents_of(plain);
+  on_ranks(4, [&](const comm::ProcessGroup& world) {
+    TrainingRun a(plain, world), b(rests, world);
+    expect_bitwise(trajectory(a, source, steps), trajectory(b, source, steps));
+    a.save(), b.save();
+    for (const auto& s : b.optimizer.states()) EXPECT_TRUE(s.parameter->trainable()) << s.parameter->name();
+  });
+  EXPECT_EQ(digests(of_f32), digests(of_rests));
+  const auto saved = io::Checkpoint::open(of_rests / "checkpoints/step-00000002", io::Check::full);
+  EXPECT_EQ(saved.record("embedding.weight", io::Kind::main).dtype, Dtype::bf16);
+  EXPECT_EQ(saved.record("head.weight", io::Kind::main).dtype, Dtype::f32);
+}
+
+TEST(Freeze, NewlyTrainedRestsContinueAsF32MainWeights) {
+  const Scratch scratch;
+  const Recipe recipe = frozen_recipe({"train.precision=bf16", "optim.main_weights=rest", "run.dir=" + scratch.path()});
+  const FixedSource source = documents_of(recipe);
+  TrainingRun first(recipe, self);
+  for (int s = 0; s < steps; ++s) first.step(source);
+  first.save();
+  Recipe whole = recipe;
+  whole.optim.freeze.clear();
+  Recipe plain = whole;
+  plain.optim.main_weights = optim::MainWeights::f32;
+  TrainingRun rests(whole, self), mains(plain, self);
+  for (TrainingRun* run : {&rests, &mains}) run->load(scratch / "checkpoints/step-00000002");
+  expect_bitwise(mains.states(), rests.states());
+  expect_bitwise(trajectory(mains, source, steps), trajectory(rests, source, steps));
 }
 
 TEST(Freeze, PatternsWithoutMatchAreRefusedWithTheNearestNames) {

@@ -100,10 +100,14 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
   EXPECT_EQ(s.oracle_recipe("bf16").train.precision, Precision::f64);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=bf16_moments", 2)).optim.moment_dtype, optim::MomentDtype::bf16);
   EXPECT_EQ(s.oracle_recipe("bf16_moments").optim.moment_dtype, optim::MomentDtype::f32);
+  EXPECT_EQ(s.recipe_for(layout("dp=2,subject=bf16_rests", 2)).optim.main_weights, optim::MainWeights::rest);
+  EXPECT_EQ(s.oracle_recipe("bf16_rests").optim.main_weights, optim::MainWeights::f32);
   EXPECT_EQ(s.oracle_recipe("bf16").optim.eps, s.recipe_for(layout("dp=2,subject=bf16", 2)).optim.eps);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=aux_global_batch", 2)).model.moe.aux_loss.scope,
             moe::AuxScope::global_batch);
   EXPECT_EQ(legal(subject({"train.precision=bf16", "optim.moment_dtype=bf16"}), "own"), "");
+  EXPECT_EQ(legal(subject({"train.precision=bf16", "optim.main_weights=rest"}), "own"), "");
+  EXPECT_EQ(legal(subject({"optim.name=sgd"}), "bf16_rests"), "subject=bf16_rests does not differ from the recipe");
   EXPECT_EQ(legal(subject({"model.tied_embedding=true"}), "tied"), "subject=tied does not differ from the recipe");
   EXPECT_EQ(legal(subject({"optim.name=sgd"}), "bf16_moments"), "subject=bf16_moments does not differ from the recipe");
   EXPECT_EQ(legal(subject({"model.moe.experts=0", "model.mlp_hidden=12"}), "zipf"),

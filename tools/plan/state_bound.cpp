@@ -37,7 +37,8 @@ StateBound::StateBound(const train::Recipe& r, const layers::ModelSize& size, co
   const bool all_trained = r.optim.freeze.empty();
   weights_ = number(base::size_of(weights)), gradients_ = !all_trained ? 0 : small ? 2 : 4;
   const bool stays = r.offload.optimizer == optim::StateOffload::none && offload_memory(cluster) == 0;
-  const int64_t main = acc == weights ? 0 : base::size_of(acc);
+  const base::Dtype kept = r.optim.main_weights == optim::MainWeights::rest ? weights : acc;  // rests have 16 bits
+  const int64_t main = acc == weights ? 0 : base::size_of(kept);
   optimizer_ = stays && all_trained ? number(main + r.optim.states * base::size_of(r.optim.state_dtype(acc))) : 0;
 }
 

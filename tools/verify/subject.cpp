@@ -125,6 +125,7 @@ Subject::Subject(Recipe recipe, const Extensions& extensions, int steps, std::st
     : recipe_(std::move(recipe)), extensions_(extensions), steps_(steps), folder_(std::move(folder)) {
   require_small(recipe_, extensions_);
   recipe_.train.precision = Precision::f64, recipe_.optim.moment_dtype = optim::MomentDtype::f32;
+  recipe_.optim.main_weights = optim::MainWeights::f32;
   recipe_.checkpoint.resume = "none";
   recipe_.optim.eps = std::max(recipe_.optim.eps, least_eps);
   recipe_.optim.min_lr_ratio = std::max(recipe_.optim.min_lr_ratio, least_lr_ratio);
@@ -174,6 +175,7 @@ Recipe Subject::oracle_recipe(std::string_view kind) const {
   for (const std::string& o : subject_kind(kind).of_oracle) overrides.push_back(o);
   overrides.emplace_back("train.precision=f64");
   overrides.emplace_back("optim.moment_dtype=f32");
+  overrides.emplace_back("optim.main_weights=f32");
   return recipe_for(Variant(), cat("oracle-", kind), std::move(overrides), device::DeviceKind::cpu);
 }
 

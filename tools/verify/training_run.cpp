@@ -56,7 +56,7 @@ std::vector<Piece> TrainingRun::held_gradients() const {
 std::vector<Piece> TrainingRun::held_states() const {
   std::vector<Piece> out;
   for (const auto& s : optimizer.states())
-    out.push_back(owned_piece(cat(s.parameter->name(), "/", s.kind), *s.parameter, s.tensor));
+    out.push_back(owned_piece(cat(s.parameter->name(), "/", s.kind), *s.parameter, s.values()));
   const bool first = instance.mesh.layout().first_holder({}, world_.rank());
   for (const auto& s : instance.states) {
     Shape zero = s.tensor.shape();

@@ -51,9 +51,10 @@ inline int64_t bytes_of(std::span<const Tensor> tensors) {
 inline int64_t bytes_of(std::span<const AdamwSlice> slices) {
   int64_t bytes = 0;
   for (const AdamwSlice& s : slices) {  // factor 2, because an update reads and writes each state
-    const bool separate = s.weights.storage() != s.main.storage();
     bytes += 2 * (bytes_of(s.main) + bytes_of(s.m) + bytes_of(s.v)) + bytes_of(s.gradient);
-    bytes += separate ? bytes_of(s.weights) : 0;
+    // Weights beside rests are also read. The only copy of weights is already counted as main.
+    const bool separate = s.weights.storage() != s.main.storage();
+    bytes += separate ? (has_rests(s) ? 2 : 1) * bytes_of(s.weights) : 0;
   }
   return bytes;
 }

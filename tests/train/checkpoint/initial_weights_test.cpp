@@ -123,6 +123,30 @@ TEST(InitialWeights, DoNotDependOnTheLayout) {
   }
 }
 
+// New rows and routers are not read, and keep the values that were drawn for them.
+TEST(InitialWeights, AreBitwiseTheSameInRests) {
+  const Scratch scratch;
+  const std::string folder = save(scratch, dense);
+  const Keys keys =
+      start + copy +
+      Keys{"train.init_noise=0.1", "train.init_vocabulary=grow", "model.vocab=40", "train.precision=bf16"};
+  const auto states = [&](const char* main_weights, int zero) {
+    TensorMap result;
+    on_ranks(2, [&](const comm::ProcessGroup& world) {
+      TrainingRun run(small_recipe(keys + Keys{cat("optim.main_weights=", main_weights), cat("parallel.zero=", zero)}),
+                      world);
+      run.init_from(folder);
+      TensorMap all = run.states();
+      if (world.rank() == 0) result = std::move(all);
+    });
+    return result;
+  };
+  const TensorMap exact = states("f32", 0);
+  expect_bitwise(exact, states("rest", 0));
+  expect_bitwise(exact, states("rest", 1));
+  expect_bitwise(exact, states("rest", 3));
+}
+
 TEST(InitialWeights, NoiseIsRelativeAndDiffersBetweenExperts) {
   const Scratch scratch;
   const std::string folder = save(scratch, dense), name = "layers.1.moe.experts.down.weight";

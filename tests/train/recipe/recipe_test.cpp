@@ -438,6 +438,20 @@ TEST(Recipe, MomentsInBf16NeedAdamwAndRoundedWeights) {
             "states are never in bf16");
 }
 
+TEST(Recipe, RestsOfMainWeightsNeedAdamwAndBf16Weights) {
+  EXPECT_EQ(recipe_of(yaml).optim.main_weights, optim::MainWeights::f32);
+  EXPECT_EQ(recipe_of(yaml, {"train.precision=bf16", "optim.main_weights=rest"}).optim.main_weights,
+            optim::MainWeights::rest);
+  for (const char* precision : {"f32", "f64"})
+    EXPECT_EQ(problem({base::cat("train.precision=", precision), "optim.main_weights=rest"}),
+              base::cat("command line: optim.main_weights=rest: optim.main_weights (rest) must be f32 for "
+                        "train.precision: ",
+                        precision, ", because only bf16 weights have rests"));
+  EXPECT_EQ(problem({"train.precision=bf16", "optim.name=sgd", "optim.main_weights=rest"}),
+            "command line: optim.main_weights=rest: optim.main_weights (rest) must be f32 for the optimizer sgd, which "
+            "cannot update rests");
+}
+
 TEST(Recipe, MultiprocessorsAreReservedOnCards) {
   EXPECT_NE(problem({"distributed.reserve_multiprocessors=8"})
                 .find("distributed.reserve_multiprocessors (8) needs device: cuda, but device is cpu"),

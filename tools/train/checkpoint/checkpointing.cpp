@@ -21,15 +21,22 @@ using namespace base;
 using namespace tensor;
 namespace {
 
+// Returns elements [begin, end) of a state in the shape of their rectangle. Main weights that are stored as rests, and
+// moments with marks, are computed when they are written.
+io::TensorSource source_of(const optim::Optimizer::State& s, int64_t begin, int64_t end, const Shape& shape) {
+  if (!s.rests.defined()) return s.values(begin, end).reshape(shape);
+  return {shape, s.dtype(), [=] { return s.values(begin, end).reshape(shape); }};
+}
+
 // Returns the tensors that this rank saves. Frozen weights have the dtype of the model. If several ranks own the same
 // elements, the first one saves them.
 std::vector<io::ShardItem> items_of(ModelInstance& instance, const optim::Optimizer& optimizer) {
   std::vector<io::ShardItem> items;
   for (const auto& s : optimizer.states())
     if (dp::is_first_holder(*s.parameter, instance.mesh))
-      for_each_rectangle(*s.parameter, s.tensor, [&](const io::Region& region, const Tensor& part) {
+      for_each_rectangle(*s.parameter, [&](const io::Region& region, int64_t begin, int64_t end) {
         const auto [name, kind] = stored_as(s);
-        items.push_back({name, kind, s.parameter->global_shape(), region, part});
+        items.push_back({name, kind, s.parameter->global_shape(), region, source_of(s, begin, end, region.size)});
       });
   for_each_frozen(instance, [&](const Parameter& p, const Tensor& weights) {
     if (dp::is_first_holder(p, instance.mesh))
@@ -156,7 +163,7 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
   const std::vector<io::ShardItem> items = items_of(instance, optimizer);
   // Rejects weights that are not finite, because they must not replace the last good checkpoints.
   attempt(ExitCode::numeric, [&] {
-    for (const io::ShardItem& item : items) io::require_finite(item.tensor, io::name_of(item.kind), item.name);
+    for (const io::ShardItem& item : items) io::require_finite(item.tensor.get(), io::name_of(item.kind), item.name);
   });
   attempt(ExitCode::resource, [&] {
     if (world_.rank() == 0) writer.create();
@@ -169,7 +176,7 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
     writer.commit(saved_run(progress, recipe_, world_.size()), parts);
   });
   int64_t bytes = 0;
-  for (const io::ShardItem& item : items) bytes += item.tensor.numel() * size_of(item.tensor.dtype());
+  for (const io::ShardItem& item : items) bytes += item.tensor.bytes();
   return bytes;
 }
 
@@ -209,7 +216,7 @@ Progress Checkpointer::load(io::Checkpoint& checkpoint, const Recipe& recipe, Mo
   instance.weights.update(stream, [&] {
     for (const auto& s : optimizer.states())
       if (s.kind == "main" || !is_frozen(s.parameter->name()))
-        read_owned(checkpoint, *s.parameter, stored_as(s), s.tensor);
+        s.load([&](const Tensor& values) { read_owned(checkpoint, *s.parameter, stored_as(s), values); });
     optimizer.main_changed(stream);
     for_each_frozen(instance, [&](const Parameter& p, const Tensor& weights) {
       read_owned(checkpoint, p, {p.name(), io::Kind::main}, weights);

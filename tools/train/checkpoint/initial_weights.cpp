@@ -335,7 +335,7 @@ void InitialWeights::load(ModelInstance& instance, optim::Optimizer& optimizer) 
   Stream& stream = instance.context.compute();
   instance.weights.update(stream, [&] {
     for (const auto& s : optimizer.states())
-      if (s.kind == "main") read(*s.parameter, s.tensor);
+      if (s.kind == "main") s.load([&](const Tensor& values) { read(*s.parameter, values); });
     optimizer.main_changed(stream);
     for_each_frozen(instance, [&](const Parameter& p, const Tensor& weights) { read(p, weights); });
   });

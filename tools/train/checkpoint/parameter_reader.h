@@ -22,16 +22,23 @@ struct StoredAs {
 /// stored as model states, named after the parameter.
 StoredAs stored_as(const optim::Optimizer::State& s);
 
+/// Calls f(rectangle, begin, end) for each rectangle of the global tensor that this rank owns of `p`. The rectangle has
+/// elements [begin, end) of the flat owned elements.
+template <class F>
+void for_each_rectangle(const Parameter& p, F&& f) {
+  int64_t begin = 0;
+  for (const io::Region& r : io::regions_of_flat_range(p.region(), p.owned())) {
+    const int64_t end = begin + r.size.numel();
+    f(r, begin, end);
+    begin = end;
+  }
+}
 /// Calls f(rectangle, part) for each rectangle of the global tensor in `owned`. `owned` has the elements of `p` that
 /// this rank owns. `part` has the elements of the rectangle, in its shape.
 template <class F>
 void for_each_rectangle(const Parameter& p, const Tensor& owned, F&& f) {
-  int64_t begin = 0;
-  for (const io::Region& r : io::regions_of_flat_range(p.region(), p.owned())) {
-    const int64_t end = begin + r.size.numel();
-    f(r, owned.slice(0, begin, end).reshape(r.size));
-    begin = end;
-  }
+  for_each_rectangle(
+      p, [&](const io::Region& r, int64_t begin, int64_t end) { f(r, owned.slice(0, begin, end).reshape(r.size)); });
 }
 
 /// Calls f(parameter, weights) for each frozen parameter, of which this rank owns the flat tensor `weights`.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "framework/base/enum_names.h"
 #include "framework/config/constraints.h"
 #include "framework/config/nearest.h"
 #include "framework/config/words.h"
@@ -146,6 +147,8 @@ void check_names(const Recipe& r, const Extensions& extensions, Problems& proble
       config::check_options(optim::rule_options(r.optim), rule->options, r.optim.options, problems);
       if (const std::string wrong = optim::moment_dtype_problem(r.optim, *rule); !wrong.empty())
         problems.add("optim.moment_dtype", wrong);
+      if (const std::string wrong = optim::main_weights_problem(r.optim, *rule); !wrong.empty())
+        problems.add("optim.main_weights", wrong);
     }
   }
   if (problems.good({"data"}) && !r.data.source.empty()) {
@@ -167,6 +170,12 @@ void check_init(const TrainConfig& t, Problems& problems) {
   if (t.init_from.empty() && t.init_vocabulary != InitVocabulary::none) problems.add("train.init_vocabulary", without);
   if (t.init_noise > 0 && t.init_experts == InitExperts::none)
     problems.add("train.init_noise", "must be 0 for train.init_experts: none, which copies no weights");
+}
+
+void check_main_weights(const Recipe& r, Problems& problems) {
+  if (r.train.precision != Precision::bf16 && r.optim.main_weights == optim::MainWeights::rest)
+    problems.add("optim.main_weights", cat("must be f32 for train.precision: ", base::enum_name(r.train.precision),
+                                           ", because only bf16 weights have rests"));
 }
 
 void check_objective(const Recipe& r, Problems& problems) {
@@ -215,6 +224,7 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   check_names(r, extensions, problems);
   if (problems.good({"train"})) check_init(r.train, problems);
   if (problems.good({"train.precision", "optim.moment_dtype"})) check_moments(r, problems);
+  if (problems.good({"train.precision", "optim.main_weights"})) check_main_weights(r, problems);
   if (problems.good({"model", "data"})) {
     data::check(r.data, problems);
     check_objective(r, problems);
