@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <iterator>
+#include <optional>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -102,6 +104,8 @@ void say_full(const Options& options, int64_t context, const Continuation& c) {
 ExitCode run_generate(Options options, const Extensions& extensions, comm::World& world) {
   const data::ChatForm* form = options.chat_form.empty() ? nullptr : &data::chat_form(options.chat_form);
   const std::vector<Prompt> prompts = prompts_of(options);
+  if (!options.prompt_file.empty()) require_same_file(world, options.prompt_file);
+  std::optional<FileWork::Phase> phase(std::in_place, world.file_work(), "reading " + options.run);
   TrainedRun run = open_trained_run({options.run, options.overrides, options.step, world.size()},
                                     TrainedUse::generation, extensions, world);
   const Recipe& recipe = run.recipe;
@@ -113,6 +117,7 @@ ExitCode run_generate(Options options, const Extensions& extensions, comm::World
   if (!plan::fits_in_memory(recipe, extensions, world, plan::ModelUse::generation)) return ExitCode::resource;
   ModelInstance instance(recipe, extensions, world.group());
   Checkpointer::load_weights(run.checkpoint, instance);
+  phase.reset();
   const bool prints = world.rank() == 0;
   if (prints) warn_of_cuts(*tokenizer, ids, context);
   options.sampling.stop_id = tokenizer->end_of_document();
