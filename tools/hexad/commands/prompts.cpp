@@ -60,7 +60,8 @@ void require_fits(const Prompt& prompt, int64_t tokens, int64_t context) {
 
 std::vector<Prompt> read_prompts(const std::string& path, const std::string& system, bool chat) {
   const std::string contents = data::read_file(path);
-  const bool json = data::form_of(path, contents, {}) == data::TextForm::json_lines;
+  // Of a file named .json, too, each line is an object; otherwise its JSON would silently become prompts.
+  const bool json = data::form_of(path, contents, {}) == data::TextForm::json_lines || data::form_needs_contents(path);
   std::vector<Prompt> prompts;
   int64_t number = 0;
   for (size_t begin = 0; begin < contents.size();) {
@@ -82,9 +83,12 @@ std::vector<int32_t> chat_prompt(const data::Tokenizer& tokenizer, const data::C
   append(chat, form.begin, true);
   if (!prompt.system.empty()) {
     const data::ChatRole* system = form.find("system");
-    if (!system)
+    if (!system && prompt.place.empty())
       fail(ExitCode::usage, "--system needs a form with the role system; --chat-form ", form.name, " has ",
            form.role_names());
+    if (!system)
+      fail(ExitCode::data, prompt.place, ": a system text needs a form with the role system; --chat-form ", form.name,
+           " has ", form.role_names());
     append_turn(chat, *system, prompt.system);
   }
   append_turn(chat, *form.find("user"), prompt.text);
