@@ -14,7 +14,7 @@ namespace hexad::plan {
 /// Largest relative error of an estimate (docs/reports/memory-estimate.md).
 inline constexpr double estimate_error = 0.03;
 
-/// A job's use of the model. Generation uses one sequence at a time.
+/// A job's use of the model. Generation computes the tokens of one whole prompt at a time.
 enum class ModelUse : uint8_t { training, evaluation, generation };
 
 /// Bytes that a rank's process needs in addition to tensors: the program, MPI, scratch of kernels.

@@ -347,7 +347,30 @@ INSTANTIATE_TEST_SUITE_P(Generate, Layouts,
                                          RanksAndKeys{4, {"parallel.tp=2", "parallel.pp=2"}},
                                          RanksAndKeys{4, {"parallel.tp=2", "parallel.ep=2"}},
                                          RanksAndKeys{4, {"parallel.pp=2", "parallel.ep=2"}},
-                                         RanksAndKeys{4, {"parallel.tp=2", "parallel.pp=2", "parallel.sp=true"}}));
+                                         RanksAndKeys{4, {"parallel.tp=2", "parallel.pp=2", "parallel.sp=true"}},
+                                         RanksAndKeys{4, {"parallel.tp=2", "parallel.zero=3"}}));
+
+TEST(Generate, EveryFormOfModelGivesTheTokensOfOneRank) {
+  const std::vector<std::string> models[] = {
+      {"model.qk_norm=all_heads", "model.rotary_share=0.5"},
+      {"model.qk_norm=all_heads", "model.kv_heads=1", "model.qkv_bias=true"},
+      {"model.moe.shared_experts=1", "model.moe.shared_gate=true", "model.moe.normalize_floor=0.7"},
+      {"model.position=learned", "model.tied_embedding=true"}};
+  const std::vector<std::string> layouts[] = {
+      {"parallel.tp=2"}, {"parallel.tp=2", "parallel.sp=true"}, {"parallel.pp=2"}};
+  for (const std::vector<std::string>& model : models) {
+    ModelInstance alone(small_recipe(model), Registry(), self);
+    const auto expected = ids_of(generate_each(alone, prompts, at_most(4, 1)));
+    for (const std::vector<std::string>& layout : layouts)
+      on_ranks(2, [&](const comm::ProcessGroup& world) {
+        std::vector<std::string> overrides = model;
+        overrides.insert(overrides.end(), layout.begin(), layout.end());
+        ModelInstance instance(small_recipe(overrides), Registry(), world);
+        EXPECT_EQ(ids_of(generate_each(instance, prompts, at_most(4, 1))), expected)
+            << model.front() << ", " << layout.back();
+      });
+  }
+}
 
 TEST(Generate, CapacityAndVirtualStagesGiveTheTokensOfOneRank) {
   const std::vector<std::string> model{"model.layers=4", "model.moe.capacity_factor=1", "model.kv_heads=1"};

@@ -36,6 +36,7 @@ struct ChoiceAnswer {
   int64_t chosen = 0;                     // choice with the largest log-likelihood
   int64_t chosen_norm = 0;                // choice with the largest log-likelihood per byte, without the delimiter
 };
+/// Throws Error(numeric) if a log-likelihood is NaN, which no choice could be compared with.
 ChoiceAnswer answer_of(const ChoiceItem& item, std::vector<double> log_likelihoods);
 
 struct ChoiceScores {
