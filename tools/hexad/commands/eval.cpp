@@ -47,7 +47,7 @@ void print_json(const Options& options, const TrainedRun& run, const Evaluation&
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
-// A rank's model with the weights of a run.
+// Returns this rank's part of the model, with the weights of a run.
 std::unique_ptr<ModelInstance> loaded(TrainedRun& run, const Extensions& extensions, comm::World& world) {
   auto instance = std::make_unique<ModelInstance>(run.recipe, extensions, world.group());
   Checkpointer::load_weights(run.checkpoint, *instance);

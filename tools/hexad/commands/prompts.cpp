@@ -60,7 +60,7 @@ void require_fits(const Prompt& prompt, int64_t tokens, int64_t context) {
 
 std::vector<Prompt> read_prompts(const std::string& path, const std::string& system, bool chat) {
   const std::string contents = data::read_file(path);
-  // Of a file named .json, too, each line is an object; otherwise its JSON would silently become prompts.
+  // A line of a .json file is an object, too. Otherwise, its JSON would become the text of a prompt.
   const bool json = data::form_of(path, contents, {}) == data::TextForm::json_lines || data::form_needs_contents(path);
   std::vector<Prompt> prompts;
   int64_t number = 0;

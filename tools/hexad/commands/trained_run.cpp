@@ -48,7 +48,10 @@ TrainedRun open_trained_run(const RunRequest& request, TrainedUse use, const Ext
   const auto fits = [&](const Recipe& candidate) {
     Recipe recipe = candidate;
     make_ready(recipe, cores, world.size());
-    return plan::memory_fit(recipe, extensions, world, memory_use).verdict != plan::MemoryFit::Verdict::too_much;
+    // The lengths of prompts are not known yet. One sequence of the whole context is assumed.
+    const int64_t cached = use == TrainedUse::generation ? recipe.model.context : 0;
+    const plan::MemoryFit fit = plan::memory_fit(recipe, extensions, world, memory_use, cached);
+    return fit.verdict != plan::MemoryFit::Verdict::too_much;
   };
   const std::string step = step_for_all_ranks(request, world);
   auto [run, layout] =

@@ -30,7 +30,7 @@ std::vector<ChoiceItem> read_choice_items(const std::string& path);
 LikelihoodRequest choice_request(const data::Tokenizer& tokenizer, const ChoiceItem& item, size_t choice,
                                  int64_t context, const std::string& place);
 
-/// Choices of the model for one item. Of equal choices, the first is chosen.
+/// Choices of the model for one item. The first of equal choices is chosen.
 struct ChoiceAnswer {
   std::vector<double> log_likelihoods{};  // in nats, for each choice
   int64_t chosen = 0;                     // choice with the largest log-likelihood
