@@ -75,7 +75,8 @@ TEST(ReadPrompts, LinesOfAJsonFileAreObjects) {
 
 TEST(ReadPrompts, ReadsLinesAndObjects) {
   const tests::Scratch folder;
-  std::ofstream(folder / "a.txt") << "first\r\n\n  \nsecond one\n";
+  std::ofstream(folder / "a.txt") << "\xef\xbb\xbf"  // a byte order mark
+                                  << "first\r\n\n  \nsecond one\n";
   const auto lines = read_prompts(folder / "a.txt", "be short", true);
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[0].text, "first");

@@ -9,6 +9,7 @@
 #include "framework/data/encoding.h"
 #include "framework/data/file.h"
 #include "framework/data/jsonl.h"
+#include "framework/data/text_check.h"
 #include "tools/train/model/generation.h"
 
 namespace hexad::app {
@@ -59,14 +60,15 @@ void require_fits(const Prompt& prompt, int64_t tokens, int64_t context) {
 }  // namespace
 
 std::vector<Prompt> read_prompts(const std::string& path, const std::string& system, bool chat) {
-  const std::string contents = data::read_file(path);
+  const std::string file = data::read_file(path);
+  const std::string_view contents = data::without_byte_order_mark(file);
   // A line of a .json file is an object, too. Otherwise, its JSON would become the text of a prompt.
   const bool json = data::form_of(path, contents, {}) == data::TextForm::json_lines || data::form_needs_contents(path);
   std::vector<Prompt> prompts;
   int64_t number = 0;
   for (size_t begin = 0; begin < contents.size();) {
     const size_t end = std::min(contents.find('\n', begin), contents.size());
-    std::string_view line = std::string_view(contents).substr(begin, end - begin);
+    std::string_view line = contents.substr(begin, end - begin);
     begin = end + 1, ++number;
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.find_first_not_of(" \t") == line.npos) continue;
