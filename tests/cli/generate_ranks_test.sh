@@ -13,6 +13,8 @@ trained() { # KEYS...
 }
 
 results() { sed -n '/"results"/,$p' out; } # of --json
+# `pair "A..." "B..."`: runs two ranks under mpirun, each with its own arguments.
+pair() { "${launch[@]}" -np 1 "$HEXAD" $1 : -np 1 "$HEXAD" $2; }
 layout() { sed -n 's/^hexad: layout on [0-9]* ranks: //p' err; }
 
 test_every_layout_gives_the_tokens_of_one_rank() {
@@ -57,6 +59,39 @@ test_layout_is_the_runs_or_one_that_fits_the_ranks() {
   expect_text err "(the run's layout)"
   expect 2 ranks 4 generate run --prompt x parallel.cp=2
   expect_text err "parallel.cp (2) must be 1 to generate text"
+}
+
+test_layout_of_a_whole_section_is_that_of_the_command_line() {
+  trained
+  expect 0 ranks 2 eval run "parallel={tp: 2}" --json
+  expect_text err "(of the command line)"
+  expect_text out '"layout": "' '(of the command line)"'
+}
+
+test_ranks_use_the_checkpoint_of_rank_0() {
+  local loss
+  trained
+  cp -r run earlier
+  rm -r earlier/checkpoints/step-00000006
+  expect 0 ranks 2 eval run --step 4 --json
+  loss=$(grep heldout_loss out)
+  # Rank 1 finds a newer checkpoint, as if the run had saved it meanwhile.
+  expect 0 pair "eval earlier --json" "eval run --json"
+  expect_equal "$(grep heldout_loss out)" "$loss"
+}
+
+test_files_that_differ_between_ranks_are_refused() {
+  trained
+  echo one >a.txt
+  printf 'one\ntwo\n' >b.txt
+  expect 3 pair "generate run --prompt-file a.txt" "generate run --prompt-file b.txt"
+  expect_text err "'a.txt' differs between rank 0 and rank 1; expected the same contents on all ranks"
+  echo '{"context": "a", "choices": ["b", "c"], "gold": 0}' >a.jsonl
+  echo '{"context": "a", "choices": ["b", "d"], "gold": 0}' >b.jsonl
+  expect 3 pair "eval run --choices a.jsonl" "eval run --choices b.jsonl"
+  expect_text err "'a.jsonl' differs between rank 0 and rank 1"
+  expect 3 pair "generate run --prompt-file a.txt" "generate run --prompt-file gone.txt"
+  expect_text err "gone.txt"
 }
 
 test_prompts_of_a_file_are_continued_in_order() {

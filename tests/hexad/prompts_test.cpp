@@ -53,9 +53,30 @@ TEST(ChatPrompt, SystemTextNeedsItsRole) {
   EXPECT_EQ(message, "--system needs a form with the role system; --chat-form gemma has user, assistant");
 }
 
+TEST(ChatPrompt, SystemTextOfAFileIsRefusedWithItsPlace) {
+  const auto bytes = data::make_byte_tokenizer();
+  const Prompt prompt{.text = "why?", .system = "be short", .place = "a.jsonl:3"};
+  const std::string message =
+      tests::message_of(ExitCode::data, [&] { chat_prompt(*bytes, data::chat_form("gemma"), prompt); });
+  EXPECT_EQ(message,
+            "a.jsonl:3: a system text needs a form with the role system; --chat-form gemma has user, assistant");
+}
+
+TEST(ReadPrompts, LinesOfAJsonFileAreObjects) {
+  const tests::Scratch folder;
+  std::ofstream(folder / "one.json") << R"({"prompt": "p"})";
+  const auto prompts = read_prompts(folder / "one.json", "", false);
+  ASSERT_EQ(prompts.size(), 1u);
+  EXPECT_EQ(prompts[0].text, "p");
+  std::ofstream(folder / "list.json") << R"([{"prompt": "p"}, {"prompt": "q"}])";
+  const std::string message = tests::message_of(ExitCode::data, [&] { read_prompts(folder / "list.json", "", false); });
+  EXPECT_NE(message.find("list.json:1: expected an object with a text under \"prompt\""), message.npos) << message;
+}
+
 TEST(ReadPrompts, ReadsLinesAndObjects) {
   const tests::Scratch folder;
-  std::ofstream(folder / "a.txt") << "first\r\n\n  \nsecond one\n";
+  std::ofstream(folder / "a.txt") << "\xef\xbb\xbf"  // a byte order mark
+                                  << "first\r\n\n  \nsecond one\n";
   const auto lines = read_prompts(folder / "a.txt", "be short", true);
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[0].text, "first");

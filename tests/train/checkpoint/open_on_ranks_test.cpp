@@ -36,7 +36,7 @@ TEST(LayoutCandidates, EvaluationGivesRanksDifferentSequencesFirst) {
   EXPECT_EQ(best.ep, 4);
 }
 
-TEST(LayoutCandidates, BestOneIsPossibleOnTheRanks) {
+TEST(LayoutCandidates, BestIsPossibleOnTheRanks) {
   for (const int world : {2, 3, 4, 5, 6, 8})
     EXPECT_NO_THROW(mesh::Layout(best_of(world, TrainedUse::evaluation).sizes(), world)) << world << " ranks";
   for (const int world : {2, 4})

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <numeric>
 
 #include "parallel/comm/self_group.h"
@@ -64,7 +65,17 @@ TEST(ChoiceRequest, ChoiceBeyondTheContextIsAnError) {
             "q.jsonl:1: choice 1 has 6 tokens; expected at most 5 (model.context)");
 }
 
-TEST(ChoiceAnswer, TakesTheLargestSumAndTheLargestMeanOfABytes) {
+TEST(ChoiceAnswer, IsRefusedForNan) {
+  const ChoiceItem item{.line = 3, .context = "a", .choices = {"b", "c"}};
+  const std::string message = message_of(ExitCode::numeric, [&] {
+    answer_of(item, {-1, std::numeric_limits<double>::quiet_NaN()});
+  });
+  EXPECT_EQ(message,
+            "the log-likelihood of choice 1 of the question in line 3 is not a number; expected finite weights and "
+            "activations of the model");
+}
+
+TEST(ChoiceAnswer, TakesLargestSumAndLargestMeanPerByte) {
   const ChoiceItem item{.context = "a", .choices = {"long choice", "b", "c"}};
   const ChoiceAnswer answer = answer_of(item, {-5, -2, -2});
   EXPECT_EQ(answer.chosen, 1) << "the first of two equal choices";
@@ -151,6 +162,20 @@ TEST(LogLikelihoods, AreSumsOfLogProbabilities) {
   const std::vector<double> sums = log_likelihoods(instance, recipe, all);
   ASSERT_EQ(sums.size(), all.size());
   for (size_t i = 0; i < all.size(); ++i) EXPECT_NEAR(sums[i], expected_sum(instance, all[i]), rounding) << i;
+}
+
+TEST(LogLikelihoods, DoNotDependOnOtherRequestsUnderCapacity) {
+  for (const char* scope : {"micro_batch", "sequence"}) {
+    const Recipe recipe =
+        small_recipe({"model.moe.capacity_factor=0.5", base::cat("model.moe.capacity_scope=", scope)});
+    ModelInstance instance(recipe, Registry(), self);
+    const auto all = requests();
+    const std::vector<double> sums = log_likelihoods(instance, recipe, all);
+    for (size_t i = 0; i < all.size(); ++i) {
+      const std::vector<double> alone = log_likelihoods(instance, recipe, std::span(all).subspan(i, 1));
+      EXPECT_NEAR(sums[i], alone.front(), rounding) << scope << ", request " << i;
+    }
+  }
 }
 
 TEST(LogLikelihoods, AreTheSameInEveryLayout) {

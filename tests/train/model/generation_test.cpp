@@ -300,75 +300,7 @@ TEST(Generate, DependsOnlyOnTheSeed) {
   EXPECT_NE(first, generate(instance, prompt(3), o));
 }
 
-TEST(Generate, ExpertsOnSeveralRanksGiveTheSameTokensOnEveryRank) {
-  ModelInstance alone(small_recipe(), Registry(), self);
-  const auto expected = generate(alone, prompt(3), at_most(5, 1));
-  for (int ranks : {2, 4})
-    on_ranks(ranks, [&](const comm::ProcessGroup& world) {
-      Recipe recipe = small_recipe();
-      recipe.parallel.ep = ranks;
-      ModelInstance instance(recipe, Registry(), world);
-      EXPECT_EQ(generate(instance, prompt(3), at_most(5, 1)), expected);
-    });
-}
-
-struct RanksAndKeys {
-  int ranks;
-  std::vector<std::string> overrides;
-};
-
-class Layouts : public testing::TestWithParam<RanksAndKeys> {};
-
-// Prompts of several lengths, so that passes have rows that tp ranks cannot divide without padding.
 const std::vector<std::vector<int32_t>> prompts{prompt(3), prompt(1), prompt(4)};
-
-std::vector<std::vector<int32_t>> ids_of(const std::vector<Continuation>& continued) {
-  std::vector<std::vector<int32_t>> all;
-  for (const Continuation& c : continued) all.push_back(c.ids);
-  return all;
-}
-
-TEST_P(Layouts, GiveTheTokensOfOneRank) {
-  const auto& [ranks, overrides] = GetParam();
-  for (const double temperature : {0.0, 1.0}) {
-    ModelInstance alone(small_recipe(), Registry(), self);
-    const auto expected = ids_of(generate_each(alone, prompts, at_most(4, temperature)));
-    on_ranks(ranks, [&](const comm::ProcessGroup& world) {
-      ModelInstance instance(small_recipe(overrides), Registry(), world);
-      EXPECT_EQ(ids_of(generate_each(instance, prompts, at_most(4, temperature))), expected);
-    });
-  }
-}
-INSTANTIATE_TEST_SUITE_P(Generate, Layouts,
-                         testing::Values(RanksAndKeys{2, {"parallel.tp=2"}},
-                                         RanksAndKeys{2, {"parallel.tp=2", "parallel.sp=true"}},
-                                         RanksAndKeys{2, {"parallel.ep=2"}}, RanksAndKeys{2, {"parallel.pp=2"}},
-                                         RanksAndKeys{2, {"parallel.tp=2", "parallel.etp=1", "parallel.ep=2"}},
-                                         RanksAndKeys{4, {"parallel.tp=2", "parallel.pp=2"}},
-                                         RanksAndKeys{4, {"parallel.tp=2", "parallel.ep=2"}},
-                                         RanksAndKeys{4, {"parallel.pp=2", "parallel.ep=2"}},
-                                         RanksAndKeys{4, {"parallel.tp=2", "parallel.pp=2", "parallel.sp=true"}}));
-
-TEST(Generate, CapacityAndVirtualStagesGiveTheTokensOfOneRank) {
-  const std::vector<std::string> model{"model.layers=4", "model.moe.capacity_factor=1", "model.kv_heads=1"};
-  ModelInstance alone(small_recipe(model), Registry(), self);
-  const auto expected = ids_of(generate_each(alone, prompts, at_most(4, 0)));
-  for (const char* kind : {"interleaved", "zb_v"})
-    on_ranks(4, [&](const comm::ProcessGroup& world) {
-      std::vector<std::string> overrides = model;
-      overrides.insert(overrides.end(), {"parallel.tp=2", "parallel.pp=2", cat("schedule.pipeline.kind=", kind)});
-      ModelInstance instance(small_recipe(overrides), Registry(), world);
-      EXPECT_EQ(ids_of(generate_each(instance, prompts, at_most(4, 0))), expected) << kind;
-    });
-}
-
-TEST(Generate, ContextParallelismIsRefusedByName) {
-  on_ranks(2, [](const comm::ProcessGroup& world) {
-    ModelInstance instance(small_recipe({"parallel.cp=2"}), Registry(), world);
-    const std::string message = message_of(ExitCode::usage, [&] { generate(instance, prompt(3), at_most(1, 0)); });
-    EXPECT_NE(message.find("parallel.cp (2) must be 1"), message.npos) << message;
-  });
-}
 
 TEST(Generate, PromptsTogetherGetTheTextsOfEachAlone) {
   ModelInstance instance(small_recipe(), Registry(), self);
@@ -383,6 +315,19 @@ TEST(Generate, PromptsTogetherGetTheTextsOfEachAlone) {
       EXPECT_EQ(streamed[p], all[p].ids);
     }
   }
+}
+
+TEST(CachedTokens, AreThoseOfTheLargestGroup) {
+  const auto tokens = [&](int64_t together, int64_t max_tokens, const std::vector<std::string>& keys = {}) {
+    SamplingOptions o = at_most(max_tokens, 0);
+    o.together = together;
+    return cached_tokens(small_recipe(keys).model, prompts, o);  // prompts of 3, 1 and 4 ids, context 8
+  };
+  EXPECT_EQ(tokens(8, 2), 3 + 1 + 4 + 3 * 2);
+  EXPECT_EQ(tokens(2, 2), 3 + 1 + 2 * 2);
+  EXPECT_EQ(tokens(1, 2), 4 + 2);
+  EXPECT_EQ(tokens(8, 100), 3 * 8);
+  EXPECT_EQ(tokens(8, 2, {"model.moe.capacity_factor=1"}), 4 + 2) << "prompts are computed one by one";
 }
 
 TEST(Generate, NamesTheReasonForTheEnd) {

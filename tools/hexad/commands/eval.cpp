@@ -31,13 +31,14 @@ struct Options {
   bool json = false;
 };
 
-void print_json(const Options& options, int64_t step, const Evaluation& e, bool has_bytes) {
+void print_json(const Options& options, const TrainedRun& run, const Evaluation& e, bool has_bytes) {
   const auto number = [](double value) {
     return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
   };
   const nlohmann::ordered_json json{
       {"run", options.run},
-      {"step", step},
+      {"step", run.checkpoint.step()},
+      {"layout", run.layout},
       {"heldout_loss", number(e.loss)},
       {"bits_per_byte", has_bytes ? number(e.bits_per_byte) : nlohmann::ordered_json(nullptr)},
       {"tokens", e.tokens},
@@ -46,7 +47,7 @@ void print_json(const Options& options, int64_t step, const Evaluation& e, bool 
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
-// A rank's model with the weights of a run.
+// Returns this rank's part of the model, with the weights of a run.
 std::unique_ptr<ModelInstance> loaded(TrainedRun& run, const Extensions& extensions, comm::World& world) {
   auto instance = std::make_unique<ModelInstance>(run.recipe, extensions, world.group());
   Checkpointer::load_weights(run.checkpoint, *instance);
@@ -78,7 +79,7 @@ ExitCode eval_heldout(const Options& options, const Extensions& extensions, comm
   const Evaluation e = evaluate(*instance, recipe, *data.heldout, options.sequences, bytes);
   if (world.rank() != 0) return ExitCode::done;
   if (options.json) {
-    print_json(options, run.checkpoint.step(), e, data.tokenizer != nullptr);
+    print_json(options, run, e, data.tokenizer != nullptr);
     return ExitCode::done;
   }
   fmt::print("step {}: {}\n", run.checkpoint.step(), telemetry::heldout_text(metrics_of(e, run.checkpoint.step())));
@@ -89,6 +90,7 @@ ExitCode eval_heldout(const Options& options, const Extensions& extensions, comm
 ExitCode eval_choices(const Options& options, const Extensions& extensions, comm::World& world) {
   std::optional<base::FileWork::Phase> phase(std::in_place, world.file_work(), "reading " + options.run);
   ChoiceEvaluation e{.run = options.run, .file = options.choices, .items = read_choice_items(options.choices)};
+  require_same_file(world, options.choices);
   TrainedRun run = opened(options, extensions, world);
   require_decoder(run.recipe, options.run, "predict the next token");
   const auto tokenizer = tokenizer_of(run.recipe, options.run, "read the choices");

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <iterator>
+#include <optional>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -46,9 +48,15 @@ std::vector<Prompt> prompts_of(const Options& options) {
   return prompts;
 }
 
+// Returns "prompt 2: " for prompt 1 of several prompts; empty for a single prompt.
+std::string name_of_prompt(size_t prompt, size_t prompts) {
+  return prompts > 1 ? cat("prompt ", prompt + 1, ": ") : "";
+}
+
 void warn_of_cuts(const data::Tokenizer& tokenizer, const std::vector<std::vector<int32_t>>& ids, int64_t context) {
-  for (const std::vector<int32_t>& prompt : ids)
-    if (const std::string cut = warn_of_cut(tokenizer, prompt, context); !cut.empty()) say("warning: " + cut);
+  for (size_t i = 0; i < ids.size(); ++i)
+    if (const std::string cut = warn_of_cut(tokenizer, ids[i], context); !cut.empty())
+      say(cat("warning: ", name_of_prompt(i, ids.size()), cut));
 }
 
 std::string text_of(const data::Tokenizer& tokenizer, const Continuation& c) {
@@ -93,15 +101,17 @@ Continuation stream_text(ModelInstance& instance, const Options& options, const 
   return written.front();
 }
 
-void say_full(const Options& options, int64_t context, const Continuation& c) {
+void say_full(const Options& options, int64_t context, const Continuation& c, const std::string& name = "") {
   if (c.stop == Stop::context)
-    say(cat("the model's context (model.context: ", context, ") is full after ", std::ssize(c.ids), " of ",
+    say(cat(name, "the model's context (model.context: ", context, ") is full after ", std::ssize(c.ids), " of ",
             counted(options.sampling.max_tokens, "token")));
 }
 
 ExitCode run_generate(Options options, const Extensions& extensions, comm::World& world) {
   const data::ChatForm* form = options.chat_form.empty() ? nullptr : &data::chat_form(options.chat_form);
   const std::vector<Prompt> prompts = prompts_of(options);
+  if (!options.prompt_file.empty()) require_same_file(world, options.prompt_file);
+  std::optional<FileWork::Phase> phase(std::in_place, world.file_work(), "reading " + options.run);
   TrainedRun run = open_trained_run({options.run, options.overrides, options.step, world.size()},
                                     TrainedUse::generation, extensions, world);
   const Recipe& recipe = run.recipe;
@@ -110,9 +120,11 @@ ExitCode run_generate(Options options, const Extensions& extensions, comm::World
   const auto tokenizer = tokenizer_of(recipe, options.run, "generate text");
   const int64_t context = recipe.model.context;
   const std::vector<std::vector<int32_t>> ids = ids_of_prompts(*tokenizer, form, prompts, context);
-  if (!plan::fits_in_memory(recipe, extensions, world, plan::ModelUse::generation)) return ExitCode::resource;
+  const int64_t cached = cached_tokens(recipe.model, ids, options.sampling);
+  if (!plan::fits_in_memory(recipe, extensions, world, plan::ModelUse::generation, cached)) return ExitCode::resource;
   ModelInstance instance(recipe, extensions, world.group());
   Checkpointer::load_weights(run.checkpoint, instance);
+  phase.reset();
   const bool prints = world.rank() == 0;
   if (prints) warn_of_cuts(*tokenizer, ids, context);
   options.sampling.stop_id = tokenizer->end_of_document();
@@ -130,7 +142,7 @@ ExitCode run_generate(Options options, const Extensions& extensions, comm::World
     return ExitCode::done;
   }
   print_texts(options, *tokenizer, prompts, written);
-  for (const Continuation& c : written) say_full(options, context, c);
+  for (size_t i = 0; i < written.size(); ++i) say_full(options, context, written[i], name_of_prompt(i, written.size()));
   return ExitCode::done;
 }
 

@@ -9,6 +9,7 @@
 #include "framework/data/encoding.h"
 #include "framework/data/file.h"
 #include "framework/data/jsonl.h"
+#include "framework/data/text_check.h"
 #include "tools/train/model/generation.h"
 
 namespace hexad::app {
@@ -59,13 +60,15 @@ void require_fits(const Prompt& prompt, int64_t tokens, int64_t context) {
 }  // namespace
 
 std::vector<Prompt> read_prompts(const std::string& path, const std::string& system, bool chat) {
-  const std::string contents = data::read_file(path);
-  const bool json = data::form_of(path, contents, {}) == data::TextForm::json_lines;
+  const std::string file = data::read_file(path);
+  const std::string_view contents = data::without_byte_order_mark(file);
+  // A line of a .json file is an object, too. Otherwise, its JSON would become the text of a prompt.
+  const bool json = data::form_of(path, contents, {}) == data::TextForm::json_lines || data::form_needs_contents(path);
   std::vector<Prompt> prompts;
   int64_t number = 0;
   for (size_t begin = 0; begin < contents.size();) {
     const size_t end = std::min(contents.find('\n', begin), contents.size());
-    std::string_view line = std::string_view(contents).substr(begin, end - begin);
+    std::string_view line = contents.substr(begin, end - begin);
     begin = end + 1, ++number;
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.find_first_not_of(" \t") == line.npos) continue;
@@ -82,9 +85,12 @@ std::vector<int32_t> chat_prompt(const data::Tokenizer& tokenizer, const data::C
   append(chat, form.begin, true);
   if (!prompt.system.empty()) {
     const data::ChatRole* system = form.find("system");
-    if (!system)
+    if (!system && prompt.place.empty())
       fail(ExitCode::usage, "--system needs a form with the role system; --chat-form ", form.name, " has ",
            form.role_names());
+    if (!system)
+      fail(ExitCode::data, prompt.place, ": a system text needs a form with the role system; --chat-form ", form.name,
+           " has ", form.role_names());
     append_turn(chat, *system, prompt.system);
   }
   append_turn(chat, *form.find("user"), prompt.text);

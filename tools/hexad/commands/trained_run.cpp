@@ -3,7 +3,10 @@
 #include <algorithm>
 
 #include "framework/data/dataset_paths.h"
+#include "framework/data/digest.h"
+#include "framework/data/file.h"
 #include "framework/kernels/cpu/parallel.h"
+#include "parallel/comm/text_collectives.h"
 #include "tools/plan/memory_check.h"
 #include "tools/train/process/cores.h"
 #include "tools/train/process/say.h"
@@ -25,6 +28,17 @@ void make_ready(Recipe& recipe, int64_t cores, int64_t world) {
   recipe.batch.global = std::max(recipe.batch.global, recipe.batch.micro * dp);
 }
 
+// Returns the step of the checkpoint that rank 0 finds. If a run saves meanwhile, another rank may find a newer one,
+// and the ranks would combine weights of two steps.
+std::string step_for_all_ranks(const RunRequest& request, const comm::World& world) {
+  if (world.size() == 1) return request.step;
+  const auto phase = world.file_work().announce("reading " + request.path);
+  std::string step;
+  if (world.rank() == 0) step = cat(open_saved_checkpoint(request.path, request.step, world.file_work()).step());
+  device::DeviceContext host;
+  return comm::broadcast_text(step, 0, world.group(), host);
+}
+
 }  // namespace
 
 TrainedRun open_trained_run(const RunRequest& request, TrainedUse use, const Extensions& extensions,
@@ -34,9 +48,14 @@ TrainedRun open_trained_run(const RunRequest& request, TrainedUse use, const Ext
   const auto fits = [&](const Recipe& candidate) {
     Recipe recipe = candidate;
     make_ready(recipe, cores, world.size());
-    return plan::memory_fit(recipe, extensions, world, memory_use).verdict != plan::MemoryFit::Verdict::too_much;
+    // The lengths of prompts are not known yet. One sequence of the whole context is assumed.
+    const int64_t cached = use == TrainedUse::generation ? recipe.model.context : 0;
+    const plan::MemoryFit fit = plan::memory_fit(recipe, extensions, world, memory_use, cached);
+    return fit.verdict != plan::MemoryFit::Verdict::too_much;
   };
-  auto [run, layout] = open_on_ranks(request, use, extensions, fits, world.file_work());
+  const std::string step = step_for_all_ranks(request, world);
+  auto [run, layout] =
+      open_on_ranks({request.path, request.overrides, step, request.world}, use, extensions, fits, world.file_work());
   make_ready(run.recipe, cores, world.size());
   world.set_guards(guards_of(run.recipe.distributed));
   order_traffic(world, run.recipe.distributed);
@@ -52,6 +71,16 @@ std::unique_ptr<data::Tokenizer> tokenizer_of(const Recipe& recipe, const std::s
          ", which has no tokenizer, so it cannot ", purpose);
   const std::string folder = recipe.data.dataset.empty() ? recipe.data.mixture.front().dataset : recipe.data.dataset;
   return data::load_tokenizer(data::tokenizer_path(folder));
+}
+
+void require_same_file(const comm::World& world, const std::string& path) {
+  device::DeviceContext host;
+  const auto mine = static_cast<int64_t>(data::digest_of(data::read_file(path)).low);
+  const std::vector<int64_t> all = world.group().all_gather_values(std::span(&mine, 1), host);
+  for (size_t r = 1; r < all.size(); ++r)
+    if (all[r] != all.front())
+      fail(ExitCode::data, "'", path, "' differs between rank 0 and rank ", r,
+           "; expected the same contents on all ranks");
 }
 
 void require_decoder(const Recipe& recipe, const std::string& run, const std::string& purpose) {

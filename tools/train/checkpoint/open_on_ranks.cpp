@@ -102,8 +102,9 @@ RunOnRanks open_on_ranks(const RunRequest& request, TrainedUse use, const Extens
     return {open_run(request.path, overrides, request.step, extensions, work), {}};
   }
   SavedRun own = open_run(request.path, request.overrides, request.step, extensions, work);
-  const bool named =
-      std::ranges::any_of(request.overrides, [](const std::string& o) { return o.starts_with("parallel."); });
+  const bool named = std::ranges::any_of(request.overrides, [](const std::string& o) {
+    return o.starts_with("parallel.") || o.starts_with("parallel=");  // parallel.tp=2 or parallel={tp: 2}
+  });
   if (named) return described(std::move(own), world, "of the command line");
   // In generation, replicas of a layout of fewer ranks would compute the same.
   const bool busy = use == TrainedUse::evaluation || own.recipe.parallel.fewest_ranks() == world;

@@ -1,6 +1,7 @@
 #include "tools/train/model/choices.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <string_view>
 
@@ -128,8 +129,12 @@ LikelihoodRequest choice_request(const data::Tokenizer& tokenizer, const ChoiceI
 
 ChoiceAnswer answer_of(const ChoiceItem& item, std::vector<double> log_likelihoods) {
   std::vector<double> per_byte;
-  for (size_t c = 0; c < item.choices.size(); ++c)
+  for (size_t c = 0; c < item.choices.size(); ++c) {
+    if (std::isnan(log_likelihoods[c]))
+      fail(ExitCode::numeric, "the log-likelihood of choice ", c, " of the question in line ", item.line,
+           " is not a number; expected finite weights and activations of the model");
     per_byte.push_back(log_likelihoods[c] / static_cast<double>(item.choices[c].size()));
+  }
   ChoiceAnswer answer{.chosen = largest(log_likelihoods), .chosen_norm = largest(per_byte)};
   answer.log_likelihoods = std::move(log_likelihoods);
   return answer;

@@ -30,12 +30,13 @@ std::vector<ChoiceItem> read_choice_items(const std::string& path);
 LikelihoodRequest choice_request(const data::Tokenizer& tokenizer, const ChoiceItem& item, size_t choice,
                                  int64_t context, const std::string& place);
 
-/// Choices of the model for one item. Of equal choices, the first is chosen.
+/// Choices of the model for one item. The first of equal choices is chosen.
 struct ChoiceAnswer {
   std::vector<double> log_likelihoods{};  // in nats, for each choice
   int64_t chosen = 0;                     // choice with the largest log-likelihood
   int64_t chosen_norm = 0;                // choice with the largest log-likelihood per byte, without the delimiter
 };
+/// Throws Error(numeric) if a log-likelihood is NaN, which no choice could be compared with.
 ChoiceAnswer answer_of(const ChoiceItem& item, std::vector<double> log_likelihoods);
 
 struct ChoiceScores {

@@ -28,6 +28,12 @@ bool ends_with(std::span<const int32_t> ids, std::span<const int32_t> end) {
   return !end.empty() && ids.size() >= end.size() && std::ranges::equal(ids.last(end.size()), end);
 }
 
+// Returns the number of tokens that are cached for a prompt of `ids` ids and its continuation.
+int64_t cache_length(int64_t ids, const SamplingOptions& options, int64_t context) {
+  const int64_t used = std::min(ids, longest_prompt(context));
+  return used + std::clamp<int64_t>(options.max_tokens, 0, context - used);
+}
+
 // Prompts that are continued together.
 class Group {
  public:
@@ -36,10 +42,8 @@ class Group {
 
   void add(size_t prompt, std::span<const int32_t> ids) {
     require(!ids.empty(), "[generate] the prompt is empty");
-    const int64_t context = instance_.model.config().context;
+    const int64_t context = instance_.model.config().context, length = cache_length(std::ssize(ids), options_, context);
     ids = ids.last(std::min(std::ssize(ids), longest_prompt(context)));
-    const int64_t room = context - std::ssize(ids);
-    const int64_t length = std::ssize(ids) + std::clamp<int64_t>(options_.max_tokens, 0, room);
     sequences_.push_back({prompt, {ids.begin(), ids.end()}, instance_.model.make_cache(length, instance_.context)});
   }
 
@@ -117,8 +121,8 @@ class Group {
 
 // Returns the number of prompts that are computed together. With a capacity of experts, or with routing by the number
 // of a token, a prompt's text would depend on the other prompts.
-size_t prompts_together(const ModelInstance& instance, const SamplingOptions& options) {
-  const moe::MoeConfig& moe = instance.model.config().moe;
+size_t prompts_together(const ModelConfig& model, const SamplingOptions& options) {
+  const moe::MoeConfig& moe = model.moe;
   const bool apart = moe.experts > 0 && (moe.capacity_factor || moe.routing != moe::Routing::model);
   return apart ? 1 : static_cast<size_t>(std::max<int64_t>(1, options.together));
 }
@@ -181,13 +185,26 @@ std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_
 std::vector<Continuation> generate_each(ModelInstance& instance, std::span<const std::vector<int32_t>> prompts,
                                         const SamplingOptions& options, const OnToken& on_token) {
   std::vector<Continuation> out;
-  const size_t together = prompts_together(instance, options);
+  const size_t together = prompts_together(instance.model.config(), options);
   for (size_t begin = 0; begin < prompts.size(); begin += together) {
     Group group(instance, options, on_token);
     for (size_t p = begin; p < std::min(prompts.size(), begin + together); ++p) group.add(p, prompts[p]);
     for (Sequence& s : group.run()) out.push_back(std::move(s.made));
   }
   return out;
+}
+
+int64_t cached_tokens(const ModelConfig& model, std::span<const std::vector<int32_t>> prompts,
+                      const SamplingOptions& options) {
+  const size_t together = prompts_together(model, options);
+  int64_t most = 0;
+  for (size_t begin = 0; begin < prompts.size(); begin += together) {
+    int64_t tokens = 0;
+    for (size_t p = begin; p < std::min(prompts.size(), begin + together); ++p)
+      tokens += cache_length(std::ssize(prompts[p]), options, model.context);
+    most = std::max(most, tokens);
+  }
+  return most;
 }
 
 std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> prompt, const SamplingOptions& options,

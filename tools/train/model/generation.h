@@ -56,10 +56,13 @@ std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_
 /// if it is longer than longest_prompt(), only its end is used. Keys and values of earlier tokens are cached, so each
 /// token costs one forward pass of one token. The prompts of a pass are computed together, but each is continued as if
 /// it were alone. Calls `on_token` (may be empty) with each chosen id, also with the first ids of an end_of_turn.
-/// Collective: all ranks pass the same arguments and get the same ids. Throws Error(usage) if ranks share sequences (cp
-/// > 1).
+/// Collective: all ranks pass the same arguments and get the same ids. Throws Error(usage) if ranks share sequences
+/// (parallel.cp above 1).
 std::vector<Continuation> generate_each(ModelInstance& instance, std::span<const std::vector<int32_t>> prompts,
                                         const SamplingOptions& options, const OnToken& on_token = {});
+/// Returns the largest number of tokens whose keys and values generate_each() keeps at the same time.
+int64_t cached_tokens(const layers::ModelConfig& model, std::span<const std::vector<int32_t>> prompts,
+                      const SamplingOptions& options);
 /// Like generate_each(), for one prompt. Returns the ids of its continuation.
 std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> prompt, const SamplingOptions& options,
                               const std::function<void(int32_t)>& on_token = {});

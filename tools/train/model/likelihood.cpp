@@ -15,12 +15,20 @@ namespace {
 
 int64_t inputs_of(const LikelihoodRequest& r) { return std::ssize(r.ids) - 1; }
 
+// Returns the number of requests in a micro-batch. With a capacity per micro-batch, the tokens of one request could
+// displace those of another, so a micro-batch has one request.
+int64_t requests_together(const Recipe& recipe) {
+  const moe::MoeConfig& m = recipe.model.moe;
+  const bool apart = m.experts > 0 && m.capacity_factor && m.capacity_scope == moe::CapacityScope::micro_batch;
+  return apart ? 1 : recipe.batch.micro;
+}
+
 // Requests in the order of computation. Requests of similar length are computed together.
 class Computation {
  public:
   Computation(ModelInstance& instance, const Recipe& recipe, std::span<const LikelihoodRequest> requests)
       : instance_(instance),
-        recipe_(recipe),
+        micro_(requests_together(recipe)),
         requests_(requests),
         policy_(keep_policy()),
         pipeline_(recipe, instance, *policy_),
@@ -33,7 +41,7 @@ class Computation {
 
   std::vector<double> run() {
     const auto& mesh = instance_.mesh;
-    const size_t micro = static_cast<size_t>(recipe_.batch.micro), ranks = mesh.size(Axis::dp);
+    const size_t micro = static_cast<size_t>(micro_), ranks = mesh.size(Axis::dp);
     const size_t at_once = 4 * static_cast<size_t>(mesh.size(Axis::pp));  // enough to fill a pipeline
     // All ranks make the same passes with the same lengths, because they share experts.
     for (size_t begin = 0; begin < order_.size(); begin += at_once * micro * ranks) {
@@ -71,14 +79,14 @@ class Computation {
 
   // Returns the requests from place `first` on, padded at their ends.
   MicroBatch batch_of(size_t first, int64_t length) const {
-    const int64_t micro = recipe_.batch.micro, context = instance_.model.config().context;
-    data::Batch batch(micro, length);
+    const int64_t context = instance_.model.config().context;
+    data::Batch batch(micro_, length);
     std::ranges::fill(batch.ids, 0);
     std::ranges::fill(batch.targets, data::ignored);
     std::ranges::fill(batch.first, 0);
     std::ranges::fill(batch.last, static_cast<int32_t>(length));
-    std::vector<int64_t> valid(micro, 0);
-    for (int64_t s = 0; s < micro; ++s) {
+    std::vector<int64_t> valid(micro_, 0);
+    for (int64_t s = 0; s < micro_; ++s) {
       const int64_t row = s * length;
       for (int64_t t = 0; t < length; ++t)  // padding has a position that the model knows
         batch.positions[row + t] = static_cast<int32_t>(std::min(t, context - 1));
@@ -89,7 +97,7 @@ class Computation {
       for (int64_t t = valid[s] - r->predicted; t < valid[s]; ++t) batch.targets[row + t] = r->ids[t + 1];
     }
     const auto& mesh = instance_.mesh;
-    MicroBatch out = make_micro_batch(batch, static_cast<int64_t>(first), micro, instance_.context,
+    MicroBatch out = make_micro_batch(batch, static_cast<int64_t>(first), micro_, instance_.context,
                                       {mesh.size(Axis::cp), mesh.coordinate(Axis::cp)});
     std::vector<uint8_t> flags;
     for (int64_t r = 0; r < out.rows(); ++r) flags.push_back(out.token(r) % length < valid[out.token(r) / length]);
@@ -113,7 +121,7 @@ class Computation {
   }
 
   ModelInstance& instance_;
-  const Recipe& recipe_;
+  const int64_t micro_;  // number of requests in a micro-batch
   const std::span<const LikelihoodRequest> requests_;
   const std::unique_ptr<SavePolicy> policy_;
   ModelPipeline pipeline_;

@@ -15,9 +15,9 @@ struct LikelihoodRequest {
   int64_t predicted = 0;
 };
 
-/// Returns the sum of the log-probabilities of the predicted ids, in nats, for each request. The model must be a
-/// decoder. Data-parallel ranks compute different requests. Collective: all ranks pass the same requests and get the
-/// same sums.
+/// Returns the sum of the log-probabilities of the predicted ids, in nats, for each request. A sum does not depend on
+/// the other requests. The model must be a decoder. Data-parallel ranks compute different requests. Collective: all
+/// ranks pass the same requests and get the same sums.
 std::vector<double> log_likelihoods(ModelInstance& instance, const Recipe& recipe,
                                     std::span<const LikelihoodRequest> requests);
 
