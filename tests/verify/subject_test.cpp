@@ -123,6 +123,23 @@ TEST_F(SubjectTest, EventfulOracleStartsAtOtherWeightsAndSkipsItsFirstStep) {
   EXPECT_LT(eventful.steps[2].result.lr, eventful.steps[1].result.lr);
 }
 
+// The loop of `hexad train` skips a step with a frozen weight that is not finite. The oracle skips it because of the
+// gradient of a parameter that is trained.
+TEST_F(SubjectTest, EventfulRunsOfAFrozenHeadSkipTheirFirstStep) {
+  const Subject s = subject({"optim.freeze=[head.weight]"});
+  Oracles oracles(s);
+  for (const char* text : {"dp=2,zero=1,subject=eventful", "dp=2,zero=1,start=trained,subject=eventful"}) {
+    const Variant v = layout(text, 2);
+    const Oracle& eventful = oracles.of(v);
+    EXPECT_EQ(eventful.ruined, "head.weight");
+    EXPECT_EQ(eventful.ruined_gradient, "norm.weight");
+    EXPECT_TRUE(eventful.steps[1].result.skipped);
+    EXPECT_FALSE(eventful.steps[2].result.skipped);
+    const Outcome o = run_in_threads(s, eventful, v, {.jitter = {}, .seconds = 60});
+    EXPECT_TRUE(o.agrees()) << text << ": " << explanation(o);
+  }
+}
+
 // Keys that need a card would make the oracle's recipe illegal.
 TEST_F(SubjectTest, OracleOfARecipeForACardIsOnTheCpu) {
   const Subject s =
