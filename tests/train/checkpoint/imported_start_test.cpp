@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -112,6 +113,27 @@ TEST(ImportedStart, CheckpointsAreNotImported) {
   const Scratch scratch;
   const Recipe recipe = small_recipe({cat("train.init_from=", scratch.path()), cat("run.dir=", scratch / "run")});
   on_ranks(1, [&](const comm::ProcessGroup& world) { EXPECT_EQ(start_folder(recipe, world, {}), scratch.path()); });
+}
+
+TEST(ImportedStart, WantedDifferencesGiveNoWarnings) {
+  const auto mention = [](const std::vector<std::string>& cautions, const std::string& change) {
+    return std::ranges::any_of(cautions, [&](const std::string& c) { return c.find(change) != c.npos; });
+  };
+  const ForeignFolder dense("llama"), experts("mixtral");
+  const std::vector<std::string> wanted{"train.init_experts=copy", "train.init_vocabulary=grow"};
+  for (const bool asked : {false, true}) {
+    const auto cautions = [&](const ForeignFolder& model, std::vector<std::string> keys) {
+      if (asked) keys.insert(keys.end(), wanted.begin(), wanted.end());
+      return cautions_of_start(recipe_from(model, keys));
+    };
+    const auto upcycled = cautions(dense, {"model.vocab=60", "model.moe.expert_hidden=24"}),
+               grown = cautions(experts, {"model.moe.experts=8", "model.moe.top_k=4", "model.moe.normalize=false"});
+    EXPECT_EQ(mention(upcycled, "blocks, dense or with experts: "), !asked);
+    EXPECT_EQ(mention(upcycled, "model.vocab: 48 -> 60"), !asked);
+    EXPECT_EQ(mention(grown, "model.moe.experts: 4 -> 8"), !asked);
+    EXPECT_EQ(mention(grown, "model.moe.top_k: 2 -> 4"), !asked);
+    EXPECT_TRUE(mention(grown, "model.moe.normalize: true -> false"));
+  }
 }
 
 TEST(ImportedStart, ChangedModelGivesWarnings) {

@@ -1,5 +1,6 @@
 #include "tools/train/checkpoint/imported_start.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "framework/device/context.h"
@@ -47,6 +48,15 @@ void import_once(const Recipe& recipe, const std::string& folder, const FileWork
          "; remove this folder, so that the model is imported again");
 }
 
+// True if train.init_experts or train.init_vocabulary asks for this difference between the two models.
+bool is_wanted(const TrainConfig& train, std::string_view change) {
+  constexpr std::string_view of_experts[] = {
+      "blocks, dense or with experts: ", "model.moe.experts: ", "model.moe.top_k: "};
+  if (change.starts_with("model.vocab: ")) return train.init_vocabulary != InitVocabulary::none;
+  return train.init_experts != InitExperts::none &&
+         std::ranges::any_of(of_experts, [&](std::string_view key) { return change.starts_with(key); });
+}
+
 }  // namespace
 
 bool starts_from_foreign_model(const Recipe& recipe) {
@@ -65,7 +75,8 @@ std::vector<std::string> cautions_of_start(const Recipe& recipe) {
       interop::ModelKeys::of_recipe(config::parse(config::write(recipe), "recipe"), "recipe");
   std::vector<std::string> cautions;
   for (const std::string& change : interop::ModelKeys::differences(before, now))
-    cautions.push_back(cat(path, ": ", change, ": the recipe computes another function of the same weights"));
+    if (!is_wanted(recipe.train, change))
+      cautions.push_back(cat(path, ": ", change, ": the recipe computes another function of the same weights"));
   return cautions;
 }
 

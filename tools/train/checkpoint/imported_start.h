@@ -14,8 +14,9 @@ namespace hexad::train {
 bool starts_from_foreign_model(const Recipe& recipe);
 
 /// Returns a warning for each key of `model` that differs from the config.json of the model from which the run starts:
-/// the weights were trained with other values. Empty if train.init_from has no config.json. Throws Error(data) if the
-/// config.json is refused.
+/// the weights were trained with other values. Leaves out differences for which train.init_experts or
+/// train.init_vocabulary asks. Empty if train.init_from has no config.json. Throws Error(data) if the config.json is
+/// refused.
 std::vector<std::string> cautions_of_start(const Recipe& recipe);
 
 /// Returns the folder of the checkpoint with the initial weights. If train.init_from is a foreign model, rank 0 imports
