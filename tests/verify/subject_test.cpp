@@ -379,6 +379,15 @@ TEST(Shrink, KeepsTheStructureOfTheModel) {
   EXPECT_TRUE(all.text.starts_with("146 meshes of 8 ranks: 146 legal\n")) << all.text;
 }
 
+TEST(Shrink, KeepsThePatternsThatMatchTheSmallModel) {
+  const auto patterns = [](const std::string& freeze) {
+    return shrink(completed(recipe_of(large_yaml, {"optim.freeze=" + freeze})), 8, registry).recipe.optim.freeze;
+  };
+  EXPECT_EQ(patterns("[embedding.weight, layers.40.*, layers.1.*]"),
+            (std::vector<std::string>{"embedding.weight", "layers.1.*"}));
+  EXPECT_EQ(patterns("[\"layers.[0-9].*\", embedding.weight, head.weight, norm.weight]"), std::vector<std::string>());
+}
+
 TEST(Shrink, RaisesNoSize) {
   const Recipe small = completed(small_recipe());
   const Recipe again = shrink(small, 8, registry).recipe;
