@@ -33,8 +33,8 @@ StateBound::StateBound(const train::Recipe& r, const layers::ModelSize& size, co
     : dense_(number(size.parameters - size.expert_parameters)), experts_(number(size.expert_parameters)) {
   const base::Dtype weights = train::dtype_of(r.train.precision), acc = base::accumulator_dtype(weights);
   const bool small = r.optim.grad_dtype == optim::GradientDtype::bf16;
-  const bool all_trained =
-      r.optim.freeze.empty();  // frozen parameters have only weights; the bound counts no others then
+  // Frozen parameters have only weights. With optim.freeze, the bounds therefore count only weights.
+  const bool all_trained = r.optim.freeze.empty();
   weights_ = number(base::size_of(weights)), gradients_ = !all_trained ? 0 : small ? 2 : 4;
   const bool stays = r.offload.optimizer == optim::StateOffload::none && offload_memory(cluster) == 0;
   const int64_t main = acc == weights ? 0 : base::size_of(acc);
