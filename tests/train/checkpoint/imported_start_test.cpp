@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "parallel/comm/self_group.h"
 #include "tests/interop/foreign_folder.h"
 #include "tests/training/training.h"
 
@@ -134,6 +135,24 @@ TEST(ImportedStart, WantedDifferencesGiveNoWarnings) {
     EXPECT_EQ(mention(grown, "model.moe.top_k: 2 -> 4"), !asked);
     EXPECT_TRUE(mention(grown, "model.moe.normalize: true -> false"));
   }
+}
+
+TEST(ImportedStart, ChangedModelOfACheckpointGivesWarnings) {
+  const Scratch scratch;
+  const std::string start = "train.init_from=" + scratch.path() + "/checkpoints/step-00000001";
+  const comm::SelfGroup self;
+  const Recipe before = small_recipe({"run.dir=" + scratch.path()});
+  verify::TrainingRun run(before, self);
+  run.step(verify::documents_of(before));
+  run.save();
+  EXPECT_EQ(cautions_of_start(small_recipe({start, "model.context=16"})), std::vector<std::string>());
+  // The weights have the same shapes for any number of heads.
+  const std::vector<std::string> cautions =
+      cautions_of_start(small_recipe({start, "model.heads=8", "model.kv_heads=4"}));
+  ASSERT_EQ(cautions.size(), 3u);
+  EXPECT_NE(cautions[0].find("manifest.json: recipe: model.head_size: 4 -> 2"), std::string::npos) << cautions[0];
+  EXPECT_NE(cautions[1].find("model.heads: 4 -> 8"), std::string::npos) << cautions[1];
+  EXPECT_NE(cautions[2].find("model.kv_heads: 2 -> 4"), std::string::npos) << cautions[2];
 }
 
 TEST(ImportedStart, ChangedModelGivesWarnings) {
