@@ -111,7 +111,8 @@ ModelSize parameter_counts(const ModelConfig& c, const Registry& registry) {
 std::vector<NamedSize> parameter_sizes(const ModelConfig& c, const Registry& registry) {
   const MetaModel model(c, registry);
   std::vector<NamedSize> sizes;
-  for (const auto& p : model.parameters()) sizes.push_back({p->name(), p->global_shape().numel()});
+  for (const auto& p : model.parameters())
+    sizes.push_back({p->name(), p->global_shape().numel(), p->spec().stack.names});
   return sizes;
 }
 

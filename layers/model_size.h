@@ -34,6 +34,7 @@ ModelSize model_size(const ModelConfig& c, const Registry& registry);
 struct NamedSize {
   std::string name;
   int64_t elements;
+  std::vector<std::string> parts;  // names of the stacked tensors, which older checkpoints contain instead
 };
 /// Returns the parameters of the whole model, in order of creation. Runs no pass.
 std::vector<NamedSize> parameter_sizes(const ModelConfig& c, const Registry& registry);

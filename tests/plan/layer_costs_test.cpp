@@ -91,6 +91,24 @@ TEST(LayerCosts, HaveTheLogitsOfOneBlock) {
   EXPECT_NEAR(composed, estimated, 0.3 * estimated);
 }
 
+// The models of few layers have the first layers of the recipe's model, but another share of frozen layers.
+TEST(LayerCosts, CountTheFrozenLayersOfTheWholeModel) {
+  const train::Extensions extensions;
+  const Cluster cluster = two_nodes();
+  const auto memory_of = [&](const std::string& freeze) {
+    const Recipe r = recipe_of(yaml, {"parallel.ep=8", "optim.freeze=" + freeze}, ranks);
+    const double composed = LayerCosts(extensions, cluster, ranks).step({r}).memory,
+                 whole = estimate_memory(r, extensions, ranks).total;
+    EXPECT_NEAR(composed, whole, 0.15 * whole) << freeze;
+    return composed;
+  };
+  const double all = memory_of("[]"), first = memory_of("[\"layers.[0-3].*\"]"),
+               last = memory_of("[\"layers.[4-7].*\"]"), experts = memory_of("[\"*.experts.*\"]");
+  EXPECT_NEAR(first, last, 0.001 * first);
+  EXPECT_LT(last, 0.9 * all);
+  EXPECT_LT(experts, 0.9 * all);
+}
+
 TEST(LayerCosts, DependOnTheLoadsOfExperts) {
   const train::Extensions extensions;
   const Cluster cluster = two_nodes();

@@ -127,6 +127,23 @@ TEST_F(SubjectTest, EventfulOracleStartsAtOtherWeightsAndSkipsItsFirstStep) {
   EXPECT_LT(eventful.steps[2].result.lr, eventful.steps[1].result.lr);
 }
 
+// The loop of `hexad train` skips a step with a frozen weight that is not finite. The oracle skips it because of the
+// gradient of a parameter that is trained.
+TEST_F(SubjectTest, EventfulRunsOfAFrozenHeadSkipTheirFirstStep) {
+  const Subject s = subject({"optim.freeze=[head.weight]"});
+  Oracles oracles(s);
+  for (const char* text : {"dp=2,zero=1,subject=eventful", "dp=2,zero=1,start=trained,subject=eventful"}) {
+    const Variant v = layout(text, 2);
+    const Oracle& eventful = oracles.of(v);
+    EXPECT_EQ(eventful.ruined, "head.weight");
+    EXPECT_EQ(eventful.ruined_gradient, "norm.weight");
+    EXPECT_TRUE(eventful.steps[1].result.skipped);
+    EXPECT_FALSE(eventful.steps[2].result.skipped);
+    const Outcome o = run_in_threads(s, eventful, v, {.jitter = {}, .seconds = 60});
+    EXPECT_TRUE(o.agrees()) << text << ": " << explanation(o);
+  }
+}
+
 // Keys that need a card would make the oracle's recipe illegal.
 TEST_F(SubjectTest, OracleOfARecipeForACardIsOnTheCpu) {
   const Subject s =
@@ -364,6 +381,15 @@ TEST(Shrink, KeepsTheStructureOfTheModel) {
   const Selection all = select(
       "all", 8, [&](const Variant& v) { return subject.illegal(v); }, 1);
   EXPECT_TRUE(all.text.starts_with("146 meshes of 8 ranks: 146 legal\n")) << all.text;
+}
+
+TEST(Shrink, KeepsThePatternsThatMatchTheSmallModel) {
+  const auto patterns = [](const std::string& freeze) {
+    return shrink(completed(recipe_of(large_yaml, {"optim.freeze=" + freeze})), 8, registry).recipe.optim.freeze;
+  };
+  EXPECT_EQ(patterns("[embedding.weight, layers.40.*, layers.1.*]"),
+            (std::vector<std::string>{"embedding.weight", "layers.1.*"}));
+  EXPECT_EQ(patterns("[\"layers.[0-9].*\", embedding.weight, head.weight, norm.weight]"), std::vector<std::string>());
 }
 
 TEST(Shrink, RaisesNoSize) {

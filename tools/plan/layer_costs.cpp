@@ -29,15 +29,20 @@ std::string layer_key(const Recipe& r, int64_t stages, int64_t recorded_context)
   return fmt::format("{} {} {}", tensor_key(r, recorded_context), r.parallel.zero, stages);
 }
 
-// Number of layers after which the pattern of dense and MoE layers repeats.
-int64_t period(const Recipe& r) { return r.model.moe.experts > 0 ? r.model.moe.every : 1; }
-
 // Number of a rank's tokens in the longer of the two recorded sequences.
 constexpr int64_t recorded_tokens = 1024;
 
 // Difference of the lengths of the two recorded sequences, in tokens. A small difference usually makes the loss split
 // both sequences into the same number of row chunks (parallel/tp/vocab_cross_entropy.cpp).
 constexpr int64_t fewer_tokens = 128;
+
+// Adds `share` times the costs of `step` to `sum`.
+void add(FewLayersStep& sum, double share, const FewLayersStep& step) {
+  for (double FewLayersStep::*value :
+       {&FewLayersStep::micro_batch, &FewLayersStep::rest, &FewLayersStep::dp_traffic, &FewLayersStep::weights,
+        &FewLayersStep::gradients, &FewLayersStep::optimizer, &FewLayersStep::activations})
+    sum.*value += share * (step.*value);
+}
 
 }  // namespace
 
@@ -65,19 +70,28 @@ const LayerCosts::Costs& LayerCosts::costs(const PlanCandidate& candidate) {
   const std::string key = layer_key(r, stages, longer);
   auto known = models_.find(key);
   if (known == models_.end()) {
-    const auto of_periods = [&](int64_t periods) {
-      Recipe few = r;
-      few.model.layers = r.model.moe.dense_layers + periods * period(r);
-      return FewLayers(std::move(few), extensions_, prices_, world_, stages, contexts, load_);
-    };
-    known = models_.emplace(key, Models{{of_periods(1), of_periods(2)}, {}}).first;
+    if (kinds_.empty()) kinds_ = frozen_periods(r, extensions_);
+    Models models;
+    for (const FrozenPeriods& kind : kinds_) {
+      const auto of_periods = [&](int64_t periods) {
+        Recipe few = r;
+        few.model.layers = r.model.moe.dense_layers + periods * layers_of_period(r);
+        few.optim.freeze = kind.freeze;
+        return FewLayers(std::move(few), extensions_, prices_, world_, stages, contexts, load_);
+      };
+      models.of_kinds.push_back({of_periods(1), of_periods(2)});
+    }
+    known = models_.emplace(key, std::move(models)).first;
   }
-  auto& [one, two] = known->second.models;
   const auto [at, is_new] = known->second.costs.try_emplace({r.batch.micro, r.model.context});
   if (!is_new) return at->second;
   Costs& costs = at->second;
-  costs.steps = {one.step(r.batch.micro, r.model.context), two.step(r.batch.micro, r.model.context)};
-  costs.temporary = temporary(two, r, longer);
+  for (size_t k = 0; k < kinds_.size(); ++k) {
+    std::array<FewLayers, 2>& models = known->second.of_kinds[k];
+    for (size_t m = 0; m < models.size(); ++m)
+      add(costs.steps[m], kinds_[k].share, models[m].step(r.batch.micro, r.model.context));
+    costs.temporary = std::max(costs.temporary, temporary(models[1], r, longer));
+  }
   return costs;
 }
 
@@ -105,7 +119,7 @@ double LayerCosts::in_flight(const Recipe& r, int64_t micro_batches) {
 ComposedStep LayerCosts::step(const PlanCandidate& candidate) {
   const Recipe& r = candidate.recipe;
   const auto& [few, temporary_bytes] = costs(candidate);
-  const auto periods = static_cast<double>(period(r)), first = static_cast<double>(r.model.moe.dense_layers);
+  const auto periods = static_cast<double>(layers_of_period(r)), first = static_cast<double>(r.model.moe.dense_layers);
   struct Linear {
     double ends, layer;  // costs of embedding and head together, and of one layer
     double at(double layers) const { return ends + layers * layer; }

@@ -5,8 +5,10 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tools/plan/few_layers.h"
+#include "tools/plan/frozen_periods.h"
 #include "tools/plan/plan_space.h"
 
 namespace hexad::plan {
@@ -22,8 +24,9 @@ struct ComposedStep {
 /// with the candidate's tokens (FewLayers). Time and memory of a step are linear in layers and micro-batches. The
 /// pipeline adds its bubble. Temporary memory is linear in the tokens, but a GPU computes the loss in blocks of rows.
 /// For more tokens than a block has (tokens_of_loss_block()), temporary memory is that of the loss of one block or that
-/// of the layers, whichever is larger. If loads of experts are given, each layer has the mean loads of all layers. The
-/// recipes of all candidates differ only by the settings that a plan changes (PlanCandidate), and by their sequence
+/// of the layers, whichever is larger. If loads of experts are given, each layer has the mean loads of all layers. If
+/// optim.freeze freezes other parameters in some layers than in others, each layer has the mean costs of all layers.
+/// The recipes of all candidates differ only by the settings that a plan changes (PlanCandidate), and by their sequence
 /// length.
 class LayerCosts {
  public:
@@ -40,9 +43,10 @@ class LayerCosts {
     std::array<FewLayersStep, 2> steps{};
     double temporary = 0;
   };
-  // Models of one and two periods of layers, and their costs by number of sequences and context.
+  // Models of one and two periods of layers, for each kind of periods, and their costs by number of sequences and
+  // context.
   struct Models {
-    std::array<FewLayers, 2> models;
+    std::vector<std::array<FewLayers, 2>> of_kinds;
     std::map<std::pair<int64_t, int64_t>, Costs> costs;
   };
   const Costs& costs(const PlanCandidate& candidate);
@@ -55,6 +59,7 @@ class LayerCosts {
   const int64_t world_;
   const RoutingLoad load_;
   std::map<std::string, Models> models_;
+  std::vector<FrozenPeriods> kinds_;  // empty before the first step
   // Growth of the layers' temporary memory, in bytes a token. It does not depend on ZeRO and placement.
   std::map<std::string, double> growth_;
   std::map<std::array<int64_t, 4>, double> in_flight_;  // by kind, chunks, stages and micro-batches

@@ -33,7 +33,7 @@ StateBound::StateBound(const train::Recipe& r, const layers::ModelSize& size, co
     : dense_(number(size.parameters - size.expert_parameters)), experts_(number(size.expert_parameters)) {
   const base::Dtype weights = train::dtype_of(r.train.precision), acc = base::accumulator_dtype(weights);
   const bool small = r.optim.grad_dtype == optim::GradientDtype::bf16;
-  // A frozen parameter has only weights. The number of frozen parameters is not known here.
+  // Frozen parameters have only weights. With optim.freeze, the bounds therefore count only weights.
   const bool all_trained = r.optim.freeze.empty();
   weights_ = number(base::size_of(weights)), gradients_ = !all_trained ? 0 : small ? 2 : 4;
   const bool stays = r.offload.optimizer == optim::StateOffload::none && offload_memory(cluster) == 0;

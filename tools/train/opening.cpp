@@ -119,8 +119,9 @@ std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, co
   if (!recipe.train.init_from.empty()) {
     const auto phase = work.announce("reading " + recipe.train.init_from);
     if (!starts_from_foreign_model(recipe)) require_checkpoint(recipe.train.init_from);
-    for (const std::string& caution : cautions_of_start(recipe)) directory.warn(caution);
     auto weights = open_verified(start_folder(recipe, world.group(), work), world.group(), work);
+    // The files are known to be readable, so no rank fails here alone.
+    for (const std::string& caution : cautions_of_start(recipe)) directory.warn(caution);
     InitialWeights(weights, recipe).load(state.instance, state.optimizer);
     directory.info(fmt::format("weights from {}", recipe.train.init_from));
   } else {

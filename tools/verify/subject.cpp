@@ -100,6 +100,14 @@ std::vector<std::string> names_of(const TrainingRun& run) {
   return names;
 }
 
+// Returns the name of the last parameter that has a gradient.
+std::string last_trained(const TrainingRun& run) {
+  std::string name;
+  for (const auto& p : run.instance.parameters)
+    if (p->trainable()) name = p->name();
+  return name;
+}
+
 Expected state_of(const TrainingRun& run) {
   const std::vector<std::string> names = names_of(run);
   return {{}, {}, whole_tensors(run.weights(), names), whole_tensors(run.states(), names)};
@@ -223,7 +231,7 @@ void begin_course(const Oracle& oracle, TrainingRun& run) {
 }
 
 void ruin_gradient(const Oracle& oracle, TrainingRun& run) {
-  if (!oracle.ruined.empty() && run.progress.step == 0) run.ruin_gradient(oracle.ruined);
+  if (!oracle.ruined.empty() && run.progress.step == 0) run.ruin_gradient(oracle.ruined_gradient);
 }
 
 namespace {
@@ -262,7 +270,10 @@ void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_vi
   Variant own;
   own.choose("subject", kind);
   if (may_differ_by_rounding(subject.recipe_for(own))) run.instance.routing_to = &oracle.routing;
-  if (!oracle.start.empty()) oracle.ruined = names_of(run).back();  // the loss of every token depends on this tensor
+  if (!oracle.start.empty()) {
+    oracle.ruined = names_of(run).back();  // the loss of every token depends on this tensor
+    oracle.ruined_gradient = last_trained(run);
+  }
   begin_course(oracle, run);
   run.train.on_gradients([&] { ruin_gradient(oracle, run); });
   oracle.steps.push_back(state_of(run));
@@ -274,7 +285,7 @@ void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_vi
     Expected step = state_of(run);
     step.result = std::move(result);
     step.gradients = whole_tensors(run.gradients(), names_of(run));
-    require_finite(step, s, s == 1 ? oracle.ruined : "");
+    require_finite(step, s, s == 1 ? oracle.ruined_gradient : "");
     oracle.steps.push_back(std::move(step));
     if (s != 1) continue;
     if (saves == Saves::yes) run.save();

@@ -239,6 +239,42 @@ TEST(InitialWeights, OtherShapesAreRefusedWithTheKeyThatAllowsThem) {
   expect(refusal(ExitCode::usage, from_moe, {"model.hidden=32"}), "but the recipe's model has");
 }
 
+TEST(InitialWeights, StoredTensorsWithoutAPlaceInTheModelAreRefused) {
+  const Scratch dense_run, gelu_run, moe_run;
+  const std::string from_dense = save(dense_run, dense + Keys{"model.bias=true"}),
+                    from_gelu = save(gelu_run, dense + Keys{"model.mlp=gelu", "model.bias=true"}),
+                    from_moe = save(moe_run, {"model.moe.bias_rate=0.05", "model.moe.dense_residual=true",
+                                              "model.moe.shared_experts=1"});
+  const Keys moe{"model.moe.bias_rate=0.05", "model.moe.dense_residual=true", "model.moe.shared_experts=1"};
+  EXPECT_TRUE(std::isfinite(first_loss(small_recipe(start + moe), from_moe)));
+  const auto expect = [](const std::string& text, const std::string& name) {
+    EXPECT_NE(text.find(": contains " + name), std::string::npos) << text;
+    EXPECT_NE(text.find(", which the recipe's model does not have"), std::string::npos) << text;
+  };
+  expect(refusal(ExitCode::usage, from_moe, moe + Keys{"model.layers=1"}), "layers.1.");
+  expect(refusal(ExitCode::usage, from_moe, moe + Keys{"model.tied_embedding=true"}), "head.weight");
+  expect(refusal(ExitCode::usage, from_moe, moe + Keys{"model.moe.shared_experts=0"}), "layers.0.moe.shared.");
+  expect(refusal(ExitCode::usage, from_moe, moe + copy + Keys{"model.moe.dense_residual=false"}), "layers.0.mlp.");
+  expect(refusal(ExitCode::usage, from_dense, copy), "layers.0.attention.");
+  expect(refusal(ExitCode::usage, from_gelu,
+                 copy + Keys{"model.moe.expert=gelu", "model.qkv_bias=true", "model.o_bias=true"}),
+         "layers.0.mlp.down.bias");
+  const std::string text = refusal(ExitCode::usage, from_moe, moe + Keys{"model.moe.bias_rate=0"});
+  expect(text, "layers.0.moe.router.bias");
+  EXPECT_NE(text.find("; model.moe.selection_bias: true keeps it"), std::string::npos) << text;
+}
+
+TEST(InitialWeights, RowsOfSharedExpertsAreNotCopied) {
+  const Scratch scratch;
+  const Keys shared{"model.moe.expert=gelu", "model.moe.shared_experts=1", "model.moe.shared_hidden=8"};
+  const std::string folder = save(scratch, shared);
+  const std::string text = refusal(ExitCode::usage, folder, shared + copy + Keys{"model.moe.shared_hidden=12"});
+  EXPECT_NE(text.find("layers.0.moe.shared.up.weight is [8, 16] but the recipe's model has [12, 16]"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("model.moe.experts"), std::string::npos) << text;
+}
+
 TEST(InitialWeights, KeysWithoutAStartAreRefused) {
   const auto text = [](const Keys& keys) { return message_of(ExitCode::usage, [&] { small_recipe(keys); }); };
   EXPECT_NE(text(copy).find("train.init_experts (copy) is given, but train.init_from names no weights"),

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "framework/base/philox.h"
+#include "layers/model_size.h"
 
 namespace hexad::train {
 
@@ -31,12 +32,14 @@ struct MoeName {
     constexpr std::string_view prefix = "experts.";
     return tail.starts_with(prefix) ? tail.substr(prefix.size()) : "";
   }
+  // True if the rows of the parameter may belong to experts. Rows of shared experts do not.
+  bool may_have_rows_of_experts() const { return tail.starts_with("router.") || !of_expert().empty(); }
   std::string block{}, tail{};
 };
 
 bool is_vocabulary(const std::string& name) { return name == "embedding.weight" || name == "head.weight"; }
 
-// Returns dimension of the expert's width in a tensor of a dense MLP of this rank; -1 if the tensor has none.
+// Returns the dimension of the expert's width in a tensor of a dense MLP of this rank; -1 if the tensor has none.
 int width_dim(const std::string& tail, int rank) {
   if (tail == "down.bias") return -1;
   if (tail == "down.weight" || tail.ends_with(".bias")) return rank - 1;
@@ -86,7 +89,7 @@ Tensor changed(const Tensor& t, const io::Region& region, double factor, const P
   return out;
 }
 
-// Returns the mean of the stored rows, in the columns of `region`, as one row. Sums in the order of the rows.
+// Returns the mean of the stored rows, in the columns of `region`, as one row. Adds the rows in their order.
 Tensor mean_row(io::Checkpoint& checkpoint, const std::string& name, io::Region region, Device host) {
   constexpr int64_t rows_at_once = 1024;
   const int64_t rows = checkpoint.record(name, kind).shape[0], columns = region.size[1];
@@ -180,7 +183,8 @@ InitialWeights::Source InitialWeights::source_of_resized(const Parameter& p, con
       return {.way = Way::grown, .name = p.name(), .copied = stored[0]};
     remedy = stored[0] < shape[0] ? "; train.init_vocabulary: grow keeps the stored rows and adds new ones"
                                   : "; model.vocab must be at least the stored one";
-  } else if (same_beyond_rows(stored, shape) && !moe.block.empty()) {
+  } else if (same_beyond_rows(stored, shape) && moe.may_have_rows_of_experts() &&
+             shape[0] == recipe_.model.moe.experts) {
     const int64_t experts = stored[0];
     const bool multiple = shape[0] > experts && shape[0] % experts == 0;
     if (recipe_.train.init_experts == InitExperts::copy && multiple)
@@ -218,8 +222,41 @@ InitialWeights::Source InitialWeights::source_of_new(const Parameter& p, const s
   return {.way = Way::experts, .name = dense, .copied = parts, .dense = true, .cut = cut, .factor = factor};
 }
 
+// True if `stored` is a parameter of a dense MLP in a block that has experts in the recipe's model, whose parameters
+// are `names`, and not in the checkpoint.
+bool InitialWeights::becomes_expert(const std::string& stored, const std::set<std::string>& names) const {
+  constexpr std::string_view middle = ".mlp.";
+  const size_t at = stored.find(middle);
+  if (at == std::string::npos) return false;
+  const std::string moe = stored.substr(0, at) + ".moe.";
+  return names.contains(moe + "experts." + stored.substr(at + middle.size())) &&
+         !checkpoint_.contains(moe + "router.weight", kind);
+}
+
+// Throws Error(usage) if the checkpoint has a weight or a selection bias that the recipe's model lacks. The run would
+// otherwise start from another function than that of the stored model.
+void InitialWeights::require_place_for_all(const Extensions& extensions) const {
+  layers::ModelConfig model = recipe_.model;
+  model.moe.routing = moe::Routing::model;  // another routing might read a file
+  std::set<std::string> names;
+  for (const layers::NamedSize& p : layers::parameter_sizes(model, extensions)) {
+    names.insert(p.name);
+    names.insert(p.parts.begin(), p.parts.end());
+  }
+  const auto refuse = [&](const std::string& name, std::string_view remedy) {
+    fail(ExitCode::usage, checkpoint_.folder(), ": contains ", name, ", which the recipe's model does not have",
+         remedy);
+  };
+  for (const io::TensorRecord& t : checkpoint_.manifest().tensors) {
+    if (t.kind == kind && !names.contains(t.name) && !becomes_expert(t.name, names)) refuse(t.name, "");
+    if (t.kind == io::Kind::state && t.name.ends_with(".router.bias") && !model.moe.has_selection_bias())
+      refuse(t.name, "; model.moe.selection_bias: true keeps it");
+  }
+}
+
 void InitialWeights::require_shapes(const ModelInstance& instance) const {
   for (const auto& p : instance.parameters) source_of(*p);
+  require_place_for_all(instance.extensions);
   for (const auto& s : instance.states) {
     if (!checkpoint_.contains(s.name, io::Kind::state)) continue;
     const Shape& stored = checkpoint_.record(s.name, io::Kind::state).shape;

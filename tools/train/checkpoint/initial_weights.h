@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "tools/train/checkpoint/parameter_reader.h"
@@ -17,7 +18,8 @@ class InitialWeights {
   InitialWeights(io::Checkpoint& checkpoint, const Recipe& recipe) : checkpoint_(checkpoint), recipe_(recipe) {}
 
   /// Throws Error(usage) with the parameter's name if its shape differs from the stored one and no key of the recipe
-  /// allows that. Throws Error(data) if a weight is not stored and cannot be made. Reads no weight.
+  /// allows that. Throws Error(usage) with the stored tensor's name if the recipe's whole model has no place for it.
+  /// Throws Error(data) if a weight is not stored and cannot be made. Reads no weight.
   void require_shapes(const ModelInstance& instance) const;
   /// Loads the weights into the model and the optimizer's main weights, and the states of the model.
   void load(ModelInstance& instance, optim::Optimizer& optimizer) const;
@@ -44,6 +46,8 @@ class InitialWeights {
   Source source_of_resized(const Parameter& p, const base::Shape& stored) const;
   Source source_of_new(const Parameter& p, const std::string& dense, const std::string& tail) const;
   int64_t parts_of_dense(const std::string& mlp) const;
+  bool becomes_expert(const std::string& stored, const std::set<std::string>& names) const;
+  void require_place_for_all(const Extensions& extensions) const;
   void require_dense_start(int64_t parts) const;
 
   void read(const Parameter& p, const Tensor& owned) const;

@@ -74,6 +74,10 @@ void require_shapes(const interop::ForeignModel& foreign, Recipe recipe, const E
       fail(ExitCode::usage, foreign.folder(), ": ", parameter->name(), " is ", found->shape,
            " but the recipe's model has ", parameter->global_shape());
   }
+  for (const interop::OwnTensor& own : foreign.map().own)
+    if (own.kind == io::Kind::main &&
+        std::ranges::none_of(instance.parameters, [&](const auto& p) { return p->name() == own.name; }))
+      fail(ExitCode::usage, foreign.folder(), ": contains ", own.name, ", which the recipe's model does not have");
 }
 
 data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions) {
