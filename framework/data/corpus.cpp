@@ -27,7 +27,7 @@ class FileProblems {
  public:
   FileProblems(InputProblems& all, const std::string& path) : all_(all), path_(path) {}
   ~FileProblems() {
-    if (count_ > most) all_.add(ExitCode::data, cat(path_, ": ", count_ - most, " more of its objects have problems"));
+    if (count_ > most) all_.add(ExitCode::data, cat(path_, ": ", count_ - most, " more objects have problems"));
   }
   FileProblems(const FileProblems&) = delete;
   FileProblems& operator=(const FileProblems&) = delete;
