@@ -63,4 +63,5 @@ function(hexad_precompiled_test target)
     target_link_libraries(hexad_precompiled_test_${set} PRIVATE GTest::gtest)
   endif()
   target_precompile_headers(${target} REUSE_FROM hexad_precompiled_test_${set})
+  target_link_libraries(${target} PRIVATE fmt::fmt)  # for the definitions with which the headers were compiled
 endfunction()

@@ -31,8 +31,9 @@ RawTensors read_tensors(const std::string& path) {
   uint64_t length = 0;
   std::memcpy(&length, file.data(), sizeof length);
   const std::string data = file.substr(sizeof length + length);
+  const Json header = Json::parse(file.substr(sizeof length, length));
   RawTensors tensors;
-  for (const auto& [name, entry] : Json::parse(file.substr(sizeof length, length)).items()) {
+  for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") continue;
     const auto offsets = entry["data_offsets"].get<std::vector<size_t>>();
     tensors[name] = {entry["dtype"], entry["shape"], data.substr(offsets[0], offsets[1] - offsets[0])};
