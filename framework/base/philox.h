@@ -20,7 +20,8 @@ enum class Purpose : uint32_t {
   synthetic = 7,
   route = 8,
   round = 9,
-  noise = 10
+  noise = 10,
+  experiment = 11
 };
 
 /// Returns the block of four 32-bit words for `counter` under `key`.
