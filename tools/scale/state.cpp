@@ -41,7 +41,7 @@ Json object_in(const std::string& path, const std::string& remedy) {
 constexpr std::string_view new_folder = "expected a new folder in the key dir, or this one moved away";
 
 // Returns the settings of the stored experiment that differ from `config`, or the points that do.
-std::string difference(const Json& stored, const Json& wanted, const ExperimentConfig& config) {
+std::string difference(const Json& stored, const Json& wanted, const ExperimentConfig& config) try {
   if (stored.value("format", 0) != format) return "its format is of another version";
   if (const std::string text = stored.value("experiment", ""); text != wanted["experiment"].get<std::string>()) {
     config::Problems problems;
@@ -50,6 +50,8 @@ std::string difference(const Json& stored, const Json& wanted, const ExperimentC
     return lines.empty() ? std::string("its settings are those of another version") : lines.front();
   }
   return "the recipe of a point has changed";
+} catch (const Json::exception&) {
+  return "its keys have other types";
 }
 
 }  // namespace
@@ -107,12 +109,15 @@ RunRecord ExperimentFolder::record(const Execution& run) const {
   std::error_code error;
   if (!fs::exists(file, error)) return {};
   const Json json = object_in(file, "remove it to run this point again");
-  const auto state = base::enum_named<RunState>(json.value("state", ""));
-  if (!state) fail(ExitCode::usage, file, " has no known state; remove it to run this point again");
-  return {.state = *state,
-          .exit_code = json.value("exit_code", 0),
-          .seconds = json.value("seconds", 0.0),
-          .reason = json.value("reason", "")};
+  try {
+    if (const auto state = base::enum_named<RunState>(json.at("state").get<std::string>()))
+      return {.state = *state,
+              .exit_code = json.at("exit_code").get<int>(),
+              .seconds = json.at("seconds").get<double>(),
+              .reason = json.at("reason").get<std::string>()};
+  } catch (const Json::exception&) {  // a key is missing or has another type: the file is not one of ours
+  }
+  fail(ExitCode::usage, file, " is not the record of a run; remove it to run this point again");
 }
 
 void ExperimentFolder::start(const Execution& run) const {
