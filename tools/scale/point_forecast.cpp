@@ -133,8 +133,12 @@ std::optional<double> predicted_node_hours(const ExperimentConfig& config, const
   return seconds / 3600 * static_cast<double>(nodes_of(ranks, ranks_per_node));
 }
 
+int64_t most_minutes(const ExperimentConfig& config) {
+  return static_cast<int64_t>(std::ceil(config.minutes * static_cast<double>(config.repeats))) + 1;
+}
+
 double most_node_hours(const ExperimentConfig& config, int64_t ranks, int64_t ranks_per_node) {
-  return config.minutes / 60 * static_cast<double>(config.repeats * nodes_of(ranks, ranks_per_node));
+  return static_cast<double>(most_minutes(config) * nodes_of(ranks, ranks_per_node)) / 60;
 }
 
 std::string dry_run_table(const Experiment& experiment, const std::vector<LoadedPoint>& points,

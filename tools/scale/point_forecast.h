@@ -55,6 +55,8 @@ int64_t nodes_of(int64_t ranks, int64_t ranks_per_node);
 /// not counted.
 std::optional<double> predicted_node_hours(const ExperimentConfig& config, const PointForecast& forecast,
                                            int64_t ranks, int64_t ranks_per_node);
+/// Returns the whole minutes that all repeats of a point may take at most, by the key minutes, with one for the start.
+int64_t most_minutes(const ExperimentConfig& config);
 /// Returns the node-hours that all repeats of a point may take at most, by the key minutes.
 double most_node_hours(const ExperimentConfig& config, int64_t ranks, int64_t ranks_per_node);
 
