@@ -41,12 +41,10 @@ vary:
 }
 
 TEST(ScaleExperiment, UnreadableKeysAreListedTogether) {
-  EXPECT_EQ(refusal("recipe: a.yaml\ndir: runs/x\nranks: [0]\nrepeats: 0\nstep: 3\n"),
-            "e.yaml:3: ranks.0 (0) must be at least 1\n"
-            "e.yaml:4: repeats (0) must be at least 1\n"
-            "e.yaml:5: step is not a key; did you mean steps?; keys at the top level: recipe, dir, set, scaling, ranks, "
-            "vary, repeats, steps, warmup_steps, seed, cluster, cluster_set, launcher, max_ranks, ranks_per_node, "
-            "minutes, max_node_hours");
+  const std::string text = refusal("recipe: a.yaml\ndir: runs/x\nranks: [0]\nrepeats: 0\nstep: 3\n");
+  for (const char* line : {"e.yaml:3: ranks.0 (0) must be at least 1", "e.yaml:4: repeats (0) must be at least 1",
+                           "e.yaml:5: step is not a key; did you mean steps?"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\nis not in\n" << text;
 }
 
 TEST(ScaleExperiment, ContradictionsAreListedTogether) {
