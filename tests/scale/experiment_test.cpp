@@ -32,7 +32,7 @@ vary:
                                         "recipes/scale/e.yaml");
   EXPECT_EQ(e.config.scaling, Scaling::weak);
   EXPECT_EQ(e.config.ranks, (std::vector<int64_t>{1, 2}));
-  ASSERT_EQ(e.config.vary.size(), 2);
+  ASSERT_EQ(e.config.vary.size(), 2u);
   EXPECT_EQ(e.config.vary[0].values, (std::vector<std::string>{"1", "2"}));
   EXPECT_FALSE(e.config.vary[1].choices[1].exists_on(1));
   EXPECT_TRUE(e.config.vary[1].choices[1].exists_on(2));

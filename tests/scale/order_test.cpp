@@ -17,11 +17,11 @@ std::vector<int64_t> points_of_repeat(const std::vector<Execution>& order, int64
 
 TEST(ScaleOrder, EveryPointRunsOnceBeforeAnyRunsAgain) {
   const std::vector<Execution> order = shuffled_order(7, 3, 1);
-  ASSERT_EQ(order.size(), 21);
+  ASSERT_EQ(order.size(), 21u);
   for (size_t i = 0; i < order.size(); ++i) EXPECT_EQ(order[i].repeat, static_cast<int64_t>(i) / 7 + 1);
   for (int64_t repeat = 1; repeat <= 3; ++repeat) {
     const std::vector<int64_t> points = points_of_repeat(order, repeat);
-    EXPECT_EQ(std::set<int64_t>(points.begin(), points.end()).size(), 7);
+    EXPECT_EQ(std::set<int64_t>(points.begin(), points.end()).size(), 7u);
   }
 }
 

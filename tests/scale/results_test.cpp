@@ -20,7 +20,8 @@ Results example() {
   Results results{.title = "e.yaml", .axes = {"schedule"}};
   for (const char* value : {"plain", "chunks"})
     for (const int64_t ranks : {1, 2, 4})
-      results.rows.push_back({.point = base::cat("ranks-", ranks, "_schedule-", value), .ranks = ranks, .values = {value}});
+      results.rows.push_back(
+          {.point = base::cat("ranks-", ranks, "_schedule-", value), .ranks = ranks, .values = {value}});
   results.rows[0].measured = measured(8, 8, 0, 100);
   results.rows[1].measured = measured(5, 4.25, 0.5, 100);
   results.rows[2].measured = measured(4, 2, 1, 200);
@@ -81,8 +82,7 @@ TEST(ScaleCsv, HalfWrittenAndForeignTablesAreRefusedByName) {
 }
 
 TEST(ScaleCsv, ComparisonNamesPointsOfOneSide) {
-  const std::string text =
-      comparison_text(example(), {{"ranks-1_schedule-plain", 4}, {"gone", 1}}, "old.csv");
+  const std::string text = comparison_text(example(), {{"ranks-1_schedule-plain", 4}, {"gone", 1}}, "old.csv");
   EXPECT_NE(text.find(" 2.000\n"), std::string::npos) << text;
   EXPECT_NE(text.find("only here: ranks-2_schedule-plain, ranks-4_schedule-plain, ranks-2_schedule-chunks\n"),
             std::string::npos)

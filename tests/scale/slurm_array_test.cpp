@@ -9,7 +9,7 @@ namespace {
 
 TEST(ScaleSlurm, PointsAreGroupedByNodes) {
   const std::vector<SlurmArray> arrays = arrays_of({1, 8, 16, 2, 32}, 8);
-  ASSERT_EQ(arrays.size(), 3);
+  ASSERT_EQ(arrays.size(), 3u);
   EXPECT_EQ(arrays[0].points, (std::vector<int64_t>{0, 1, 3}));
   EXPECT_EQ(arrays[0].ranks_per_node, 8);
   EXPECT_EQ(arrays[1].nodes, 2);

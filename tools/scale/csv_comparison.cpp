@@ -76,7 +76,8 @@ StepSecondsByPoint steps_in_csv(std::string_view text, const std::string& path) 
 std::string comparison_text(const Results& results, const StepSecondsByPoint& other, const std::string& path) {
   size_t width = 5;
   for (const ResultRow& row : results.rows) width = std::max(width, row.point.size());
-  std::string out = fmt::format("{:<{}} {:>10} {:>10} {:>7}   (other: {})\n", "point", width, "here", "other", "ratio", path);
+  std::string out =
+      fmt::format("{:<{}} {:>10} {:>10} {:>7}   (other: {})\n", "point", width, "here", "other", "ratio", path);
   std::vector<std::string> only_here;
   std::set<std::string> seen;
   for (const ResultRow& row : results.rows) {

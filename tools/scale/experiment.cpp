@@ -60,10 +60,9 @@ void check(Experiment& e) {
   if (c.scaling != Scaling::strong)
     for (size_t i = 0; i < c.ranks.size(); ++i)
       if (const int64_t least = *numbers.begin(); c.ranks[i] % least != 0)
-        e.problems.add(cat("ranks.", i),
-                       cat("must be divisible by the smallest number (", least,
-                           "), because the problem grows in proportion; nearest: ",
-                           config::nearest_multiples(c.ranks[i], least)));
+        e.problems.add(cat("ranks.", i), cat("must be divisible by the smallest number (", least,
+                                             "), because the problem grows in proportion; nearest: ",
+                                             config::nearest_multiples(c.ranks[i], least)));
 }
 
 Experiment read(const config::Document& document, const std::string& path) {

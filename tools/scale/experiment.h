@@ -82,8 +82,8 @@ struct ExperimentConfig {
     v("scaling", scaling,
       "growth of the problem with the ranks: strong (none), weak (batch.global), context (model.context) or experts "
       "(model.moe.experts)");
-    v("ranks", ranks, "numbers of ranks; $ranks stands for the number in other texts", config::non_empty(),
-      at_least(1), config::at_most(1 << 20));
+    v("ranks", ranks, "numbers of ranks; $ranks stands for the number in other texts", config::non_empty(), at_least(1),
+      config::at_most(1 << 20));
     v("vary", vary, "settings that vary; the points are all combinations of their values and of ranks");
     v("repeats", repeats, "runs of each point", at_least(1), config::at_most(1000));
     v("steps", steps, "measured steps of a run", at_least(1));

@@ -83,9 +83,8 @@ class Runner {
 
   RunRecord record_of(const Execution& e, const ChildEnd& end) const {
     const bool done = end.exit_code == 0 && !end.timed_out;
-    RunRecord record{.state = done ? RunState::finished : RunState::failed,
-                     .exit_code = end.exit_code,
-                     .seconds = end.seconds};
+    RunRecord record{
+        .state = done ? RunState::finished : RunState::failed, .exit_code = end.exit_code, .seconds = end.seconds};
     if (end.timed_out)
       record.reason = fmt::format("longer than {} min, the key minutes", experiment_.config.minutes);
     else if (!done)

@@ -12,7 +12,7 @@
 namespace hexad::scale {
 
 struct RunRequest {
-  std::string program;                 // path of the program whose command `train` runs a point
+  std::string program;                  // path of the program whose command `train` runs a point
   std::optional<int64_t> only_point{};  // none: all points
   std::function<void(const std::string& line)> say;
 };

@@ -23,7 +23,9 @@ using base::cat;
 
 namespace {
 
-std::string key_of(const Point& point) { return cat(point.cluster, " ", fmt::format("{}", fmt::join(point.cluster_set, " "))); }
+std::string key_of(const Point& point) {
+  return cat(point.cluster, " ", fmt::format("{}", fmt::join(point.cluster_set, " ")));
+}
 
 // Returns the mean over pipeline stages of the share of the step that waits, by class of traffic.
 std::map<std::string, double> exposed_shares(const plan::StepForecast& step) {
@@ -126,8 +128,8 @@ int64_t nodes_of(int64_t ranks, int64_t ranks_per_node) {
   return ranks_per_node > 0 ? (ranks - 1) / ranks_per_node + 1 : 1;
 }
 
-std::optional<double> predicted_node_hours(const ExperimentConfig& config, const PointForecast& forecast,
-                                           int64_t ranks, int64_t ranks_per_node) {
+std::optional<double> predicted_node_hours(const ExperimentConfig& config, const PointForecast& forecast, int64_t ranks,
+                                           int64_t ranks_per_node) {
   if (!forecast.step_seconds) return std::nullopt;
   const double seconds = *forecast.step_seconds * static_cast<double>(config.steps_of_run() * config.repeats);
   return seconds / 3600 * static_cast<double>(nodes_of(ranks, ranks_per_node));
@@ -157,12 +159,12 @@ std::string dry_run_table(const Experiment& experiment, const std::vector<Loaded
     predicted += hours.value_or(0);
     most += most_node_hours(c, ranks, ranks_per_node);
     if (!f.trouble.empty()) troubles.insert(f.trouble);
-    out += fmt::format(
-        "{:>4} {:<{}} {:>6} {:>6} {:>10} {:>23} {:>10} {:>11}\n", i, points[i].point.name, width, ranks,
-        nodes_of(ranks, ranks_per_node), f.step_seconds ? base::precise_duration(*f.step_seconds) : "unknown",
-        f.step_seconds ? base::precise_duration(f.least) + " to " + base::precise_duration(f.most) : "",
-        f.memory_bytes > 0 ? base::human_bytes(f.memory_bytes) : "unknown",
-        hours ? base::with_digits(*hours, 3) : "unknown");
+    out += fmt::format("{:>4} {:<{}} {:>6} {:>6} {:>10} {:>23} {:>10} {:>11}\n", i, points[i].point.name, width, ranks,
+                       nodes_of(ranks, ranks_per_node),
+                       f.step_seconds ? base::precise_duration(*f.step_seconds) : "unknown",
+                       f.step_seconds ? base::precise_duration(f.least) + " to " + base::precise_duration(f.most) : "",
+                       f.memory_bytes > 0 ? base::human_bytes(f.memory_bytes) : "unknown",
+                       hours ? base::with_digits(*hours, 3) : "unknown");
   }
   out += fmt::format("\n{}, {} each, {} ({} of warm-up): {} predicted, at most {} by the limit of {} min a run\n",
                      base::counted(std::ssize(points), "point"), base::counted(c.repeats, "run"),

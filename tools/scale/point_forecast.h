@@ -14,12 +14,12 @@ namespace hexad::scale {
 
 /// Prediction of a point. Times are in seconds.
 struct PointForecast {
-  std::optional<double> step_seconds{};  // none without a cluster file, or if the step cannot be predicted
-  double least = 0, most = 0;            // interval of step_seconds
+  std::optional<double> step_seconds{};           // none without a cluster file, or if the step cannot be predicted
+  double least = 0, most = 0;                     // interval of step_seconds
   std::map<std::string, double> exposed_share{};  // by class of traffic; mean over pipeline stages
-  double memory_bytes = 0;               // tensors of the rank that needs the most; 0: unknown
-  double memory_limit = 0;               // memory of a rank for tensors; 0: unknown
-  std::string trouble{};                 // reason why there is no prediction
+  double memory_bytes = 0;                        // tensors of the rank that needs the most; 0: unknown
+  double memory_limit = 0;                        // memory of a rank for tensors; 0: unknown
+  std::string trouble{};                          // reason why there is no prediction
 
   bool fits() const { return memory_limit <= 0 || memory_bytes <= memory_limit; }
 };
@@ -53,8 +53,8 @@ void require_memory(Experiment& experiment, const std::vector<LoadedPoint>& poin
 int64_t nodes_of(int64_t ranks, int64_t ranks_per_node);
 /// Returns the predicted node-hours of all repeats of a point; none without a prediction. Start and end of a run are
 /// not counted.
-std::optional<double> predicted_node_hours(const ExperimentConfig& config, const PointForecast& forecast,
-                                           int64_t ranks, int64_t ranks_per_node);
+std::optional<double> predicted_node_hours(const ExperimentConfig& config, const PointForecast& forecast, int64_t ranks,
+                                           int64_t ranks_per_node);
 /// Returns the whole minutes that all repeats of a point may take at most, by the key minutes, with one for the start.
 int64_t most_minutes(const ExperimentConfig& config);
 /// Returns the node-hours that all repeats of a point may take at most, by the key minutes.

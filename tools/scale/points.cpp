@@ -19,7 +19,8 @@ namespace {
 std::string folder_word(const std::string& text) {
   std::string out;
   for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '+';
+    const bool plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '+';
     out += plain ? c : '-';
   }
   return out;
@@ -111,7 +112,8 @@ class Loader {
       grow(point);
       train::Recipe recipe = train::load_to_train(document_of(point, "point"), extensions_, point.ranks);
       if (!recipe.stages.empty())
-        base::fail(base::ExitCode::usage, path_, ": stages is not empty; an experiment measures a recipe without stages");
+        base::fail(base::ExitCode::usage, path_,
+                   ": stages is not empty; an experiment measures a recipe without stages");
       return LoadedPoint{std::move(point), std::move(recipe)};
     } catch (const config::RecipeError& e) {
       for (const config::RecipeProblem& p : e.problems()) report(point, p);
@@ -207,12 +209,14 @@ std::vector<LoadedPoint> load_points(Experiment& experiment, std::vector<Point> 
     if (!one) continue;
     std::string content = cat(one->point.ranks, "\n", one->point.launcher, "\n", config::write(one->recipe));
     const auto [first, is_new] = names_by_content.emplace(std::move(content), one->point.name);
-    if (!is_new) loader.add(one->point, "vary", cat("is the same run as ", first->second, "; expected different points"));
+    if (!is_new)
+      loader.add(one->point, "vary", cat("is the same run as ", first->second, "; expected different points"));
     loaded.push_back(std::move(*one));
   }
   experiment.problems.throw_if_any();
   if (loaded.empty())
-    base::fail(base::ExitCode::usage, experiment.path, ": no point exists; expected a value of each axis for some ranks");
+    base::fail(base::ExitCode::usage, experiment.path,
+               ": no point exists; expected a value of each axis for some ranks");
   return loaded;
 }
 

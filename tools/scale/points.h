@@ -14,7 +14,7 @@
 namespace hexad::scale {
 
 struct Point {
-  std::string name;                         // name of its folder, such as "ranks-4_ep-2"
+  std::string name;  // name of its folder, such as "ranks-4_ep-2"
   int64_t ranks = 1;
   std::vector<std::string> values{};        // names of the values, in the order of ExperimentConfig::vary
   std::vector<std::string> overrides{};     // overrides of the recipe, without those of a single run
@@ -32,7 +32,8 @@ std::vector<Point> points_of(Experiment& experiment);
 std::string with_variables(const std::string& text, const std::map<std::string, std::string>& values);
 
 /// Overrides of the run of a point: its steps and its run directory.
-std::vector<std::string> overrides_of_run(const ExperimentConfig& config, const Point& point, const std::string& run_dir);
+std::vector<std::string> overrides_of_run(const ExperimentConfig& config, const Point& point,
+                                          const std::string& run_dir);
 
 /// A point whose recipe has been read.
 struct LoadedPoint {

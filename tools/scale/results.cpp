@@ -35,23 +35,41 @@ double at_or_zero(const std::map<std::string, double>& values, const std::string
 // Cells of a measured row, in the order of measured_columns().
 std::vector<std::string> measured_cells(const ResultRow& row, const std::vector<std::string>& classes) {
   const PointMeasurement& m = *row.measured;
-  std::vector<std::string> out{std::to_string(m.runs), std::to_string(m.steps), cell(m.step_seconds), cell(m.least),
-                               cell(m.most),           cell(m.p10),             cell(m.p90),          cell(m.tokens_per_second),
-                               cell(m.work),           cell(row.speedup),       cell(row.efficiency), cell(m.peak_memory_bytes),
-                               cell(m.loss),           cell(m.parts.work),      cell(m.parts.imbalance)};
+  std::vector<std::string> out{std::to_string(m.runs),
+                               std::to_string(m.steps),
+                               cell(m.step_seconds),
+                               cell(m.least),
+                               cell(m.most),
+                               cell(m.p10),
+                               cell(m.p90),
+                               cell(m.tokens_per_second),
+                               cell(m.work),
+                               cell(row.speedup),
+                               cell(row.efficiency),
+                               cell(m.peak_memory_bytes),
+                               cell(m.loss),
+                               cell(m.parts.work),
+                               cell(m.parts.imbalance)};
   for (const std::string& name : classes) out.push_back(cell(at_or_zero(m.parts.waiting, name)));
   for (const std::string& name : classes) out.push_back(cell(at_or_zero(m.parts.waiting, name) / m.step_seconds));
   return out;
 }
 
 std::vector<std::string> measured_columns(const std::vector<std::string>& classes) {
-  std::vector<std::string> out{"runs",          "steps",
-                               "step_seconds",  "step_seconds_least",
-                               "step_seconds_most", "step_seconds_p10",
-                               "step_seconds_p90", "tokens_per_second",
-                               "work_flop",     "speedup",
-                               "efficiency",    "peak_memory_bytes",
-                               "loss",          "work_seconds",
+  std::vector<std::string> out{"runs",
+                               "steps",
+                               "step_seconds",
+                               "step_seconds_least",
+                               "step_seconds_most",
+                               "step_seconds_p10",
+                               "step_seconds_p90",
+                               "tokens_per_second",
+                               "work_flop",
+                               "speedup",
+                               "efficiency",
+                               "peak_memory_bytes",
+                               "loss",
+                               "work_seconds",
                                "imbalance_seconds"};
   for (const std::string& name : classes) out.push_back(name + "_seconds");
   for (const std::string& name : classes) out.push_back(fmt::format("exposed_share_{}", name));

@@ -16,8 +16,8 @@ namespace hexad::scale {
 /// step. A loss is negative if the point is better than the ideal in this respect.
 struct Losses {
   double ideal = 0;
-  double work = 0;       // smaller products, work that ranks do twice, contention for the machine
-  double imbalance = 0;  // waiting for the rank that works longest
+  double work = 0;                          // smaller products, work that ranks do twice, contention for the machine
+  double imbalance = 0;                     // waiting for the rank that works longest
   std::map<std::string, double> waiting{};  // communication by class of traffic; pp: with the bubble
 
   double total() const;

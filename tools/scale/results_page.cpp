@@ -47,23 +47,23 @@ std::string points_table(const Results& results) {
   for (const ResultRow& r : results.rows) {
     Cells cells{r.point, std::to_string(r.ranks)};
     const PointForecast& f = r.forecast;
-    const std::string predicted =
-        f.step_seconds ? fmt::format("{} ({} to {})", base::precise_duration(*f.step_seconds),
-                                     base::precise_duration(f.least), base::precise_duration(f.most))
-                       : std::string("–");
+    const std::string predicted = f.step_seconds
+                                      ? fmt::format("{} ({} to {})", base::precise_duration(*f.step_seconds),
+                                                    base::precise_duration(f.least), base::precise_duration(f.most))
+                                      : std::string("–");
     const std::string predicted_memory = f.memory_bytes > 0 ? base::human_bytes(f.memory_bytes) : std::string("–");
     if (!r.measured) {
       cells.insert(cells.end(), {"not run", "–", "–", predicted, "–", "–", "–", "–", predicted_memory});
     } else {
       const PointMeasurement& m = *r.measured;
-      cells.insert(cells.end(),
-                   {base::precise_duration(m.step_seconds),
-                    fmt::format("{} to {}", base::precise_duration(m.least), base::precise_duration(m.most)),
-                    fmt::format("{} to {}", base::precise_duration(m.p10), base::precise_duration(m.p90)), predicted,
-                    base::human_count(m.tokens_per_second),
-                    r.speedup ? base::with_digits(*r.speedup, 3) : std::string("–"),
-                    r.efficiency ? base::human_percent(*r.efficiency) : std::string("–"),
-                    base::human_bytes(m.peak_memory_bytes), predicted_memory});
+      cells.insert(
+          cells.end(),
+          {base::precise_duration(m.step_seconds),
+           fmt::format("{} to {}", base::precise_duration(m.least), base::precise_duration(m.most)),
+           fmt::format("{} to {}", base::precise_duration(m.p10), base::precise_duration(m.p90)), predicted,
+           base::human_count(m.tokens_per_second), r.speedup ? base::with_digits(*r.speedup, 3) : std::string("–"),
+           r.efficiency ? base::human_percent(*r.efficiency) : std::string("–"), base::human_bytes(m.peak_memory_bytes),
+           predicted_memory});
     }
     rows.push_back(std::move(cells));
   }
@@ -157,8 +157,8 @@ std::string results_page(const Results& results) {
                  "the work. Slower work: smaller products, work that several ranks do, contention. The columns add up "
                  "to the step.",
                  losses_table(results, classes));
-  out += section("For a paper", "The table in Markdown.",
-                 fmt::format("<pre>{}</pre>\n", escaped(markdown_of(results))));
+  out +=
+      section("For a paper", "The table in Markdown.", fmt::format("<pre>{}</pre>\n", escaped(markdown_of(results))));
   return out + "</body></html>\n";
 }
 

@@ -58,8 +58,7 @@ std::string difference(const Json& stored, const Json& wanted, const ExperimentC
 
 std::string identity_of(const ExperimentConfig& config, const std::vector<LoadedPoint>& points) {
   Json of_points = Json::object();
-  for (const LoadedPoint& p : points)
-    of_points[p.point.name] = fmt::format("{:016x}", config::fingerprint(p.recipe));
+  for (const LoadedPoint& p : points) of_points[p.point.name] = fmt::format("{:016x}", config::fingerprint(p.recipe));
   return Json{{"format", format}, {"experiment", config::write(config)}, {"points", of_points}}.dump(2) + "\n";
 }
 

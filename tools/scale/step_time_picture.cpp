@@ -79,8 +79,7 @@ double rounded_up(double value) {
 
 class Drawing {
  public:
-  explicit Drawing(const Plot& plot)
-      : plot_(plot), high_(plot.most_seconds > 0 ? rounded_up(plot.most_seconds) : 1) {
+  explicit Drawing(const Plot& plot) : plot_(plot), high_(plot.most_seconds > 0 ? rounded_up(plot.most_seconds) : 1) {
     out_ = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" "
         "font-size=\"12\">\n",

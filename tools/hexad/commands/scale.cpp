@@ -85,7 +85,8 @@ ExitCode submit(const Ready& r, const Options& options) {
   const ExperimentFolder folder(r.experiment, r.points);
   for (const SlurmArray& array : arrays_of(ranks, r.ranks_per_node)) {
     const std::string file = (folder.path() / fmt::format("submit-{}-nodes.sh", array.nodes)).string();
-    base::write_file(file, slurm_script(array, r.experiment, own_path(), options.overrides, fs::current_path().string()));
+    base::write_file(file,
+                     slurm_script(array, r.experiment, own_path(), options.overrides, fs::current_path().string()));
     fmt::print("sbatch {}   # {}\n", file, base::counted(std::ssize(array.points), "point"));
   }
   fmt::print("at most {} node-hours; afterwards: {} scale {} --report\n", base::with_digits(hours, 3),
