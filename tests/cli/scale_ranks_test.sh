@@ -17,6 +17,7 @@ warmup_steps: 1
 Y
   printf '%s\n' "$@" >>e.yaml
 }
+has_metrics() { ls results/*/repeat-1/metrics.jsonl; }
 states() { cat results/*/repeat-*.json | grep -cF "\"state\": \"$1\""; }
 
 test_points_run_and_finished_ones_never_run_again() {
@@ -46,7 +47,7 @@ test_an_interrupted_experiment_continues() {
   sed -i 's/^steps: 3/steps: 400/' e.yaml
   "$HEXAD" scale e.yaml ranks=[1] >first 2>&1 &
   local scale=$!
-  wait_until ls results/*/repeat-1/metrics.jsonl >ignored 2>&1
+  wait_until has_metrics >ignored 2>&1
   kill -TERM $scale
   wait $scale
   expect_equal $? 143
