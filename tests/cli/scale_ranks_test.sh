@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # `hexad scale`: points of a small recipe under mpirun, their tables, and continuation after an interruption.
 . "$(dirname "$0")/cli.sh"
+export OMPI_MCA_hwloc_base_binding_policy=none  # other tests run at the same time
 
 # Writes an experiment with four points: 1 and 2 ranks, each with two learning rates.
 make_experiment() { # [EXTRA_LINE...]

@@ -12,6 +12,7 @@
 #include "framework/base/units.h"
 #include "tools/plan/memory_check.h"
 #include "tools/plan/memory_estimate.h"
+#include "tools/plan/prediction_error.h"
 #include "tools/plan/prices.h"
 #include "tools/plan/state_bound.h"
 #include "tools/plan/step_forecast.h"

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "tools/plan/cluster.h"
-#include "tools/plan/prediction_error.h"
 #include "tools/scale/points.h"
 
 namespace hexad::scale {

@@ -104,7 +104,8 @@ Json object_of(const PointMeasurement& m) {
 }
 
 Json object_of(const PointForecast& f) {
-  Json json{{"step_seconds", number(f.step_seconds)}};
+  Json json = Json::object();
+  json["step_seconds"] = number(f.step_seconds);
   if (f.step_seconds) json["step_seconds_interval"] = {number(f.least), number(f.most)};
   json["exposed_share_by_class"] = f.exposed_share.empty() ? Json::object() : Json(f.exposed_share);
   json["memory_bytes"] = f.memory_bytes > 0 ? Json(f.memory_bytes) : Json(nullptr);

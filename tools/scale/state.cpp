@@ -120,7 +120,6 @@ RunRecord ExperimentFolder::record(const Execution& run) const {
 }
 
 void ExperimentFolder::start(const Execution& run) const {
-  fs::create_directories(fs::path(base_of(run)).parent_path());
   end(run, {.state = RunState::started});
   fs::remove_all(run_dir(run));
 }
@@ -130,7 +129,8 @@ void ExperimentFolder::end(const Execution& run, const RunRecord& r) const {
                   {"exit_code", r.exit_code},
                   {"seconds", r.seconds},
                   {"reason", r.reason}};
-  base::write_file(base_of(run) + ".json", json.dump(2) + "\n");
+  fs::create_directories(fs::path(base_of(run)).parent_path());
+  base::write_file(base_of(run) + ".json", json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace hexad::scale
