@@ -20,8 +20,7 @@ enum class Purpose : uint32_t {
   synthetic = 7,
   route = 8,
   round = 9,
-  noise = 10,
-  experiment = 11
+  noise = 10
 };
 
 /// Returns the block of four 32-bit words for `counter` under `key`.
