@@ -68,7 +68,8 @@ ExperimentFolder::ExperimentFolder(const Experiment& experiment, const std::vect
   std::error_code error;
   if (fs::exists(file, error)) {
     require_same(file, contents);
-    return require_own_runs();
+    require_own_runs();
+    return;
   }
   if (fs::exists(dir_, error) && !fs::is_directory(dir_, error))
     fail(ExitCode::usage, dir_.string(), " is not a folder; ", new_folder);
