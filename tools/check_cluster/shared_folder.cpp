@@ -213,7 +213,7 @@ void check_folder(RankReport& report, const comm::ProcessGroup& world, device::D
   bool made = true;
   if (first) {
     std::error_code error;
-    made = fs::create_directories(path, error) && !error;
+    made = fs::create_directory(path, error) && !error;
     if (!made) report.folder->error = cat(path.string(), ": cannot be made: ", error.message());
   }
   if (world.any(!made, device)) return;
