@@ -61,7 +61,7 @@ S
   mkdir shared real
   expect 0 "$nodes" --nodes 2 --ranks 1 bash "$PWD/stale.sh" "$PWD/shared" "$PWD/real" \
     "$HEXAD" check-cluster --seconds 2 --folder "$PWD/shared" --patience 20
-  expect_text out 'warning, folder: the file system is stale on rank 0 (node hx' 'the file system is stale on rank 1 (node hx' \
+  expect_text out 'warning, folder: the file system is stale on rank 0 (node hx' 'new files appear after ' \
     'warning, folder: rank 1 (node hx' 'got a lock (flock) that rank 0 (node hx'
 }
 
