@@ -38,7 +38,7 @@ std::string joined(const std::vector<std::string>& names) {
   constexpr size_t most = 5;
   if (names.empty()) return "nothing";
   std::string text;
-  for (size_t i = 0; i < std::min(most, names.size()); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  for (size_t i = 0; i < std::min(most, names.size()); ++i) text += base::cat(i == 0 ? "" : ", ", names[i]);
   return names.size() > most ? text + fmt::format(" and {} more", names.size() - most) : text;
 }
 

@@ -37,8 +37,9 @@ std::string links_rows(const std::vector<RankReport>& ranks, bool across) {
       rates.push_back(link.rate());
       latencies.push_back(link.latency);
     }
-  const std::string where = across ? "between nodes" : "inside nodes";
-  return row("messages " + where, rates, quantity("B/s")) + row("latency " + where, latencies, base::precise_duration);
+  const char* where = across ? "between nodes" : "inside nodes";
+  return row(base::cat("messages ", where), rates, quantity("B/s")) +
+         row(base::cat("latency ", where), latencies, base::precise_duration);
 }
 
 std::string collectives_rows(const std::vector<RankReport>& ranks) {

@@ -26,7 +26,7 @@ using base::now;
 namespace fs = std::filesystem;
 
 constexpr size_t file_bytes = 1 << 20;
-constexpr auto pause = std::chrono::milliseconds(10);
+constexpr auto poll_pause = std::chrono::milliseconds(10);
 
 std::vector<int> participants_of(const comm::ProcessGroup& world) {
   const comm::NodeGrid grid(world.node_of_rank());
@@ -95,7 +95,7 @@ class FolderCheck {
         if (now() - began > patience_)
           base::fail(base::ExitCode::resource, folder_.string(), ": was made by rank 0, but is not visible after ",
                      patience_, " s");
-        std::this_thread::sleep_for(pause);
+        std::this_thread::sleep_for(poll_pause);
       }
       figure_.free_bytes = static_cast<int64_t>(fs::space(folder_).available);
       const fs::path path = file_of(rank_), temporary = path.string() + ".new";
@@ -185,7 +185,7 @@ class FolderCheck {
   std::optional<double> wait_for(const std::function<bool()>& there, double began) const {
     if (there()) return 0;
     while (now() - began < patience_) {
-      std::this_thread::sleep_for(pause);
+      std::this_thread::sleep_for(poll_pause);
       if (there()) return now() - began;
     }
     return std::nullopt;
