@@ -1,0 +1,103 @@
+#include "tools/plan/nearest_layout.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "tools/plan/plan_space.h"
+
+namespace hexad::plan {
+
+using train::Recipe;
+
+namespace {
+
+std::vector<int64_t> divisors(int64_t n) {
+  std::vector<int64_t> all;
+  for (int64_t d = 1; d <= n; ++d)
+    if (n % d == 0) all.push_back(d);
+  return all;
+}
+
+struct Sizes {
+  int64_t pp, cp, tp, ep;
+  std::optional<int64_t> etp;
+  bool plain;  // true: placements and the pipeline have their defaults
+};
+
+Recipe with_sizes(const Recipe& recipe, const Sizes& s) {
+  Recipe r = recipe;
+  r.parallel.pp = s.pp, r.parallel.cp = s.cp, r.parallel.tp = s.tp;
+  r.parallel.ep = s.ep, r.parallel.etp = s.etp;
+  r.parallel.sp = recipe.parallel.sp && s.tp > 1;
+  if (!s.plain) return r;
+  r.parallel.order.reset();
+  r.parallel.cp_expansion = mesh::Expansion::automatic;
+  r.schedule.pipeline.kind = pp::PipelineKind::one_f_one_b;
+  r.schedule.pipeline.split.clear();
+  r.schedule.pipeline.overlap = pp::Overlap::none;
+  return r;
+}
+
+// Distances of sizes, by decreasing importance.
+using Distance = std::array<double, 6>;
+
+Distance distance(const Recipe& recipe, const Sizes& s) {
+  const train::ParallelConfig& p = recipe.parallel;
+  const auto ratio = [](int64_t a, int64_t b) {
+    return std::abs(std::log2(static_cast<double>(a) / static_cast<double>(b)));
+  };
+  const int64_t etp = s.etp.value_or(s.tp), own_etp = p.etp.value_or(p.tp);
+  return {ratio(s.tp, p.tp),   ratio(s.pp, p.pp),   ratio(s.cp, p.cp),
+          s.plain ? 1.0 : 0.0, ratio(etp, own_etp), ratio(s.ep, p.ep)};
+}
+
+// Returns the sizes to try on `ranks` ranks. Leaves out numbers of data-parallel ranks that do not divide the batch.
+std::vector<Sizes> sizes_on(const Recipe& recipe, int64_t ranks) {
+  const int64_t experts = std::max<int64_t>(1, recipe.model.moe.experts);
+  std::vector<Sizes> all;
+  for (const int64_t tp : divisors(ranks)) {
+    if (recipe.model.heads % tp != 0) continue;
+    std::vector<std::optional<int64_t>> etps{recipe.parallel.etp};
+    if (experts > 1 && recipe.parallel.etp != 1) etps.emplace_back(1);
+    for (const int64_t pp : divisors(ranks / tp)) {
+      if (pp > recipe.model.layers) break;
+      for (const int64_t cp : divisors(ranks / (tp * pp))) {
+        if (recipe.batch.global % (recipe.batch.micro * (ranks / (tp * pp * cp))) != 0) continue;
+        for (const int64_t ep : divisors(experts))
+          for (const std::optional<int64_t> etp : etps)
+            for (const bool plain : {false, true}) all.push_back({pp, cp, tp, ep, etp, plain});
+      }
+    }
+  }
+  std::ranges::stable_sort(all, {}, [&](const Sizes& s) { return distance(recipe, s); });
+  return all;
+}
+
+// Returns the settings of `to` that differ from those of `from`. Both recipes have the same model, so they have the
+// same settings in the same order.
+std::vector<std::pair<std::string, std::string>> changes(const Recipe& from, const Recipe& to) {
+  const auto before = PlanCandidate{from}.settings();
+  auto after = PlanCandidate{to}.settings();
+  std::erase_if(after, [&](const auto& setting) { return std::ranges::find(before, setting) != before.end(); });
+  return after;
+}
+
+}  // namespace
+
+std::optional<NearestLayout> nearest_layout(const config::Document& document, const Recipe& recipe,
+                                            const train::Extensions& extensions, int64_t most_ranks,
+                                            const FitsMemory& fits) {
+  for (int64_t ranks = most_ranks; ranks >= 1; --ranks) {
+    const LayoutRules rules(document, extensions, ranks);
+    for (const Sizes& sizes : sizes_on(recipe, ranks)) {
+      Recipe r = with_sizes(recipe, sizes);
+      if (rules.broken(r) || !fits(r, ranks)) continue;
+      auto changed = changes(recipe, r);
+      return NearestLayout{.ranks = ranks, .recipe = std::move(r), .changes = std::move(changed)};
+    }
+  }
+  return {};
+}
+
+}  // namespace hexad::plan
