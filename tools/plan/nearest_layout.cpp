@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 
 #include "tools/plan/plan_space.h"
 
@@ -20,7 +21,7 @@ std::vector<int64_t> divisors(int64_t n) {
 }
 
 struct Sizes {
-  int64_t pp, cp, tp, ep;
+  int64_t ranks, pp, cp, tp, ep;
   std::optional<int64_t> etp;
   bool plain;  // true: placements and the pipeline have their defaults
 };
@@ -40,22 +41,27 @@ Recipe with_sizes(const Recipe& recipe, const Sizes& s) {
 }
 
 // Distances of sizes, by decreasing importance.
-using Distance = std::array<double, 6>;
+using Distance = std::array<double, 7>;
 
-Distance distance(const Recipe& recipe, const Sizes& s) {
+Distance distance(const Recipe& recipe, const Sizes& s, int64_t most_ranks) {
   const train::ParallelConfig& p = recipe.parallel;
   const auto ratio = [](int64_t a, int64_t b) {
     return std::abs(std::log2(static_cast<double>(a) / static_cast<double>(b)));
   };
+  const double tp = ratio(s.tp, p.tp), pp = ratio(s.pp, p.pp), cp = ratio(s.cp, p.cp);
   const int64_t etp = s.etp.value_or(s.tp), own_etp = p.etp.value_or(p.tp);
-  return {ratio(s.tp, p.tp),   ratio(s.pp, p.pp),   ratio(s.cp, p.cp),
-          s.plain ? 1.0 : 0.0, ratio(etp, own_etp), ratio(s.ep, p.ep)};
+  return {ratio(s.ranks, most_ranks) + tp + pp + cp,
+          tp,
+          pp,
+          cp,
+          s.plain ? 1.0 : 0.0,
+          ratio(etp, own_etp),
+          ratio(s.ep, p.ep)};
 }
 
-// Returns the sizes to try on `ranks` ranks. Leaves out numbers of data-parallel ranks that do not divide the batch.
-std::vector<Sizes> sizes_on(const Recipe& recipe, int64_t ranks) {
+// Adds the sizes to try on `ranks` ranks. Leaves out numbers of data-parallel ranks that do not divide the batch.
+void add_sizes(const Recipe& recipe, int64_t ranks, std::vector<Sizes>& all) {
   const int64_t experts = std::max<int64_t>(1, recipe.model.moe.experts);
-  std::vector<Sizes> all;
   for (const int64_t tp : divisors(ranks)) {
     if (recipe.model.heads % tp != 0) continue;
     std::vector<std::optional<int64_t>> etps{recipe.parallel.etp};
@@ -66,12 +72,10 @@ std::vector<Sizes> sizes_on(const Recipe& recipe, int64_t ranks) {
         if (recipe.batch.global % (recipe.batch.micro * (ranks / (tp * pp * cp))) != 0) continue;
         for (const int64_t ep : divisors(experts))
           for (const std::optional<int64_t> etp : etps)
-            for (const bool plain : {false, true}) all.push_back({pp, cp, tp, ep, etp, plain});
+            for (const bool plain : {false, true}) all.push_back({ranks, pp, cp, tp, ep, etp, plain});
       }
     }
   }
-  std::ranges::stable_sort(all, {}, [&](const Sizes& s) { return distance(recipe, s); });
-  return all;
 }
 
 // Returns the settings of `to` that differ from those of `from`. Both recipes have the same model, so they have the
@@ -88,13 +92,18 @@ std::vector<std::pair<std::string, std::string>> changes(const Recipe& from, con
 std::optional<NearestLayout> nearest_layout(const config::Document& document, const Recipe& recipe,
                                             const train::Extensions& extensions, int64_t most_ranks,
                                             const FitsMemory& fits) {
-  for (int64_t ranks = most_ranks; ranks >= 1; --ranks) {
-    const LayoutRules rules(document, extensions, ranks);
-    for (const Sizes& sizes : sizes_on(recipe, ranks)) {
+  std::map<int64_t, LayoutRules> rules;  // by number of ranks
+  // Searches between half of the ranks and all, then between a quarter and half, and so on.
+  for (int64_t most = most_ranks; most >= 1; most /= 2) {
+    std::vector<Sizes> all;
+    for (int64_t ranks = most; ranks > most / 2; --ranks) add_sizes(recipe, ranks, all);
+    std::ranges::stable_sort(all, {}, [&](const Sizes& s) { return distance(recipe, s, most_ranks); });
+    for (const Sizes& sizes : all) {
       Recipe r = with_sizes(recipe, sizes);
-      if (rules.broken(r) || !fits(r, ranks)) continue;
+      const auto [found, added] = rules.try_emplace(sizes.ranks, document, extensions, sizes.ranks);
+      if (found->second.broken(r) || !fits(r, sizes.ranks)) continue;
       auto changed = changes(recipe, r);
-      return NearestLayout{.ranks = ranks, .recipe = std::move(r), .changes = std::move(changed)};
+      return NearestLayout{.ranks = sizes.ranks, .recipe = std::move(r), .changes = std::move(changed)};
     }
   }
   return {};
