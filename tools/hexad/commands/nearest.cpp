@@ -30,7 +30,7 @@ base::ExitCode print_nearest_layout(const std::string& path, config::Document do
     base::fail(base::ExitCode::usage, path, ": no layout of ", ranks, " ranks or fewer is legal",
                recipe.memory.limit() > 0 ? " and fits memory.limit_bytes" : "",
                "; `hexad plan` lists the rules that refuse layouts");
-  fmt::print("ranks {}\n", nearest->ranks);
+  fmt::print("ranks {}\nrun_dir {}\n", nearest->ranks, recipe.run.dir);
   for (const auto& [key, value] : nearest->changes) fmt::print("{}={}\n", key, value);
   return base::ExitCode::done;
 }
