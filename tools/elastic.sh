@@ -166,10 +166,9 @@ launch() {
   [ $asked == no ] || ask_to_save # the signal came just before
 }
 
-# Waits for the run. Asks it to save when further ranks have a layout. Sets $code, and $grows to yes if it was asked.
+# Waits for the run, and sets $code. Asks the run once to save when a layout of more ranks has become possible.
 watch() {
-  local next=$((SECONDS + every)) now=$ranks
-  grows=no
+  local next=$((SECONDS + every)) now=$ranks grows=no
   while kill -0 "$child" 2>/dev/null; do
     if [ "$now" -lt "$max" ] && [ $grows == no ] && [ $asked == no ] && [ $SECONDS -ge $next ]; then
       next=$((SECONDS + every))
