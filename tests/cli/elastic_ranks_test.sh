@@ -163,7 +163,7 @@ test_nearest_layout_is_printed_for_scripts() {
   expect 2 "$HEXAD" validate tiny.yaml --world 2 --nearest --mesh
   expect_text err "--nearest and --mesh are given"
   expect 2 "$HEXAD" validate tiny.yaml --world 2 --nearest model.heads=3
-  expect_text err "model.hidden"
+  expect_text err "model.heads"
 }
 
 test_wrong_arguments_are_explained() {
@@ -184,7 +184,7 @@ test_wrong_arguments_are_explained() {
   expect 2 "$elastic" --evry 2 1 2 mpirun -np '{ranks}' "$HEXAD" train tiny.yaml
   expect_text err "unknown option '--evry'"
   expect 2 "$elastic" 1 2 mpirun -np '{ranks}' "$HEXAD" train tiny.yaml model.hiden=3
-  expect_text err "model.hidden"
+  expect_text err "hiden"
 }
 
 run_tests "$@"
