@@ -22,14 +22,16 @@ std::vector<int64_t> divisors(int64_t n) {
 
 struct Sizes {
   int64_t ranks, pp, cp, tp, ep;
-  std::optional<int64_t> etp;
-  bool plain;  // true: placements and the pipeline have their defaults
+  int64_t etp;  // 0: equal to tp
+  bool plain;   // true: placements and the pipeline have their defaults
 };
 
 Recipe with_sizes(const Recipe& recipe, const Sizes& s) {
   Recipe r = recipe;
   r.parallel.pp = s.pp, r.parallel.cp = s.cp, r.parallel.tp = s.tp;
-  r.parallel.ep = s.ep, r.parallel.etp = s.etp;
+  r.parallel.ep = s.ep;
+  r.parallel.etp.reset();
+  if (s.etp > 0) r.parallel.etp = s.etp;
   r.parallel.sp = recipe.parallel.sp && s.tp > 1;
   if (!s.plain) return r;
   r.parallel.order.reset();
@@ -49,7 +51,7 @@ Distance distance(const Recipe& recipe, const Sizes& s, int64_t most_ranks) {
     return std::abs(std::log2(static_cast<double>(a) / static_cast<double>(b)));
   };
   const double tp = ratio(s.tp, p.tp), pp = ratio(s.pp, p.pp), cp = ratio(s.cp, p.cp);
-  const int64_t etp = s.etp.value_or(s.tp), own_etp = p.etp.value_or(p.tp);
+  const int64_t etp = s.etp > 0 ? s.etp : s.tp, own_etp = p.etp.value_or(p.tp);
   return {ratio(s.ranks, most_ranks) + tp + pp + cp,
           tp,
           pp,
@@ -62,16 +64,16 @@ Distance distance(const Recipe& recipe, const Sizes& s, int64_t most_ranks) {
 // Adds the sizes to try on `ranks` ranks. Leaves out numbers of data-parallel ranks that do not divide the batch.
 void add_sizes(const Recipe& recipe, int64_t ranks, std::vector<Sizes>& all) {
   const int64_t experts = std::max<int64_t>(1, recipe.model.moe.experts);
+  std::vector<int64_t> etps{recipe.parallel.etp.value_or(0)};
+  if (experts > 1 && etps.front() != 1) etps.push_back(1);
   for (const int64_t tp : divisors(ranks)) {
     if (recipe.model.heads % tp != 0) continue;
-    std::vector<std::optional<int64_t>> etps{recipe.parallel.etp};
-    if (experts > 1 && recipe.parallel.etp != 1) etps.emplace_back(1);
     for (const int64_t pp : divisors(ranks / tp)) {
       if (pp > recipe.model.layers) break;
       for (const int64_t cp : divisors(ranks / (tp * pp))) {
         if (recipe.batch.global % (recipe.batch.micro * (ranks / (tp * pp * cp))) != 0) continue;
         for (const int64_t ep : divisors(experts))
-          for (const std::optional<int64_t> etp : etps)
+          for (const int64_t etp : etps)
             for (const bool plain : {false, true}) all.push_back({ranks, pp, cp, tp, ep, etp, plain});
       }
     }
