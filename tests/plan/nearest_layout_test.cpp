@@ -29,7 +29,7 @@ std::optional<NearestLayout> nearest(const std::string& parallel, int64_t ranks,
 
 TEST(NearestLayout, IsTheRecipesOwnWhereThatIsLegal) {
   for (const char* parallel :
-       {"parallel: {tp: 2, sp: true, pp: 2, ep: 4}\n", "parallel: {cp: 2, ep: 4, cp_expansion: vertical}\n",
+       {"parallel: {tp: 2, sp: true, pp: 2, ep: 4, etp: 1}\n", "parallel: {cp: 2, ep: 4, cp_expansion: vertical}\n",
         "parallel: {pp: 2, ep: 2}\nschedule: {pipeline: {kind: zb_h1, split: [3, 5]}}\n"})
     for (const int64_t ranks : {8, 16}) {
       const auto layout = nearest(parallel, ranks);

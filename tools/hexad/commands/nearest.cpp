@@ -1,5 +1,6 @@
 #include "tools/hexad/commands/nearest.h"
 
+#include <iterator>
 #include <utility>
 
 #include <fmt/core.h>
