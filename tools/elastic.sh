@@ -161,7 +161,8 @@ launch() {
     words+=("${word//\{hosts\}/$hosts_of_ranks}")
   done
   say "start $start: $ranks of $max ranks${changes[*]:+, ${changes[*]}}"
-  "${words[@]}" "${changes[@]}" </dev/null &
+  # A session of its own: Ctrl-C reaches only this script, since mpirun would kill the ranks a second after it.
+  setsid "${words[@]}" "${changes[@]}" </dev/null &
   child=$!
   [ $asked == no ] || ask_to_save # the signal came just before
 }
