@@ -19,14 +19,14 @@ namespace {
 
 constexpr std::chrono::milliseconds between_tries{20};
 
-/// Returns the number in the file; nullopt if there is no file. Each call opens the file again, which makes a network
+/// Returns the number in the file, from 1; 0 if there is no file. Each call opens the file again, which makes a network
 /// file system ask its server.
-std::optional<int64_t> read_number(const std::string& path) {
+int64_t read_number(const std::string& path) {
   std::ifstream in(path);
   std::string text;
   if (!std::getline(in, text)) {
     std::error_code error;
-    if (!std::filesystem::exists(path, error) && !error) return std::nullopt;
+    if (!std::filesystem::exists(path, error) && !error) return 0;
     fail(ExitCode::resource, path, ": cannot be read", error ? cat(": ", error.message()) : "");
   }
   int64_t number = 0;
@@ -61,19 +61,18 @@ RunGeneration::RunGeneration(std::string run_directory, int64_t number)
 RunGeneration RunGeneration::take(const std::string& run_directory, std::chrono::milliseconds patience) {
   const FileLock lock = lock_within(run_directory, patience);
   const std::string path = run_directory + "/generation";
-  const int64_t number = read_number(path).value_or(0) + 1;
+  const int64_t number = read_number(path) + 1;
   write_file(path, cat(number, "\n"));
   return {run_directory, number};
 }
 
 void RunGeneration::require_current() const {
-  const std::optional<int64_t> newest = read_number(path());
+  const int64_t newest = read_number(path());
   if (newest == number_) return;
-  const std::string found = newest ? cat("is ", *newest) : "was removed";
-  fail(
-      ExitCode::usage, path(), ": ", found, ", expected ", number_,
-      ", the number of this job's start: another job has taken over the run directory; this job ends, because two jobs "
-      "must not write to one run directory");
+  const std::string found = newest > 0 ? cat("is ", newest) : "was removed";
+  fail(ExitCode::usage, path(), ": ", found, ", expected ", number_,
+       ", the number of this job's start: another job has ",
+       "taken over the run directory; this job ends, because two jobs must not write to one run directory");
 }
 
 void RunGeneration::while_current(const std::function<void()>& write) const {
