@@ -82,17 +82,34 @@ TEST_P(CountEqualsModel, ForThisRecipe) {
 using Overrides = std::vector<std::string>;
 INSTANTIATE_TEST_SUITE_P(
     Recipes, CountEqualsModel,
-    testing::Values(Overrides{}, Overrides{"model.bias=true"}, Overrides{"model.bias=true", "model.norm=layer_norm"},
-                    Overrides{"model.qkv_bias=true"}, Overrides{"model.o_bias=true"},
-                    Overrides{"model.norm=layer_norm"}, Overrides{"model.tied_embedding=true"},
-                    Overrides{"model.position=learned"}, Overrides{"model.qk_norm=head"},
-                    Overrides{"model.qk_norm=all_heads"},
-                    Overrides{"model.moe.shared_experts=2", "model.moe.shared_hidden=7", "model.bias=true"},
-                    Overrides{"model.moe.shared_experts=1", "model.moe.shared_gate=true"},
-                    Overrides{"model.moe.dense_residual=true"}, Overrides{"model.moe.expert=gelu", "model.bias=true"},
-                    Overrides{"model.layers=5", "model.moe.dense_layers=1", "model.moe.every=2", "model.mlp=gelu"},
-                    Overrides{"model.moe.experts=0", "model.mlp_hidden=20"},
-                    Overrides{"model.head_size=6", "model.kv_heads=1"}));
+    testing::Values(
+        Overrides{}, Overrides{"model.bias=true"}, Overrides{"model.bias=true", "model.norm=layer_norm"},
+        Overrides{"model.qkv_bias=true"}, Overrides{"model.o_bias=true"}, Overrides{"model.norm=layer_norm"},
+        Overrides{"model.tied_embedding=true"}, Overrides{"model.position=learned"}, Overrides{"model.qk_norm=head"},
+        Overrides{"model.qk_norm=all_heads"},
+        Overrides{"model.moe.shared_experts=2", "model.moe.shared_hidden=7", "model.bias=true"},
+        Overrides{"model.moe.shared_experts=1", "model.moe.shared_gate=true"},
+        Overrides{"model.moe.dense_residual=true"}, Overrides{"model.moe.expert=gelu", "model.bias=true"},
+        Overrides{"model.layers=5", "model.moe.dense_layers=1", "model.moe.every=2", "model.mlp=gelu"},
+        Overrides{"model.moe.experts=0", "model.mlp_hidden=20"}, Overrides{"model.head_size=6", "model.kv_heads=1"},
+        Overrides{"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.latent.q_rank=6",
+                  "model.latent.kv_rank=5", "model.latent.nope_size=3", "model.latent.rope_size=2",
+                  "model.latent.value_size=4"},
+        Overrides{"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.latent.kv_rank=5",
+                  "model.latent.nope_size=3", "model.latent.rope_size=2", "model.latent.value_size=2"}));
+
+TEST(ModelSize, CountsTheOwnElementsOfLatentValues) {
+  const Overrides latent{"model.attention=latent",    "model.kv_heads=auto",      "model.head_size=auto",
+                         "model.latent.kv_rank=8",    "model.latent.nope_size=4", "model.latent.rope_size=2",
+                         "model.latent.value_size=3", "model.moe.experts=0",      "model.mlp_hidden=20"};
+  Recipe recipe = small_recipe(latent);
+  const double short_context = model_size(recipe.model, Registry()).flops_per_token;
+  const auto heads = static_cast<double>(recipe.model.heads * recipe.model.layers);
+  const auto context = static_cast<double>(recipe.model.context);
+  recipe.model.context *= 2;
+  EXPECT_DOUBLE_EQ(model_size(recipe.model, Registry()).flops_per_token - short_context,
+                   6.0 * (6 + 3) * heads * context / 2);
+}
 
 // A user's own layer counts like any other.
 TEST(ModelSize, HasTheParametersAndOperationsOfARegisteredLayer) {
