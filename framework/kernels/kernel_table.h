@@ -332,6 +332,14 @@ constexpr auto enum_names(RouterScore) {
       {{RouterScore::softmax, "softmax"}, {RouterScore::sigmoid, "sigmoid"}});
 }
 
+/// Number by which groups of experts are ranked: the sum of the two best selection scores in a group (DeepSeek-V3), or
+/// the best one (DeepSeek-V2).
+enum class GroupScore : uint8_t { two_best, best };
+constexpr auto enum_names(GroupScore) {
+  return std::to_array<std::pair<GroupScore, std::string_view>>(
+      {{GroupScore::two_best, "two_best"}, {GroupScore::best, "best"}});
+}
+
 /// Rule by which a router chooses experts and computes their weights.
 struct RouterRule {
   RouterScore score = RouterScore::softmax;
@@ -340,9 +348,10 @@ struct RouterRule {
   double normalize_floor = 0;  // smallest divisor; sums below it get no gradient
   double scale = 1.0;  // factor that multiplies the weights after `normalize` (DeepSeek's routed scaling factor)
   /// Group-limited choice: the experts form `groups` equal groups. A token may use only experts of the top_groups
-  /// groups with the largest sums of their two best selection scores.
+  /// groups with the largest numbers of `group_score`.
   int64_t groups = 1;
   int64_t top_groups = 1;
+  GroupScore group_score = GroupScore::two_best;
 };
 
 /// Scores, chosen experts and their weights, all in acc. Experts are chosen by score + bias. bias[E] may be undefined

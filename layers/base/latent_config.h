@@ -22,6 +22,7 @@ constexpr auto enum_names(AttentionKind) {
 struct LatentConfig {
   int64_t q_rank = 0, kv_rank = 512;  // q_rank 0: queries are not compressed
   int64_t nope_size = 128, rope_size = 64, value_size = 128;
+  double norm_eps = 1e-6;
 
   bool operator==(const LatentConfig&) const = default;
   /// Returns the size of a query or key head: its rotary part and its other part.
@@ -36,6 +37,7 @@ struct LatentConfig {
     v("rope_size", rope_size,
       "dimensions of a query or key head that rotary positions turn; all heads share those of a key", at_least(2));
     v("value_size", value_size, "dimensions of a value head", at_least(1));
+    v("norm_eps", norm_eps, "constant added to the variance in the norms of compressed vectors", config::positive());
   }
 };
 

@@ -16,7 +16,7 @@ double scale_of(const ModelConfig& c) {
 }
 
 Norm::Config norm_of(int64_t size, const ModelConfig& c) {
-  return {.size = size, .kind = NormKind::rms_norm, .eps = c.norm_eps};
+  return {.size = size, .kind = NormKind::rms_norm, .eps = c.latent.norm_eps};
 }
 
 // Creates the parameters that compress queries first, so that they precede "q_up".

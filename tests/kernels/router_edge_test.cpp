@@ -56,6 +56,11 @@ TEST_P(RouterEdge, GroupsAreRankedByTheirTwoBest) {
   EXPECT_EQ(route({2, -9, 1, 1.5, 0, 1}, rule).ids, (Ids{3, 2}));
 }
 
+TEST_P(RouterEdge, GroupsMayBeRankedByTheirBest) {
+  const RouterRule rule{.top_k = 2, .groups = 3, .top_groups = 1, .group_score = GroupScore::best};
+  EXPECT_EQ(route({2, -9, 1, 1.5, 0, 1}, rule).ids, (Ids{0, 1}));
+}
+
 TEST_P(RouterEdge, WithUnderflowedScoresGivesNoNan) {
   for (float w : route({-300, -300, -300}, {.score = RouterScore::sigmoid, .top_k = 2}).weights) {
     EXPECT_GE(w, 0);

@@ -91,14 +91,13 @@ void turn(std::vector<double>& x, int64_t at, int64_t position, int64_t size, co
 // The formula of DeepSeek-V2, section 2.1. The gains of new norms are one.
 std::vector<double> naive(Case& n, const std::vector<double>& x) {
   const ModelConfig& c = n.c;
-  const auto& [q_rank, kv_rank, nope, rope, size] = c.latent;
+  const auto& [q_rank, kv_rank, nope, rope, size, eps] = c.latent;
   const int64_t key = rope + nope;
-  std::vector<double> q = q_rank == 0
-                              ? product(x, n.weight("q.weight"), c.hidden)
-                              : product(normed(product(x, n.weight("q_down.weight"), c.hidden), q_rank, c.norm_eps),
-                                        n.weight("q_up.weight"), q_rank);
+  std::vector<double> q = q_rank == 0 ? product(x, n.weight("q.weight"), c.hidden)
+                                      : product(normed(product(x, n.weight("q_down.weight"), c.hidden), q_rank, eps),
+                                                n.weight("q_up.weight"), q_rank);
   std::vector<double> shared = product(x, n.weight("k_rope.weight"), c.hidden);
-  const auto latent = normed(product(x, n.weight("kv_down.weight"), c.hidden), kv_rank, c.norm_eps);
+  const auto latent = normed(product(x, n.weight("kv_down.weight"), c.hidden), kv_rank, eps);
   const auto k = product(latent, n.weight("k_up.weight"), kv_rank),
              v = product(latent, n.weight("v_up.weight"), kv_rank);
   for (int64_t t = 0; t < sequences * length; ++t) {

@@ -54,7 +54,17 @@ std::pair<Json, std::string> value_of(const Json& config, const ConfigKey& key, 
 Json to_recipe(const Json& value, Conversion conversion, const ModelKeys& keys, const std::string& where) {
   switch (conversion) {
     case Conversion::same:
+    case Conversion::zero_if_null:
       return value;
+    case Conversion::group_rule:
+      if (value == "group_limited_greedy")
+        return keys.integer("model.moe.top_groups") < keys.integer("model.moe.groups") ? "best" : "two_best";
+      if (value != "greedy")
+        fail(ExitCode::data, where, " is ", value.dump(), ", expected greedy or group_limited_greedy");
+      if (keys.integer("model.moe.groups") != 1)
+        fail(ExitCode::data, where, " is ", value.dump(), ", expected group_limited_greedy for n_group ",
+             keys.integer("model.moe.groups"));
+      return "two_best";
     case Conversion::head_norm:
       if (!value.is_boolean()) fail(ExitCode::data, where, " is ", value.dump(), ", expected true or false");
       return value.get<bool>() ? "head" : "none";
@@ -74,6 +84,11 @@ OrderedJson to_config(const ModelKeys& keys, const ConfigKey& key, const Ordered
   switch (key.conversion) {
     case Conversion::same:
       break;
+    case Conversion::zero_if_null:
+      if (value == 0) return nullptr;
+      break;
+    case Conversion::group_rule:
+      return keys.integer("model.moe.groups") > 1 ? "group_limited_greedy" : "greedy";
     case Conversion::head_norm:
       return value == "head";
     case Conversion::head_share:
@@ -121,7 +136,8 @@ void require_sizes(const ModelKeys& keys, LayerPattern pattern, const std::strin
   if (const Json& head = keys["model.head_size"]; !head.is_null() && head < 1)
     fail(ExitCode::data, where, ": head_dim is ", head.dump(), ", expected at least 1");
   const int64_t heads = keys.integer("model.heads"), hidden = keys.integer("model.hidden");
-  if (keys["model.head_size"].is_null() && hidden % heads != 0)
+  const bool latent = keys.text("model.attention") == "latent";
+  if (!latent && keys["model.head_size"].is_null() && hidden % heads != 0)
     fail(ExitCode::data, where, ": the hidden size is ", hidden, ", expected a multiple of the ", heads, " heads");
   const Json& groups = keys["model.kv_heads"];
   if (!groups.is_null() && (groups < 1 || heads % groups.get<int64_t>() != 0))

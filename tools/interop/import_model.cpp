@@ -9,6 +9,7 @@
 #include "framework/base/atomic_file.h"
 #include "framework/io/safetensors_stream.h"
 #include "tools/interop/foreign_model.h"
+#include "tools/interop/latent_rows.h"
 #include "tools/interop/new_folder.h"
 #include "tools/interop/origin.h"
 
@@ -58,8 +59,8 @@ class ParameterWriter {
   void write_in_windows(const Slot& slot, Element target, io::SafetensorsStream& out) {
     const SourceTensor& tensor = model_.tensor(*slot.link);
     const Element type = element(slot);
-    const int64_t part = slot.link->shape.numel() / static_cast<int64_t>(slot.link->parts.size());
-    const int64_t begin = part * static_cast<int64_t>(slot.index), most = window_bytes / bytes_of(type);
+    const int64_t part = slot.link->parts[slot.index].region.size.numel();
+    const int64_t begin = slot.link->begin_of(slot.index), most = window_bytes / bytes_of(type);
     for (int64_t done = 0; done < part;) {
       const int64_t count = std::min(most, part - done);
       from_.resize(count * bytes_of(type));
@@ -78,12 +79,10 @@ class ParameterWriter {
     if (link.rearrangement == Rearrangement::transposed) {
       transpose(whole_.data(), from_.data(), link.shape[0], link.shape[1], bytes);
     } else {
-      const int64_t row = elements / link.shape[0] * bytes;
-      pairs_to_halves(whole_.data(), from_.data(),
-                      {link.shape[0] / model_.sizes().head(), model_.sizes().head(), model_.sizes().rotary(), row});
+      const std::vector<int64_t> order = model_.sizes().moved_rows(link.rearrangement, link.shape[0]);
+      gather_rows(whole_.data(), from_.data(), order, elements / link.shape[0] * bytes);
     }
-    const int64_t part = elements / static_cast<int64_t>(link.parts.size());
-    const int64_t begin = part * static_cast<int64_t>(slot.index);
+    const int64_t part = link.parts[slot.index].region.size.numel(), begin = link.begin_of(slot.index);
     append(slot, whole_.data() + begin * bytes, part, begin, target, out);
   }
 

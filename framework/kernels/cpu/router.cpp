@@ -65,11 +65,12 @@ class Chooser {
     for (int64_t e = begin; e < end; ++e) experts_.offer(selection[e], static_cast<int32_t>(e));
   }
 
-  // Returns the groups with the largest sums of their two best selection scores. The result is in ascending order,
-  // because ties are decided by index.
+  // Returns the groups with the largest group scores. The result is in ascending order, because ties are decided by
+  // index.
   std::vector<int32_t> open_groups(const A* selection) {
     constexpr A lowest = -std::numeric_limits<A>::infinity();
     groups_.clear();
+    const bool sum = group_size_ > 1 && rule_.group_score == GroupScore::two_best;
     for (int64_t g = 0; g < rule_.groups; ++g) {
       A first = lowest, second = lowest;
       for (const A* s = selection + g * group_size_; s < selection + (g + 1) * group_size_; ++s) {
@@ -78,7 +79,7 @@ class Chooser {
         else if (*s > second)
           second = *s;
       }
-      groups_.offer(group_size_ > 1 ? first + second : first, static_cast<int32_t>(g));
+      groups_.offer(sum ? first + second : first, static_cast<int32_t>(g));
     }
     std::vector<int32_t> open = groups_.ids();
     std::sort(open.begin(), open.end());
