@@ -57,14 +57,13 @@ class ParameterWriter {
   Element element(const Slot& slot) const { return model_.element(*slot.link); }
 
   void write_in_windows(const Slot& slot, Element target, io::SafetensorsStream& out) {
-    const SourceTensor& tensor = model_.tensor(*slot.link);
     const Element type = element(slot);
     const int64_t part = slot.link->parts[slot.index].region.size.numel();
     const int64_t begin = slot.link->begin_of(slot.index), most = window_bytes / bytes_of(type);
     for (int64_t done = 0; done < part;) {
       const int64_t count = std::min(most, part - done);
       from_.resize(count * bytes_of(type));
-      tensor.read((begin + done) * bytes_of(type), from_.data(), count * bytes_of(type));
+      model_.read(*slot.link, begin + done, count, from_.data());
       append(slot, from_.data(), count, begin + done, target, out);
       done += count;
     }
@@ -75,7 +74,7 @@ class ParameterWriter {
     const Element type = element(slot);
     const int64_t elements = link.shape.numel(), bytes = bytes_of(type);
     from_.resize(elements * bytes), whole_.resize(elements * bytes);
-    model_.tensor(link).read(0, from_.data(), elements * bytes);
+    model_.read(link, 0, elements, from_.data());
     if (link.rearrangement == Rearrangement::transposed) {
       transpose(whole_.data(), from_.data(), link.shape[0], link.shape[1], bytes);
     } else {
