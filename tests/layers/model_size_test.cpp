@@ -27,6 +27,16 @@ TEST(ModelSize, M1_DbrxHasThePublishedParameters) {
   EXPECT_EQ(size_of_recipe("models/dbrx.yaml").parameters, 131'596'523'520);
 }
 
+TEST(ModelSize, ModelsWithLatentAttentionHaveThePublishedParameters) {
+  EXPECT_EQ(size_of_recipe("models/deepseek-v2-lite.yaml").parameters, 15'706'484'224);
+  EXPECT_EQ(size_of_recipe("models/deepseek-v2.yaml").parameters, 235'741'434'880);
+  const ModelSize v3 = size_of_recipe("models/deepseek-v3.yaml");
+  // The published number contains the selection biases, which are states here.
+  EXPECT_EQ(v3.parameters + 58 * 256, 671'026'419'200);
+  EXPECT_EQ(v3.active_parameters, 37'552'282'624);
+  EXPECT_EQ(size_of_recipe("models/kimi-k2.yaml").parameters, 1'026'408'209'408);
+}
+
 TEST(ModelSize, M1_FlopsOfATokenOfMixtralEqualTheHandCount) {
   // A layer has q and output of 4096 x 4096 each, k and v of 4096 x 1024 each, and the router of 4096 x 8. It also has
   // two experts with three matrices of 4096 x 14336 each. The head is 4096 x 32000. The embedding is a table.
