@@ -204,8 +204,9 @@ struct RotaryKernels {
 };
 
 /// Parameters of an attention call. The query in row i of a sequence is at position i + query_offset. It sees the keys
-/// j of its document, first[i] <= j < last[i]. If `causal` is true, it sees only keys j <= i + query_offset. `first`
-/// and `last` are i32 [B, S]; if they are undefined, a document is the whole sequence.
+/// j of its document, first[i] <= j < last[i]. If `causal` is true, it sees only keys j <= i + query_offset. If
+/// `window` is positive, it sees only keys j > i + query_offset - window. `first` and `last` are i32 [B, S]; if they
+/// are undefined, a document is the whole sequence.
 struct AttentionShape {
   int64_t sequences, queries, keys;  // number of sequences B; positions of q, and of k and v, per sequence
   double scale;                      // usually 1 / sqrt(C)
@@ -217,6 +218,7 @@ struct AttentionShape {
   /// is 0, `first` and `last` must divide each sequence into documents without gaps, and all rows of a document must
   /// have the same range. Some backends are faster if the number is known.
   int64_t documents = 0;
+  int64_t window = 0;  // distance from which on earlier keys are invisible; 0: no window
 };
 
 /// Gradients of the operands of AttentionKernels::forward.

@@ -112,6 +112,8 @@ struct ModelConfig {
   QkNorm qk_norm = QkNorm::none;
   bool tied_embedding = false;
   std::optional<double> qkv_clip;
+  std::optional<int64_t> window;
+  int64_t full_attention_every = 0;
   double init_std = 0.02;
   moe::MoeConfig moe;
 
@@ -122,6 +124,13 @@ struct ModelConfig {
   int64_t dense_hidden() const { return mlp_hidden.value_or(4 * hidden); }
   bool has_qkv_bias() const { return qkv_bias.value_or(bias); }
   bool has_o_bias() const { return o_bias.value_or(bias); }
+  /// Returns the number of tokens that a query of block `layer` sees, itself included; 0: all earlier ones.
+  int64_t window_of(int64_t layer) const {
+    const bool full = full_attention_every > 0 && layer % full_attention_every == full_attention_every - 1;
+    return full ? 0 : window.value_or(0);
+  }
+  /// Returns the number of blocks after which the windows repeat.
+  int64_t window_period() const { return window && full_attention_every > 0 ? full_attention_every : 1; }
   /// True if block `layer` has experts.
   bool is_moe(int64_t layer) const {
     return moe.experts > 0 && layer >= moe.dense_layers && (layer - moe.dense_layers) % moe.every == moe.every - 1;
@@ -166,6 +175,11 @@ struct ModelConfig {
       "bound x: queries, keys and values are clamped to [-x, x], before the norms of heads (DBRX) or after the norms "
       "over all heads (OLMoE); none: no clamping",
       positive());
+    v("window", window,
+      "sliding window: number of tokens that a token attends to, itself included; none: all earlier tokens",
+      at_least(1));
+    v("full_attention_every", full_attention_every,
+      "n: every n-th block attends to all earlier tokens and ignores window; 0: no block does", at_least(0));
     v("init_std", init_std, "standard deviation of initial weights; output projections divide it by sqrt(2 layers)",
       at_least(0));
     v("moe", moe, "mixture of experts");

@@ -16,6 +16,7 @@ Attention::Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t la
       heads_(c.heads / b.mesh().size(Axis::tp)),
       kv_heads_(std::max<int64_t>(1, c.key_value_heads() / b.mesh().size(Axis::tp))),
       head_size_(c.size_of_head()),
+      window_(c.window_of(layer)),
       tensor_(b.tensor_parallel()),
       context_(&b.mesh()[Axis::cp]),
       context_kind_(b.context_kind()),
@@ -82,7 +83,8 @@ Value Attention::attend_to_cache(Tape& t, const Heads& h, KeyValueCache& cache) 
                              .scale = scale(),
                              .causal = causal_,
                              .query_offset = begin,
-                             .deterministic = deterministic_};
+                             .deterministic = deterministic_,
+                             .window = window_};
   return attention(t, h.q, {keys.slice(0, 0, end)}, {values.slice(0, 0, end)}, {}, {}, shape);
 }
 
@@ -112,7 +114,8 @@ Value Attention::operator()(Tape& t, const Value& x, const ForwardContext& pass)
                                                                 .deterministic = deterministic_,
                                                                 .first = pass.batch.first,
                                                                 .last = pass.batch.last,
-                                                                .documents = pass.batch.documents});
+                                                                .documents = pass.batch.documents,
+                                                                .window = window_});
   return tp::row_linear(t, reshape(t, y, {pass.batch.rows(), heads_ * head_size_}), *output_.weight, output_.bias,
                         tensor_);
 }

@@ -30,6 +30,7 @@ class Attention {
   double scale() const { return 1 / std::sqrt(static_cast<double>(head_size_)); }
 
   int64_t layer_, heads_, kv_heads_, head_size_;  // index of the layer; numbers of heads on this rank; size of a head
+  int64_t window_;                                // see ModelConfig::window_of
   tp::TensorParallel tensor_;
   const comm::ProcessGroup* context_;
   cp::ContextKind context_kind_;

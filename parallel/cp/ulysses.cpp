@@ -111,7 +111,8 @@ Value ulysses_attention(Tape& tape, const Value& q, const Value& k, const Value&
                  .scale = c.scale,
                  .causal = c.causal,
                  .deterministic = c.deterministic,
-                 .documents = c.documents});
+                 .documents = c.documents,
+                 .window = c.window});
   const Tensor mine = queries.receive_tokens(queries.send_tokens(out.data, tape.stream), tape.stream);
   return tape.record("ulysses_tokens", mine, {out}, {}, [queries](Backward& b, const Tensor& dout, const Saved&) {
     b.accumulate(0, queries.receive_heads(queries.send_heads(dout, b.stream), b.stream));

@@ -130,6 +130,7 @@ INSTANTIATE_TEST_SUITE_P(
         // Row 1 has no visible key, so its output and its gradients are zero.
         Case{"a_row_that_sees_no_key", 2, 2, {1, 3, 3, scale_of_4, false}, {0, 2, 2}, {2, 2, 3}, Zeros::expected},
         Case{"query_offset", 2, 2, {1, 2, 5, scale_of_4, true, 3}},
+        Case{"window", 2, 1, {.sequences = 2, .queries = 6, .keys = 6, .scale = scale_of_4, .window = 3}},
         Case{"one_position", 2, 1, {3, 1, 1, scale_of_4}, {}, {}, Zeros::expected},
         Case{"many_elements", 4, 2, {2, 11, 11, scale_of_4}}),
     [](const auto& test) { return test.param.name; });

@@ -60,6 +60,11 @@ AttentionShape self(const Trial& r, bool causal) {
   const int64_t s = std::min<int64_t>(r.size.rows, 70);
   return {.sequences = 2, .queries = s, .keys = s, .scale = 1, .causal = causal};
 }
+AttentionShape windowed(const Trial& r, int64_t window) {
+  AttentionShape s = self(r, true);
+  s.window = window;
+  return s;
+}
 AttentionShape cached(const Trial& r) {
   const int64_t s = std::min<int64_t>(r.size.rows, 70);
   return {.sequences = 2, .queries = s, .keys = s + 9, .scale = 1, .query_offset = 9};
@@ -90,6 +95,9 @@ std::vector<Case> attention_cases() {
       {"attention_bidirectional", f, [](K k, Trial& r) { forward(k, r, self(r, false), false); }},
       {"attention_documents", f, [](K k, Trial& r) { forward(k, r, self(r, true), true); }},
       {"attention_with_cache", f, [](K k, Trial& r) { forward(k, r, cached(r), false); }},
+      {"attention_window", f, [](K k, Trial& r) { forward(k, r, windowed(r, 5), false); }},
+      {"attention_window_of_documents", f, [](K k, Trial& r) { forward(k, r, windowed(r, 2), true); }},
+      {"attention_window_backward", b, [](K k, Trial& r) { backward(k, r, windowed(r, 5), false); }},
       {"attention_causal_backward", b, [](K k, Trial& r) { backward(k, r, self(r, true), false); }},
       {"attention_bidirectional_backward", b, [](K k, Trial& r) { backward(k, r, self(r, false), false); }},
       {"attention_documents_backward", b, [](K k, Trial& r) { backward(k, r, self(r, false), true); }},

@@ -128,6 +128,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"model.bias=true", "model.qkv_bias=false", "model.o_bias=true", "optim.name=sgd"}},
         Case{"LayerNormAndLearnedPositions", {"model.norm=layer_norm", "model.position=learned"}},
         Case{"TiedEmbeddingQkNormAndClip", {"model.tied_embedding=true", "model.qk_norm=true", "model.qkv_clip=1.5"}},
+        Case{"Windows", {"model.window=3", "model.full_attention_every=2"}},
         Case{"NormOverAllHeads", {"model.qk_norm=all_heads", "model.qkv_clip=1.5", "optim.name=sgd"}},
         Case{"NormOverAllHeadsOfRecomputedBlocks", {"model.qk_norm=all_heads", "recompute=block"}},
         Case{"PartlyTurnedHeads",

@@ -53,6 +53,8 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.qk_norm", Type::text, "\"none\""},
                                    {"model.tied_embedding", Type::flag, "false"},
                                    {"model.qkv_clip", Type::real, "null"},
+                                   {"model.window", Type::integer, "null"},
+                                   {"model.full_attention_every", Type::integer, "0"},
                                    {"model.init_std", Type::real, "0.02", false},
                                    {"model.moe.experts", Type::integer, "0"},
                                    {"model.moe.top_k", Type::integer, "2"},
@@ -228,6 +230,7 @@ std::map<std::string, Json> ModelKeys::meaning() const {
   if (scaling == "none") drop("model.rotary_scaling.factor");
   if (shared_width() == 0) drop("model.moe.shared_gate");
   if (!flag("model.moe.normalize")) drop("model.moe.normalize_floor");
+  if ((*this)["model.window"].is_null()) drop("model.full_attention_every");
   return values;
 }
 

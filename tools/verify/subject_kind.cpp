@@ -53,6 +53,10 @@ Overrides forms(const OwnSubject& own) {
     for (const std::string_view setting : settings) out.push_back(base::cat(section, ".", setting));
   };
   if (m.yarn.factor == 1) set("model.rotary_scaling", {"kind=llama3", "factor=4", "original_context=16"});
+  if (m.kind == layers::ModelKind::decoder && !m.window) {
+    out.push_back(base::cat("model.window=", std::max<int64_t>(1, m.context / 3)));
+    if (m.layers > 1) out.emplace_back("model.full_attention_every=2");
+  }
   if (!has_experts(own.recipe)) return out;
   out.push_back(base::cat("model.moe.shared_experts=", std::max<int64_t>(1, m.moe.shared_experts)));
   set("model.moe", {"shared_gate=true"});

@@ -317,6 +317,19 @@ TEST(Recipe, OneRuleScalesRotaryFrequencies) {
       << unread;
 }
 
+TEST(Recipe, WindowsNeedADecoderAndABlockThatReadsThem) {
+  EXPECT_NO_THROW(recipe_of(yaml, {"model.window=16", "model.full_attention_every=2"}));
+  EXPECT_NE(
+      problem({"model.full_attention_every=2"}).find("model.full_attention_every (2) must be 0 for model.window: none"),
+      std::string::npos);
+  EXPECT_NE(problem({"model.window=16", "model.full_attention_every=1"})
+                .find("model.full_attention_every (1) must not be 1 with model.window (16)"),
+            std::string::npos);
+  EXPECT_NE(problem({"model.window=16", "model.kind=encoder", "data.mlm_probability=0.15"})
+                .find("model.window (16) must be none for model.kind: encoder"),
+            std::string::npos);
+}
+
 TEST(Recipe, WrittenBiasesEqualAutomaticOnes) {
   const auto changes = [](const std::vector<std::string>& before, const std::vector<std::string>& now) {
     return changes_of_model(recipe_of(yaml, before), recipe_of(yaml, now));

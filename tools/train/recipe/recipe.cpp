@@ -84,6 +84,20 @@ void check_attention(const layers::ModelConfig& m, Problems& problems) {
   if (m.position == layers::PositionKind::rotary) check_rotary_share(m, problems);
 }
 
+void check_window(const layers::ModelConfig& m, Problems& problems) {
+  if (!m.window) {
+    if (m.full_attention_every != 0)
+      problems.add("model.full_attention_every",
+                   "must be 0 for model.window: none, with which all blocks have full attention");
+    return;
+  }
+  if (m.kind != layers::ModelKind::decoder)
+    problems.add("model.window", "must be none for model.kind: encoder, whose tokens also attend to later tokens");
+  if (m.full_attention_every == 1)
+    problems.add("model.full_attention_every",
+                 cat("must not be 1 with model.window (", *m.window, "), which no block would read; nearest: 0, 2"));
+}
+
 void check_moe(const layers::ModelConfig& model, Problems& problems) {
   const moe::MoeConfig& m = model.moe;
   if (m.experts == 0) return;
@@ -219,6 +233,7 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   if (problems.good(
           {"model.hidden", "model.heads", "model.kv_heads", "model.head_size", "model.position", "model.rotary_share"}))
     check_attention(r.model, problems);
+  if (problems.good({"model.kind", "model.window", "model.full_attention_every"})) check_window(r.model, problems);
   if (problems.good({"model.yarn", "model.rotary_scaling"})) check_rotary_scaling(r.model, problems);
   if (problems.good({"model.moe", "model.layers"})) check_moe(r.model, problems);
   check_names(r, extensions, problems);
