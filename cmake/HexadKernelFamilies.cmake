@@ -2,4 +2,4 @@
 # separate folders, and are listed where they are built.
 set(HEXAD_KERNEL_FAMILIES
   bias capacity cross_entropy embedding gelu index layer_norm optimizer permute pointwise rms_norm rotary router router_loss
-  row_gate slots split_norm split_softmax swiglu wire)
+  row_gate sink slots split_norm split_softmax swiglu wire)

@@ -265,6 +265,24 @@ struct AttentionKernels {
   static const AttentionKernels of_reference, of_cpu, of_cuda;
 };
 
+/// Sinks of attention: a further logit for each head in the softmax of each of its queries, whose value is zero. Rows
+/// of out and dout are those of AttentionKernels::forward, out[T, H, C].
+struct SinkKernels {
+  /// Adds the sinks[H] (acc) to the attention so far: multiplies out by the share of its keys in the softmax, and adds
+  /// the sinks to log_sum_exp[T, H] (acc), the log-sum-exp of the keys.
+  Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> log_sum_exp, const Tensor& sinks)> forward;
+  /// Computes the gradient of each row's sink, dsinks[T, H] (acc) = -exp(sink - log_sum_exp) <dout, out>. out and
+  /// log_sum_exp are results of forward. The gradient of the sinks is the sum over rows.
+  Kernel<void(Stream&, Out<Tensor> dsinks, const Tensor& dout, const Tensor& out, const Tensor& log_sum_exp,
+              const Tensor& sinks)>
+      backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &SinkKernels::forward}, Named{"backward", &SinkKernels::backward}};
+  }
+  static const SinkKernels of_reference, of_cpu, of_cuda;
+};
+
 /// Gradients of the operands of SwigluKernels::forward, and the recomputed product. `product` and `dweights` are not
 /// computed if they are undefined.
 struct SwigluGradients {
@@ -728,6 +746,7 @@ struct KernelTable {
   LayerNormKernels layer_norm;
   RotaryKernels rotary;
   AttentionKernels attention;
+  SinkKernels sink;
   SwigluKernels swiglu;
   GeluKernels gelu;
   RowGateKernels row_gate;
@@ -753,6 +772,7 @@ struct KernelTable {
                       Named{"layer_norm", &KernelTable::layer_norm},
                       Named{"rotary", &KernelTable::rotary},
                       Named{"attention", &KernelTable::attention},
+                      Named{"sink", &KernelTable::sink},
                       Named{"swiglu", &KernelTable::swiglu},
                       Named{"gelu", &KernelTable::gelu},
                       Named{"row_gate", &KernelTable::row_gate},

@@ -114,6 +114,7 @@ struct ModelConfig {
   std::optional<double> qkv_clip;
   std::optional<int64_t> window;
   int64_t full_attention_every = 0;
+  bool sinks = false;
   double init_std = 0.02;
   moe::MoeConfig moe;
 
@@ -180,6 +181,9 @@ struct ModelConfig {
       at_least(1));
     v("full_attention_every", full_attention_every,
       "n: every n-th block attends to all earlier tokens and ignores window; 0: no block does", at_least(0));
+    v("sinks", sinks,
+      "attention sinks: each head has a trainable logit that takes part in the softmax of its queries, without a "
+      "value");
     v("init_std", init_std, "standard deviation of initial weights; output projections divide it by sqrt(2 layers)",
       at_least(0));
     v("moe", moe, "mixture of experts");

@@ -35,6 +35,10 @@ Attention::Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t la
       output_({c.heads * head_size_, c.hidden, c.init_std / std::sqrt(2.0 * static_cast<double>(c.layers)),
                c.has_o_bias(), Parallel::row},
               b / "output") {
+  if (c.sinks)
+    sinks_ = AttentionSinks(b.parameter(
+        "sinks", {c.heads},
+        {.init = {Init::Kind::normal, c.init_std}, .decay = false, .placement = b.shard(0), .accumulator = true}));
   if (qk_norm_ == QkNorm::none) return;
   const auto norm = [&](int64_t heads, int64_t pieces) {
     const bool head = qk_norm_ == QkNorm::head;
@@ -85,7 +89,7 @@ Value Attention::attend_to_cache(Tape& t, const Heads& h, KeyValueCache& cache) 
                              .query_offset = begin,
                              .deterministic = deterministic_,
                              .window = window_};
-  return attention(t, h.q, {keys.slice(0, 0, end)}, {values.slice(0, 0, end)}, {}, {}, shape);
+  return attention(t, h.q, {keys.slice(0, 0, end)}, {values.slice(0, 0, end)}, {}, {}, shape, sinks_);
 }
 
 // Computes the attention of the new tokens of each sequence. Rows of padding are zero, and no cache receives them.
@@ -115,7 +119,8 @@ Value Attention::operator()(Tape& t, const Value& x, const ForwardContext& pass)
                                                                 .first = pass.batch.first,
                                                                 .last = pass.batch.last,
                                                                 .documents = pass.batch.documents,
-                                                                .window = window_});
+                                                                .window = window_,
+                                                                .sinks = sinks_});
   return tp::row_linear(t, reshape(t, y, {pass.batch.rows(), heads_ * head_size_}), *output_.weight, output_.bias,
                         tensor_);
 }

@@ -12,7 +12,8 @@ namespace hexad::layers {
 
 /// Attention layer: softmax(q k^T / sqrt(C)) v of the normalised input, projected back. Its parameters are "q", "k",
 /// "v", "output" and, with qk_norm, "q_norm" and "k_norm": [C], or [H C] and [G C] for all_heads. Heads are split over
-/// tp, tokens over cp. If there are fewer key/value heads than tp ranks, several ranks hold the same head.
+/// tp, tokens over cp. With model.sinks, "sinks" [H] has the logit of each head's sink. If there are fewer key/value
+/// heads than tp ranks, several ranks hold the same head.
 class Attention {
  public:
   /// Makes the layer. All layers share `rotary` (may be null), which outlives them.
@@ -40,6 +41,7 @@ class Attention {
   const RotaryTable* rotary_;
   Linear q_, k_, v_, output_;
   std::optional<Norm> q_norm_, k_norm_;
+  autograd::AttentionSinks sinks_;
 };
 
 }  // namespace hexad::layers

@@ -45,7 +45,8 @@ Value context_attention(Tape& tape, const Value& q, const Value& k, const Value&
                       .causal = c.causal,
                       .deterministic = c.deterministic,
                       .documents = c.documents,
-                      .window = c.window});
+                      .window = c.window},
+                     c.sinks);
   switch (c.kind) {
     case ContextKind::ring:
       return ring_attention(tape, q, k, v, c);

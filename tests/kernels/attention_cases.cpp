@@ -85,6 +85,22 @@ void merge(K k, Trial& r) {
                     block_log_sum_exp);
 }
 
+// Adds sinks to rows, every fourth of which has seen no key. The output of these rows becomes zero.
+void sink_forward(K k, Trial& r) {
+  const auto [t, c] = r.size;
+  const Tensor log_sum_exp = r.update({t, heads}, r.acc(), 2);
+  reference::Array a = reference::load(log_sum_exp);
+  for (int64_t i = 0; i < a.size(); i += 4) a[i] = -std::numeric_limits<double>::infinity();
+  reference::store(log_sum_exp, a);
+  k.sink.forward(r.stream, r.update({t, heads, c}, r.dtype, 2), log_sum_exp, r.normal({heads}, r.acc()));
+}
+
+void sink_backward(K k, Trial& r) {
+  const auto [t, c] = r.size;
+  k.sink.backward(r.stream, r.output({t, heads}, r.acc(), c), r.normal({t, heads, c}), r.normal({t, heads, c}),
+                  r.normal({t, heads}, r.acc()), r.normal({heads}, r.acc()));
+}
+
 }  // namespace
 
 std::vector<Case> attention_cases() {
@@ -102,6 +118,8 @@ std::vector<Case> attention_cases() {
       {"attention_bidirectional_backward", b, [](K k, Trial& r) { backward(k, r, self(r, false), false); }},
       {"attention_documents_backward", b, [](K k, Trial& r) { backward(k, r, self(r, false), true); }},
       {"attention_merge", entry(&KernelTable::attention, &AttentionKernels::merge), merge},
+      {"sink_forward", entry(&KernelTable::sink, &SinkKernels::forward), sink_forward},
+      {"sink_backward", entry(&KernelTable::sink, &SinkKernels::backward), sink_backward},
   };
 }
 

@@ -129,6 +129,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"LayerNormAndLearnedPositions", {"model.norm=layer_norm", "model.position=learned"}},
         Case{"TiedEmbeddingQkNormAndClip", {"model.tied_embedding=true", "model.qk_norm=true", "model.qkv_clip=1.5"}},
         Case{"Windows", {"model.window=3", "model.full_attention_every=2"}},
+        Case{"Sinks", {"model.sinks=true", "model.window=5", "optim.name=sgd"}},
+        Case{"SinksOfRecomputedBlocks", {"model.sinks=true", "recompute=block"}},
         Case{"NormOverAllHeads", {"model.qk_norm=all_heads", "model.qkv_clip=1.5", "optim.name=sgd"}},
         Case{"NormOverAllHeadsOfRecomputedBlocks", {"model.qk_norm=all_heads", "recompute=block"}},
         Case{"PartlyTurnedHeads",

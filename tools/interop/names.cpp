@@ -7,8 +7,8 @@ namespace {
 
 using enum Rearrangement;
 
-// V vocabulary, P positions, H hidden, Q heads * C, K kv_heads * C, C head size, D dense MLP, E experts, I expert
-// width, S width of the shared experts.
+// V vocabulary, P positions, H hidden, A heads, Q heads * C, K kv_heads * C, C head size, D dense MLP, E experts, I
+// expert width, S width of the shared experts.
 constexpr OwnRow own[] = {
     {"embedding.weight", "V H"},
     {"position_embedding.weight", "P H", "learned"},
@@ -22,6 +22,7 @@ constexpr OwnRow own[] = {
     {"layers.{L}.attention.k.bias", "K", "qkv_bias"},
     {"layers.{L}.attention.v.bias", "K", "qkv_bias"},
     {"layers.{L}.attention.output.bias", "H", "o_bias"},
+    {"layers.{L}.attention.sinks", "A", "sinks"},
     {"layers.{L}.attention.q_norm.weight", "C", "norm_of_heads"},
     {"layers.{L}.attention.k_norm.weight", "C", "norm_of_heads"},
     {"layers.{L}.attention.q_norm.weight", "Q", "norm_over_heads"},

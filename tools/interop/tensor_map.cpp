@@ -129,6 +129,8 @@ int64_t Sizes::size(char letter) const {
       return keys_.integer("model.hidden");
     case 'C':
       return head();
+    case 'A':
+      return keys_.integer("model.heads");
     case 'Q':
       return keys_.integer("model.heads") * head();
     case 'K':
@@ -173,6 +175,7 @@ bool Sizes::holds(std::string_view word, int64_t layer) const {
   if (word == "norm_bias") return keys_.text("model.norm") == "layer_norm" && keys_.flag("model.bias");
   if (word == "norm_of_heads") return keys_.text("model.qk_norm") == "head";
   if (word == "norm_over_heads") return keys_.text("model.qk_norm") == "all_heads";
+  if (word == "sinks") return keys_.flag("model.sinks");
   if (word == "learned") return keys_.text("model.position") == "learned";
   if (word == "untied") return !keys_.flag("model.tied_embedding");
   if (word == "shared") return keys_.shared_width() > 0;

@@ -47,7 +47,7 @@ Overrides in_bf16(const OwnSubject& own) {
 // Returns overrides with the forms of attention and MoE layers in which families of models differ.
 Overrides forms(const OwnSubject& own) {
   const layers::ModelConfig& m = own.recipe.model;
-  Overrides out{"model.qk_norm=all_heads", "model.qkv_bias=true", "model.o_bias=true"};
+  Overrides out{"model.qk_norm=all_heads", "model.qkv_bias=true", "model.o_bias=true", "model.sinks=true"};
   if (m.rotary_share == 1 && m.size_of_head() % 4 == 0) out.emplace_back("model.rotary_share=0.5");
   const auto set = [&](std::string_view section, std::initializer_list<std::string_view> settings) {
     for (const std::string_view setting : settings) out.push_back(base::cat(section, ".", setting));
@@ -86,7 +86,8 @@ std::span<const SubjectKind> subject_kinds() {
        [](const OwnSubject&) { return Overrides{"model.tied_embedding=true"}; }},
       {"forms",
        [](const Recipe& r, const Extensions&) {
-         return r.model.qk_norm != layers::QkNorm::all_heads || (has_experts(r) && !r.model.moe.shared_gate);
+         return r.model.qk_norm != layers::QkNorm::all_heads || !r.model.sinks ||
+                (has_experts(r) && !r.model.moe.shared_gate);
        },
        forms},
       {"aux_global_batch",

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "framework/autograd/ops/sinks.h"
 #include "framework/autograd/tape.h"
 
 namespace hexad::autograd {
@@ -44,9 +45,9 @@ struct Rotated {
 Rotated rotary(Tape& tape, const Value& q, const Value& k, const Tensor& positions, const Tensor& cosine,
                const Tensor& sine);
 /// Returns the attention of the queries q[T, H, C] to the keys k and values v, both [T, G, C]. `first` and `last` bound
-/// the keys that each query sees and may be undefined; see AttentionShape.
+/// the keys that each query sees and may be undefined; see AttentionShape. `sinks` has the sinks of the heads.
 Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, const Tensor& first, const Tensor& last,
-                const AttentionShape& shape);
+                const AttentionShape& shape, const AttentionSinks& sinks = {});
 
 // --- activations (swiglu.cpp, gelu.cpp, row_gate.cpp)
 

@@ -134,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(std::vector<std::string>{}, std::vector<std::string>{"model.position=learned", "model.bias=true"},
                     std::vector<std::string>{"model.qk_norm=head", "model.qkv_clip=1.0"},
                     std::vector<std::string>{"model.qk_norm=all_heads", "model.rotary_share=0.5"},
-                    std::vector<std::string>{"model.window=3", "model.full_attention_every=2"},
+                    std::vector<std::string>{"model.window=3", "model.full_attention_every=2", "model.sinks=true"},
                     std::vector<std::string>{"model.yarn.factor=4", "model.yarn.original_context=2"},
                     std::vector<std::string>{"model.kv_heads=1", "model.moe.shared_experts=1"},
                     std::vector<std::string>{"model.moe.shared_experts=1", "model.moe.shared_gate=true",
