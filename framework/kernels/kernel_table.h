@@ -22,6 +22,7 @@
 
 #include "framework/base/global_index.h"
 #include "framework/device/stream.h"
+#include "framework/kernels/clamped_swiglu.h"
 #include "framework/kernels/kernel.h"
 #include "framework/kernels/wire.h"
 #include "framework/tensor/tensor.h"
@@ -314,6 +315,23 @@ struct SwigluKernels {
     return std::tuple{Named{"forward", &SwigluKernels::forward}, Named{"backward", &SwigluKernels::backward}};
   }
   static const SwigluKernels of_reference, of_cpu, of_cuda;
+};
+
+/// SwiGLU with clamped operands (gpt-oss). Operands, weights and results are as in SwigluKernels.
+struct ClampedSwigluKernels {
+  /// Computes out = g sigmoid(clamped_swiglu_slope g) (u + 1) weights, with g = min(gate, limit) and u = up, clamped to
+  /// [-limit, limit].
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& gate, const Tensor& up, const Tensor& weights, double limit)>
+      forward;
+  /// Like SwigluKernels::backward. The gradient of a gate or up beyond its limit is zero.
+  Kernel<void(Stream&, Out<SwigluGradients> gradients, const Tensor& dout, const SwigluSaved& saved, double limit)>
+      backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &ClampedSwigluKernels::forward},
+                      Named{"backward", &ClampedSwigluKernels::backward}};
+  }
+  static const ClampedSwigluKernels of_reference, of_cpu, of_cuda;
 };
 
 /// Kind of GELU: exact, out = x/2 (1 + erf(x / sqrt 2)), or its tanh approximation (Hendrycks & Gimpel 2016).
@@ -748,6 +766,7 @@ struct KernelTable {
   AttentionKernels attention;
   SinkKernels sink;
   SwigluKernels swiglu;
+  ClampedSwigluKernels clamped_swiglu;
   GeluKernels gelu;
   RowGateKernels row_gate;
   RouterKernels router;
@@ -774,6 +793,7 @@ struct KernelTable {
                       Named{"attention", &KernelTable::attention},
                       Named{"sink", &KernelTable::sink},
                       Named{"swiglu", &KernelTable::swiglu},
+                      Named{"clamped_swiglu", &KernelTable::clamped_swiglu},
                       Named{"gelu", &KernelTable::gelu},
                       Named{"row_gate", &KernelTable::row_gate},
                       Named{"router", &KernelTable::router},

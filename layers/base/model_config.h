@@ -115,6 +115,7 @@ struct ModelConfig {
   std::optional<int64_t> window;
   int64_t full_attention_every = 0;
   bool sinks = false;
+  std::optional<double> swiglu_limit;
   double init_std = 0.02;
   moe::MoeConfig moe;
 
@@ -125,6 +126,7 @@ struct ModelConfig {
   int64_t dense_hidden() const { return mlp_hidden.value_or(4 * hidden); }
   bool has_qkv_bias() const { return qkv_bias.value_or(bias); }
   bool has_o_bias() const { return o_bias.value_or(bias); }
+  bool has_expert_bias() const { return moe.expert_bias.value_or(bias); }
   /// Returns the number of tokens that a query of block `layer` sees, itself included; 0: all earlier ones.
   int64_t window_of(int64_t layer) const {
     const bool full = full_attention_every > 0 && layer % full_attention_every == full_attention_every - 1;
@@ -165,6 +167,11 @@ struct ModelConfig {
     v("mlp", mlp, "feed-forward layer of dense blocks: swiglu, gelu, or the name of a registered layer");
     v("mlp_hidden", mlp_hidden, "width of the dense MLP; auto: 4 hidden", automatic, at_least(1));
     v("gelu", gelu, "form of GELU: exact, or its tanh approximation");
+    v("swiglu_limit", swiglu_limit,
+      "bound x of all SwiGLUs: gates are clamped from above to x, ups to [-x, x]; the SwiGLU is then gate "
+      "sigmoid(1.702 "
+      "gate) (up + 1) (gpt-oss); none: the usual SwiGLU, without bounds",
+      positive());
     v("mlp_options", mlp_options, "options of a registered layer, each a name and a number");
     v("bias", bias, "biases in linear layers, experts and LayerNorm");
     v("qkv_bias", qkv_bias, "biases of the projections to queries, keys and values; auto: model.bias", automatic);

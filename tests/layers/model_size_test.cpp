@@ -87,6 +87,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Overrides{"model.norm=layer_norm"}, Overrides{"model.tied_embedding=true"},
                     Overrides{"model.position=learned"}, Overrides{"model.qk_norm=head"},
                     Overrides{"model.qk_norm=all_heads"}, Overrides{"model.sinks=true"},
+                    Overrides{"model.moe.expert_bias=true", "model.moe.router_bias=true"},
                     Overrides{"model.moe.shared_experts=2", "model.moe.shared_hidden=7", "model.bias=true"},
                     Overrides{"model.moe.shared_experts=1", "model.moe.shared_gate=true"},
                     Overrides{"model.moe.dense_residual=true"}, Overrides{"model.moe.expert=gelu", "model.bias=true"},

@@ -47,6 +47,7 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.mlp", Type::text, "\"swiglu\""},
                                    {"model.mlp_hidden", Type::integer, "null"},
                                    {"model.gelu", Type::text, "\"exact\""},
+                                   {"model.swiglu_limit", Type::real, "null"},
                                    {"model.bias", Type::flag, "false"},
                                    {"model.qkv_bias", Type::flag, "null"},
                                    {"model.o_bias", Type::flag, "null"},
@@ -61,6 +62,7 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.moe.top_k", Type::integer, "2"},
                                    {"model.moe.expert_hidden", Type::integer, "1024"},
                                    {"model.moe.expert", Type::text, "\"swiglu\""},
+                                   {"model.moe.expert_bias", Type::flag, "null"},
                                    {"model.moe.shared_experts", Type::integer, "0", false},
                                    {"model.moe.shared_hidden", Type::integer, "null", false},
                                    {"model.moe.shared_gate", Type::flag, "false"},
@@ -69,6 +71,7 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.moe.every", Type::integer, "1", false},
                                    {"model.moe.router", Type::text, "\"top_k\""},
                                    {"model.moe.score", Type::text, "\"softmax\""},
+                                   {"model.moe.router_bias", Type::flag, "false"},
                                    {"model.moe.normalize", Type::flag, "true"},
                                    {"model.moe.normalize_floor", Type::real, "0"},
                                    {"model.moe.scale", Type::real, "1"},
@@ -188,6 +191,7 @@ void ModelKeys::resolve() {
   usual("model.mlp_hidden", 4 * integer("model.hidden"));
   usual("model.qkv_bias", (*this)["model.bias"]);
   usual("model.o_bias", (*this)["model.bias"]);
+  usual("model.moe.expert_bias", (*this)["model.bias"]);
   usual("model.moe.shared_hidden", (*this)["model.moe.expert_hidden"]);
   usual("model.moe.selection_bias", real("model.moe.bias_rate") > 0);
 }
@@ -251,7 +255,9 @@ std::string ModelKeys::yaml() const {
     const Json& value = (*this)[key.path];
     const Json usual = Json::parse(key.usual);
     const bool size = key.type == Type::integer && key.path.find('.') == key.path.rfind('.');
-    const bool follows = (key.path == "model.qkv_bias" || key.path == "model.o_bias") && value == (*this)["model.bias"];
+    const bool follows =
+        (key.path == "model.qkv_bias" || key.path == "model.o_bias" || key.path == "model.moe.expert_bias") &&
+        value == (*this)["model.bias"];
     const bool unbiased = key.path == "model.moe.selection_bias" && value == false;
     if (value.is_null() || follows || unbiased || (value == usual && !size)) continue;
     std::vector<std::string> parts;

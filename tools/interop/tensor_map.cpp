@@ -180,6 +180,8 @@ bool Sizes::holds(std::string_view word, int64_t layer) const {
   if (word == "untied") return !keys_.flag("model.tied_embedding");
   if (word == "shared") return keys_.shared_width() > 0;
   if (word == "shared_gate") return keys_.flag("model.moe.shared_gate");
+  if (word == "expert_bias") return keys_.flag("model.moe.expert_bias");
+  if (word == "router_bias") return keys_.flag("model.moe.router_bias");
   if (word == "selection_bias") return keys_.flag("model.moe.selection_bias");
   if (word == "separate") return layout_ == ExpertLayout::separate;
   if (word == "fused") return layout_ == ExpertLayout::fused;

@@ -60,7 +60,8 @@ Overrides forms(const OwnSubject& own) {
   if (!has_experts(own.recipe)) return out;
   out.push_back(base::cat("model.moe.shared_experts=", std::max<int64_t>(1, m.moe.shared_experts)));
   set("model.moe", {"shared_gate=true"});
-  if (m.moe.router == "top_k") set("model.moe", {"selection_bias=true", "normalize=true", "normalize_floor=0.5"});
+  if (m.moe.router == "top_k")
+    set("model.moe", {"selection_bias=true", "router_bias=true", "normalize=true", "normalize_floor=0.5"});
   return out;
 }
 

@@ -51,8 +51,9 @@ Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, cons
 
 // --- activations (swiglu.cpp, gelu.cpp, row_gate.cpp)
 
-/// Returns the SwiGLU of gate and up, which are the two halves of each row: [T, 2 F] -> [T, F].
-Value swiglu(Tape& tape, const Value& gate_up);
+/// Returns the SwiGLU of gate and up, which are the two halves of each row: [T, 2 F] -> [T, F]. With a `limit`, it is
+/// that of ClampedSwigluKernels.
+Value swiglu(Tape& tape, const Value& gate_up, std::optional<double> limit = {});
 Value gelu(Tape& tape, const Value& x, GeluKind kind);
 /// Returns the rows of x[T, D], each multiplied by the sigmoid of its logit. logits[T, 1] are in the accumulator dtype.
 Value gate_rows(Tape& tape, const Value& x, const Value& logits);

@@ -98,6 +98,14 @@ void check_window(const layers::ModelConfig& m, Problems& problems) {
                  cat("must not be 1 with model.window (", *m.window, "), which no block would read; nearest: 0, 2"));
 }
 
+void check_swiglu_limit(const layers::ModelConfig& m, Problems& problems) {
+  const bool dense = m.mlp == "swiglu" && (m.moe_layers() < m.layers || m.moe.dense_residual);
+  const bool experts = m.moe.expert == moe::ExpertKind::swiglu && m.moe_layers() > 0;
+  if (m.swiglu_limit && !dense && !experts)
+    problems.add("model.swiglu_limit",
+                 "must be none for a model without a SwiGLU: neither model.mlp nor model.moe.expert names one");
+}
+
 void check_moe(const layers::ModelConfig& model, Problems& problems) {
   const moe::MoeConfig& m = model.moe;
   if (m.experts == 0) return;
@@ -236,6 +244,8 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   if (problems.good({"model.kind", "model.window", "model.full_attention_every"})) check_window(r.model, problems);
   if (problems.good({"model.yarn", "model.rotary_scaling"})) check_rotary_scaling(r.model, problems);
   if (problems.good({"model.moe", "model.layers"})) check_moe(r.model, problems);
+  if (problems.good({"model.moe", "model.layers", "model.mlp", "model.swiglu_limit"}))
+    check_swiglu_limit(r.model, problems);
   check_names(r, extensions, problems);
   if (problems.good({"train"})) check_init(r.train, problems);
   if (problems.good({"train.precision", "optim.moment_dtype"})) check_moments(r, problems);
