@@ -49,6 +49,7 @@ struct YarnConfig {
   double factor = 1;  // 1: off
   int64_t original_context = 4096;
   double beta_fast = 32, beta_slow = 1;
+  bool truncate = true;
 
   template <class V>
   void fields(V& v) {
@@ -59,6 +60,8 @@ struct YarnConfig {
       config::positive());
     v("beta_slow", beta_slow, "number of turns over original_context below which a dimension is fully interpolated",
       config::positive());
+    v("truncate", truncate,
+      "the interpolation begins and ends at whole dimensions; false: exactly at beta_fast and beta_slow (gpt-oss)");
   }
 };
 

@@ -45,4 +45,9 @@ void pairs_to_halves(std::byte* to, const std::byte* from, const HeadRows& rows)
 /// Inverse of pairs_to_halves().
 void halves_to_pairs(std::byte* to, const std::byte* from, const HeadRows& rows);
 
+/// Reorders 2 `half` rows of `row_bytes` bytes, so that rows 2i and 2i + 1 become rows i and half + i.
+void separate_interleaved(std::byte* to, const std::byte* from, int64_t half, int64_t row_bytes);
+/// Inverse of separate_interleaved().
+void interleave(std::byte* to, const std::byte* from, int64_t half, int64_t row_bytes);
+
 }  // namespace hexad::interop

@@ -9,6 +9,7 @@
 #include "framework/config/words.h"
 #include "framework/data/file.h"
 #include "layers/base/model_config.h"
+#include "tools/interop/mxfp4.h"
 
 namespace hexad::interop {
 
@@ -17,6 +18,7 @@ using namespace base;
 namespace {
 
 constexpr int64_t window_bytes = 8 << 20;
+constexpr std::string_view blocks_suffix = "_blocks", scales_suffix = "_scales";
 
 /// True if `name` matches `pattern`, in which * stands for any text.
 bool matches(std::string_view pattern, std::string_view name) {
@@ -50,10 +52,15 @@ bool equal(const SourceTensor& a, const SourceTensor& b) {
   return true;
 }
 
-ExpertLayout layout_of(const SourceFolder& source) {
-  const bool fused = std::ranges::any_of(
-      source.tensors(), [](const auto& t) { return std::string_view(t.first).ends_with(".mlp.experts.gate_up_proj"); });
-  return fused ? ExpertLayout::fused : ExpertLayout::separate;
+bool has_suffix(const SourceFolder& source, std::string_view suffix) {
+  return std::ranges::any_of(source.tensors(),
+                             [&](const auto& t) { return std::string_view(t.first).ends_with(suffix); });
+}
+
+ExpertLayout layout_of(const SourceFolder& source, const Family& family) {
+  if (family.mxfp4 && has_suffix(source, std::string(".mlp.experts.gate_up_proj") + std::string(blocks_suffix)))
+    return ExpertLayout::mxfp4;
+  return has_suffix(source, ".mlp.experts.gate_up_proj") ? ExpertLayout::fused : ExpertLayout::separate;
 }
 
 /// The part of a recipe that an import writes.
@@ -84,8 +91,9 @@ ForeignModel::ForeignModel(const std::string& folder, const FileWork& work)
       config_path_(checked_path(folder, "config.json")),
       config_text_(data::read_file(config_path_, max_config_bytes)),
       config_(read_config(config_text_, config_path_)),
-      experts_(layout_of(source_)),
-      sizes_(config_.keys, *config_.family, experts_),
+      layout_(layout_of(source_, *config_.family)),
+      quantized_(layout_ == ExpertLayout::mxfp4),
+      sizes_(config_.keys, *config_.family, layout_),
       map_((check_config(), map_tensors(*config_.family, sizes_))),
       bare_(false),
       notes_(config_.notes) {
@@ -93,6 +101,32 @@ ForeignModel::ForeignModel(const std::string& folder, const FileWork& work)
   bare_ = !source_.find(first) && source_.find(without_first_word(first));
   check_names();
   for (const Link& link : map_.links) check_tensor(link);
+  if (quantized_) notes_.emplace_back("experts in MXFP4 became bf16, with the same values; an export has bf16");
+}
+
+bool ForeignModel::is_mxfp4(const Link& link) const { return quantized_ && link.theirs.ends_with(blocks_suffix); }
+
+const SourceTensor& ForeignModel::scales_of(const Link& link) const {
+  const std::string blocks = name_of(link);
+  return *source_.find(blocks.substr(0, blocks.size() - blocks_suffix.size()) + std::string(scales_suffix));
+}
+
+Element ForeignModel::element(const Link& link) const {
+  return is_mxfp4(link) ? Element::bf16 : *element_of(tensor(link).dtype);
+}
+
+void ForeignModel::read(const Link& link, int64_t first, std::byte* out, int64_t count) const {
+  if (!is_mxfp4(link)) {
+    const int64_t bytes = bytes_of(element(link));
+    return tensor(link).read(first * bytes, out, count * bytes);
+  }
+  require(first % mxfp4::block == 0 && count % mxfp4::block == 0, "[interop] ", count, " elements from ", first,
+          " are no whole blocks of MXFP4");
+  const int64_t block = first / mxfp4::block, blocks = count / mxfp4::block;
+  std::vector<std::byte> packed(static_cast<size_t>(blocks * mxfp4::block_bytes)), scales(static_cast<size_t>(blocks));
+  tensor(link).read(block * mxfp4::block_bytes, packed.data(), blocks * mxfp4::block_bytes);
+  scales_of(link).read(block, scales.data(), blocks);
+  mxfp4::to_bf16(out, packed.data(), scales.data(), blocks);
 }
 
 std::string ForeignModel::name_of(const Link& link) const {
@@ -121,6 +155,10 @@ void ForeignModel::check_names() {
     const std::string name = name_of(link);
     expected.insert(name);
     if (!source_.find(name)) missing.push_back(name);
+    if (!is_mxfp4(link)) continue;
+    const std::string scales = name.substr(0, name.size() - blocks_suffix.size()) + std::string(scales_suffix);
+    expected.insert(scales);
+    if (!source_.find(scales)) missing.push_back(scales);
   }
   int64_t ignored = 0;
   for (const auto& [name, tensor] : source_.tensors()) {
@@ -140,10 +178,28 @@ void ForeignModel::check_names() {
 }
 
 void ForeignModel::check_tensor(const Link& link) const {
+  if (is_mxfp4(link)) return check_mxfp4(link);
   const SourceTensor& found = tensor(link);
   if (!(found.shape == link.shape))
     fail(ExitCode::data, where(link), " is ", found.shape, ", expected ", link.shape, " by config.json");
   if (!element_of(found.dtype)) fail(ExitCode::data, where(link), " is ", found.dtype, ", expected F32, BF16 or F16");
+}
+
+// Checks the two tensors of a matrix in MXFP4: [E, outputs, inputs / 32, 16] and [E, outputs, inputs / 32].
+void ForeignModel::check_mxfp4(const Link& link) const {
+  const Shape& matrix = link.shape;
+  if (matrix[2] % mxfp4::block != 0)
+    fail(ExitCode::data, where(link), " is in MXFP4, but its matrices have ", matrix[2],
+         " inputs by config.json, expected a multiple of ", mxfp4::block);
+  const Shape scales{matrix[0], matrix[1], matrix[2] / mxfp4::block},
+      blocks{matrix[0], matrix[1], matrix[2] / mxfp4::block, mxfp4::block_bytes};
+  const auto check = [&](const SourceTensor& found, const Shape& expected, std::string_view what) {
+    if (found.dtype != "U8" || !(found.shape == expected))
+      fail(ExitCode::data, where(link), " or its scales: the ", what, " are ", found.dtype, " ", found.shape,
+           ", expected U8 ", expected, " by config.json");
+  };
+  check(tensor(link), blocks, "blocks");
+  check(scales_of(link), scales, "scales");
 }
 
 bool ForeignModel::is_ignored(const std::string& name) const {

@@ -48,6 +48,8 @@ class ParameterWriter {
     for (const Slot& slot : slots_[own])
       if (slot.link->rearrangement == Rearrangement::none)
         write_in_windows(slot, target, out);
+      else if (is_by_expert(slot.link->rearrangement))
+        write_by_expert(slot, target, out);
       else
         write_rearranged(slot, target, out);
   }
@@ -56,14 +58,13 @@ class ParameterWriter {
   Element element(const Slot& slot) const { return model_.element(*slot.link); }
 
   void write_in_windows(const Slot& slot, Element target, io::SafetensorsStream& out) {
-    const SourceTensor& tensor = model_.tensor(*slot.link);
     const Element type = element(slot);
     const int64_t part = slot.link->shape.numel() / static_cast<int64_t>(slot.link->parts.size());
     const int64_t begin = part * static_cast<int64_t>(slot.index), most = window_bytes / bytes_of(type);
     for (int64_t done = 0; done < part;) {
       const int64_t count = std::min(most, part - done);
       from_.resize(count * bytes_of(type));
-      tensor.read((begin + done) * bytes_of(type), from_.data(), count * bytes_of(type));
+      model_.read(*slot.link, begin + done, from_.data(), count);
       append(slot, from_.data(), count, begin + done, target, out);
       done += count;
     }
@@ -74,7 +75,7 @@ class ParameterWriter {
     const Element type = element(slot);
     const int64_t elements = link.shape.numel(), bytes = bytes_of(type);
     from_.resize(elements * bytes), whole_.resize(elements * bytes);
-    model_.tensor(link).read(0, from_.data(), elements * bytes);
+    model_.read(link, 0, from_.data(), elements);
     if (link.rearrangement == Rearrangement::transposed) {
       transpose(whole_.data(), from_.data(), link.shape[0], link.shape[1], bytes);
     } else {
@@ -85,6 +86,19 @@ class ParameterWriter {
     const int64_t part = elements / static_cast<int64_t>(link.parts.size());
     const int64_t begin = part * static_cast<int64_t>(slot.index);
     append(slot, whole_.data() + begin * bytes, part, begin, target, out);
+  }
+
+  /// Writes a link whose only part is the whole parameter, one expert at a time.
+  void write_by_expert(const Slot& slot, Element target, io::SafetensorsStream& out) {
+    const Link& link = *slot.link;
+    const Element type = element(slot);
+    const int64_t bytes = bytes_of(type), experts = link.shape[0], elements = link.shape.numel() / experts;
+    from_.resize(elements * bytes), whole_.resize(elements * bytes);
+    for (int64_t e = 0; e < experts; ++e) {
+      model_.read(link, e * elements, from_.data(), elements);
+      expert_to_own(whole_, from_, link, bytes);
+      append(slot, whole_.data(), elements, e * elements, target, out);
+    }
   }
 
   /// Converts and appends elements of a foreign tensor, from element `first` on.

@@ -44,6 +44,7 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.yarn.original_context", Type::integer, "4096"},
                                    {"model.yarn.beta_fast", Type::real, "32"},
                                    {"model.yarn.beta_slow", Type::real, "1"},
+                                   {"model.yarn.truncate", Type::flag, "true"},
                                    {"model.mlp", Type::text, "\"swiglu\""},
                                    {"model.mlp_hidden", Type::integer, "null"},
                                    {"model.gelu", Type::text, "\"exact\""},
@@ -228,7 +229,7 @@ std::map<std::string, Json> ModelKeys::meaning() const {
   if (moe_layers == layers && !flag("model.moe.dense_residual")) drop("model.mlp");
   if (text("model.mlp") != "gelu" && text("model.moe.expert") != "gelu") drop("model.gelu");
   if (text("model.position") != "rotary") drop("model.rotary"), drop("model.yarn");
-  if (real("model.yarn.factor") == 1) drop("model.yarn.beta"), drop("model.yarn.original");
+  if (real("model.yarn.factor") == 1) drop("model.yarn.beta"), drop("model.yarn.original"), drop("model.yarn.truncate");
   const std::string& scaling = text("model.rotary_scaling.kind");
   for (const char* part : {"low", "high", "original"})
     if (scaling != "llama3") drop(cat("model.rotary_scaling.", part));
@@ -254,7 +255,8 @@ std::string ModelKeys::yaml() const {
   for (const KnownKey& key : known_keys) {
     const Json& value = (*this)[key.path];
     const Json usual = Json::parse(key.usual);
-    const bool size = key.type == Type::integer && key.path.find('.') == key.path.rfind('.');
+    const bool size = key.type == Type::integer && key.path.find('.') == key.path.rfind('.') &&
+                      key.path != "model.full_attention_every";
     const bool follows =
         (key.path == "model.qkv_bias" || key.path == "model.o_bias" || key.path == "model.moe.expert_bias") &&
         value == (*this)["model.bias"];

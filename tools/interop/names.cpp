@@ -170,6 +170,35 @@ constexpr TensorRow block_bias[] = {
     {"model.layers.{L}.mlp.e_score_correction_bias", "E", {{"layers.{L}.moe.router.bias"}}, "moe selection_bias fused"},
 };
 
+// The tensors of a matrix in MXFP4 are NAME_blocks and NAME_scales. A row names the blocks, and has the matrix's shape.
+constexpr TensorRow gpt_oss[] = {
+    {"model.layers.{L}.self_attn.sinks", "A", {{"layers.{L}.attention.sinks"}}},
+    {"model.layers.{L}.mlp.router.weight", "E H", {{"layers.{L}.moe.router.weight"}}},
+    {"model.layers.{L}.mlp.router.bias", "E", {{"layers.{L}.moe.router.logit_bias"}}},
+    {"model.layers.{L}.mlp.experts.gate_up_proj",
+     "E H 2I",
+     {{"layers.{L}.moe.experts.gate_up.weight"}},
+     "plain_experts",
+     interleaved_and_input_first},
+    {"model.layers.{L}.mlp.experts.gate_up_proj_blocks",
+     "E 2I H",
+     {{"layers.{L}.moe.experts.gate_up.weight"}},
+     "mxfp4",
+     interleaved},
+    {"model.layers.{L}.mlp.experts.gate_up_proj_bias",
+     "E 2I",
+     {{"layers.{L}.moe.experts.gate_up.bias"}},
+     "",
+     interleaved},
+    {"model.layers.{L}.mlp.experts.down_proj",
+     "E I H",
+     {{"layers.{L}.moe.experts.down.weight"}},
+     "plain_experts",
+     input_first},
+    {"model.layers.{L}.mlp.experts.down_proj_blocks", "E H I", {{"layers.{L}.moe.experts.down.weight"}}, "mxfp4"},
+    {"model.layers.{L}.mlp.experts.down_proj_bias", "E H", {{"layers.{L}.moe.experts.down.bias"}}},
+};
+
 constexpr TensorRow gpt2[] = {
     {"transformer.wte.weight", "V H", {{"embedding.weight"}}},
     {"transformer.wpe.weight", "P H", {{"position_embedding.weight"}}},
@@ -207,6 +236,7 @@ std::span<const TensorRow> gated_shared_names() { return gated_shared; }
 std::span<const TensorRow> gate_bias_names() { return gate_bias; }
 std::span<const TensorRow> statics_bias_names() { return statics_bias; }
 std::span<const TensorRow> block_bias_names() { return block_bias; }
+std::span<const TensorRow> gpt_oss_names() { return gpt_oss; }
 std::span<const TensorRow> gpt2_names() { return gpt2; }
 
 }  // namespace hexad::interop

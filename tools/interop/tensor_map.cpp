@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include "tools/interop/elements.h"
+
 namespace hexad::interop {
 
 using namespace base;
@@ -185,9 +187,37 @@ bool Sizes::holds(std::string_view word, int64_t layer) const {
   if (word == "selection_bias") return keys_.flag("model.moe.selection_bias");
   if (word == "separate") return layout_ == ExpertLayout::separate;
   if (word == "fused") return layout_ == ExpertLayout::fused;
+  if (word == "mxfp4") return layout_ == ExpertLayout::mxfp4;
+  if (word == "plain_experts") return layout_ != ExpertLayout::mxfp4;
   if (word == "pairs") return pairs_;
   if (word == "halves") return !pairs_;
   fail_invariant(cat("[interop] there is no condition '", word, "'"));
+}
+
+bool is_by_expert(Rearrangement rearrangement) {
+  return rearrangement == Rearrangement::input_first || rearrangement == Rearrangement::interleaved ||
+         rearrangement == Rearrangement::interleaved_and_input_first;
+}
+
+void expert_to_own(std::vector<std::byte>& to, std::vector<std::byte>& from, const Link& link, int64_t bytes) {
+  const Shape& shape = link.shape;
+  if (link.rearrangement == Rearrangement::interleaved)
+    return separate_interleaved(to.data(), from.data(), shape[1] / 2, std::ssize(from) / shape[1]);
+  transpose(to.data(), from.data(), shape[1], shape[2], bytes);
+  if (link.rearrangement == Rearrangement::input_first) return;
+  from.swap(to);
+  separate_interleaved(to.data(), from.data(), shape[2] / 2, shape[1] * bytes);
+}
+
+void expert_to_foreign(std::vector<std::byte>& to, std::vector<std::byte>& from, const Link& link, int64_t bytes) {
+  const Shape& shape = link.shape;
+  if (link.rearrangement == Rearrangement::interleaved)
+    return interleave(to.data(), from.data(), shape[1] / 2, std::ssize(from) / shape[1]);
+  if (link.rearrangement == Rearrangement::interleaved_and_input_first) {
+    interleave(to.data(), from.data(), shape[2] / 2, shape[1] * bytes);
+    from.swap(to);
+  }
+  transpose(to.data(), from.data(), shape[2], shape[1], bytes);
 }
 
 TensorMap map_tensors(const Family& family, const Sizes& sizes) { return Mapper(family, sizes).map(); }
