@@ -171,9 +171,8 @@ struct ModelConfig {
     v("mlp_hidden", mlp_hidden, "width of the dense MLP; auto: 4 hidden", automatic, at_least(1));
     v("gelu", gelu, "form of GELU: exact, or its tanh approximation");
     v("swiglu_limit", swiglu_limit,
-      "bound x of all SwiGLUs: gates are clamped from above to x, ups to [-x, x]; the SwiGLU is then gate "
-      "sigmoid(1.702 "
-      "gate) (up + 1) (gpt-oss); none: the usual SwiGLU, without bounds",
+      "bound x of all SwiGLUs: gates are clamped from above to x, ups to [-x, x]; the SwiGLU is then "
+      "gate sigmoid(1.702 gate) (up + 1) (gpt-oss); none: the usual SwiGLU, without bounds",
       positive());
     v("mlp_options", mlp_options, "options of a registered layer, each a name and a number");
     v("bias", bias, "biases in linear layers, experts and LayerNorm");

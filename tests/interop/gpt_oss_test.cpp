@@ -1,12 +1,14 @@
 // Folders of gpt-oss with random weights: their form in bf16 and in MXFP4.
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <cmath>
 #include <filesystem>
+#include <functional>
 
 #include "framework/io/checkpoint.h"
 #include "tests/interop/foreign_folder.h"
 #include "tests/training/training.h"
+#include "tools/interop/config_json.h"
 #include "tools/interop/elements.h"
 #include "tools/interop/export_model.h"
 #include "tools/interop/import_model.h"
@@ -217,7 +219,7 @@ TEST(GptOss, BadBlocksAndScalesAreRefused) {
   tensors[scales].shape = {experts, 1, hidden};
   EXPECT_NE(refusal().find("the scales are U8"), std::string::npos) << refusal();
   tensors.erase(scales);
-  EXPECT_NE(refusal().find("missing tensor '" + scales + "'"), std::string::npos) << refusal();
+  EXPECT_NE(refusal().find(cat("missing tensor '", scales, "'")), std::string::npos) << refusal();
 }
 
 TEST(GptOss, ConfigBecomesTheKeysOfTheRecipe) {

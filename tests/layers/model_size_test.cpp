@@ -27,6 +27,11 @@ TEST(ModelSize, M1_DbrxHasThePublishedParameters) {
   EXPECT_EQ(size_of_recipe("models/dbrx.yaml").parameters, 131'596'523'520);
 }
 
+TEST(ModelSize, M1_GptOssHasThePublishedParameters) {
+  EXPECT_EQ(size_of_recipe("models/gpt-oss-20b.yaml").parameters, 20'914'757'184);
+  EXPECT_EQ(size_of_recipe("models/gpt-oss-120b.yaml").parameters, 116'829'156'672);
+}
+
 TEST(ModelSize, M1_FlopsOfATokenOfMixtralEqualTheHandCount) {
   // A layer has q and output of 4096 x 4096 each, k and v of 4096 x 1024 each, and the router of 4096 x 8. It also has
   // two experts with three matrices of 4096 x 14336 each. The head is 4096 x 32000. The embedding is a table.
@@ -47,6 +52,12 @@ TEST(ModelSize, M1_FlopsOfATokenOfASmallModelEqualTheHandCount) {
   // An encoder's query sees every key, not half of them.
   EXPECT_DOUBLE_EQ(model_size(small_recipe({"model.kind=encoder"}).model, Registry()).flops_per_token,
                    expected + 2 * 12 * 16 * 4.0);
+  // With a window of 4 of the 8 tokens, a query sees 3 keys on average instead of 4.
+  EXPECT_DOUBLE_EQ(model_size(small_recipe({"model.window=4"}).model, Registry()).flops_per_token,
+                   expected - 2 * 12 * 16);
+  EXPECT_DOUBLE_EQ(
+      model_size(small_recipe({"model.window=4", "model.full_attention_every=2"}).model, Registry()).flops_per_token,
+      expected - 12 * 16);
 }
 
 TEST(ModelSize, GateOfSharedExpertsCountsAsProductOfOneColumn) {

@@ -42,7 +42,7 @@ FAMILIES = {
     "minimax_m2": dict(**SIZES, **ROUTED, head_dim=8, intermediate_size=8, num_local_experts=4,
                        rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5),
                        bos_token_id=1, eos_token_id=2),
-    "gpt_oss": dict(**SIZES, **ROUTED, head_dim=8, intermediate_size=8, num_local_experts=4, sliding_window=6,
+    "gpt_oss": dict(SIZES, **ROUTED, hidden_size=32, head_dim=8, intermediate_size=32, num_local_experts=4, sliding_window=6,
                     rope_parameters=YARN_OF_GPT_OSS, pad_token_id=None, bos_token_id=1, eos_token_id=2),
     "llama": dict(**SIZES, intermediate_size=24, rope_parameters=LLAMA3),
     "qwen3": dict(**SIZES, head_dim=8, intermediate_size=24, tie_word_embeddings=True, rope_parameters=YARN),

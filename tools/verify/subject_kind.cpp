@@ -53,13 +53,15 @@ Overrides forms(const OwnSubject& own) {
     for (const std::string_view setting : settings) out.push_back(base::cat(section, ".", setting));
   };
   if (m.yarn.factor == 1) set("model.rotary_scaling", {"kind=llama3", "factor=4", "original_context=16"});
+  const bool gated = has_experts(own.recipe) ? m.moe.expert == moe::ExpertKind::swiglu : m.mlp == "swiglu";
+  if (gated && !m.swiglu_limit) out.emplace_back("model.swiglu_limit=0.05");
   if (m.kind == layers::ModelKind::decoder && !m.window) {
     out.push_back(base::cat("model.window=", std::max<int64_t>(1, m.context / 3)));
     if (m.layers > 1) out.emplace_back("model.full_attention_every=2");
   }
   if (!has_experts(own.recipe)) return out;
   out.push_back(base::cat("model.moe.shared_experts=", std::max<int64_t>(1, m.moe.shared_experts)));
-  set("model.moe", {"shared_gate=true"});
+  set("model.moe", {"shared_gate=true", "expert_bias=true"});
   if (m.moe.router == "top_k")
     set("model.moe", {"selection_bias=true", "router_bias=true", "normalize=true", "normalize_floor=0.5"});
   return out;
