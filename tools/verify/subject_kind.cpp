@@ -54,7 +54,7 @@ Overrides forms(const OwnSubject& own) {
   };
   if (m.yarn.factor == 1) set("model.rotary_scaling", {"kind=llama3", "factor=4", "original_context=16"});
   const bool gated = has_experts(own.recipe) ? m.moe.expert == moe::ExpertKind::swiglu : m.mlp == "swiglu";
-  if (gated && !m.swiglu_limit) out.emplace_back("model.swiglu_limit=0.05");
+  if (gated && !m.swiglu_limit) out.emplace_back("model.swiglu_limit=0.2");
   if (m.kind == layers::ModelKind::decoder && !m.window) {
     out.push_back(base::cat("model.window=", std::max<int64_t>(1, m.context / 3)));
     if (m.layers > 1) out.emplace_back("model.full_attention_every=2");
