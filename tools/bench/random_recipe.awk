@@ -18,8 +18,6 @@ BEGIN {
   set("model.norm", pick("rms_norm rms_norm layer_norm"))
   set("model.qk_norm", pick("none none head all_heads"))
   set("model.rotary_share", pick("1 1 0.5"))
-  set("model.window", pick("none none 5 40"))
-  set("model.sinks", pick("false false true"))
   set("model.bias", pick("false false true"))
   set("model.qkv_bias", pick("auto auto true false"))
   set("model.o_bias", pick("auto auto true false"))
