@@ -78,6 +78,56 @@ TEST(ContextAttention, InBf16RoundsAtMostTwiceAsMuchAsFullAttention) {  // full 
 
 Case small(ContextKind kind, int ranks) { return {"small", kind, ranks, 2, 4 * ranks, 4, 2, 4, true, {3, 6}}; }
 
+struct ResultsWithSinks {
+  Results results;
+  Tensor dsinks;
+};
+
+// Runs forward and backward of `attend`, which gets the sinks of four heads.
+ResultsWithSinks with_sinks(Lab& lab, const Given& in,
+                            const std::function<Value(Tape&, Value, Value, Value, const AttentionSinks&)>& attend) {
+  Parameter& logits = lab.parameter({4});
+  kernels::kernels(logits.local().device())
+      .pointwise.copy(lab.stream(), logits.local(), lab.values<double>({-0.5, 0.3, 1.2, 2}, {4}));
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const Results results =
+      results_of(tape, in, [&](Value q, Value k, Value v) { return attend(tape, q, k, v, AttentionSinks(logits)); });
+  return {results, logits.gradient()};
+}
+
+TEST(ContextAttention, CountsEverySinkOnceAndSumsItsGradientOverRanks) {
+  for (ContextKind kind : context_kinds)
+    for (int ranks : {2, 4}) {
+      Case c{"sinks", kind, ranks, 2, 4 * ranks, 4, 2, 4, true};
+      c.window = 5;
+      Lab one;
+      const Given whole = random_micro_batch(one, c);
+      const ResultsWithSinks all =
+          with_sinks(one, whole, [&](Tape& tape, Value q, Value k, Value v, const AttentionSinks& sinks) {
+            const kernels::AttentionShape shape{.sequences = c.sequences,
+                                                .queries = c.length,
+                                                .keys = c.length,
+                                                .scale = c.scale(),
+                                                .window = c.window};
+            return attention(tape, q, k, v, {}, {}, shape, sinks);
+          });
+      comm::with_ranks(ranks, [&](const ProcessGroup& world) {
+        Lab lab;
+        ContextAttention a = context_of(lab, c, world);
+        const ResultsWithSinks mine =
+            with_sinks(lab, rows_of(lab, whole, a.split.tokens()),
+                       [&](Tape& tape, Value q, Value k, Value v, const AttentionSinks& sinks) {
+                         a.sinks = sinks;
+                         return context_attention(tape, q, k, v, a);
+                       });
+        expect_rows(lab, c, all.results, mine.results, world);
+        lab.stream().wait(world.all_reduce(mine.dsinks, comm::Reduce::sum, lab.stream()));
+        expect_close(all.dsinks, mine.dsinks, tolerance(Dtype::f64, c.length * c.sequences));
+      });
+    }
+}
+
 TEST(ContextAttention, EqualsAttentionBitwiseOnOneRank) {
   for (ContextKind kind : context_kinds) {
     const Case c = small(kind, 1);
