@@ -122,6 +122,10 @@ std::span<const SubjectKind> subject_kinds() {
        [](const OwnSubject& own) { return joined(in_bf16(own), {"optim.moment_dtype=bf16"}); }},
       {"bf16_rests", if_main_weights_may_be_rests,
        [](const OwnSubject& own) { return joined(in_bf16(own), {"optim.main_weights=rest"}); }},
+      {"muon", [](const Recipe& r, const Extensions&) { return r.optim.name != "muon"; },
+       [](const OwnSubject&) {
+         return Overrides{"optim.name=muon", "optim.options=[]"};
+       }},
       {"fp8", [](const Recipe& r, const Extensions&) { return has_experts(r) && !sends_fp8(r); },
        [](const OwnSubject& own) { return joined(for_rounding(own), {"schedule.moe.wire=fp8"}); }}};
   return all;
@@ -139,6 +143,7 @@ std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject&
   // Another model may lack the parameters that optim.freeze names.
   const bool other_model = std::ranges::any_of(all, [](const std::string& o) { return o.starts_with("model."); });
   if (other_model && !own.recipe.optim.freeze.empty()) all.emplace_back("optim.freeze=[]");
+  if (other_model && !own.recipe.optim.muon_except.empty()) all.emplace_back("optim.muon_except=[]");
   return all;
 }
 
