@@ -69,8 +69,8 @@ struct OptimConfig {
   std::vector<std::string> freeze;
 
   // The recipe has no keys for the members below. They are set when a recipe is loaded.
-  /// Least number of values per element that the chosen optimizer stores in addition to the main weights. Used for lower
-  /// bounds of memory.
+  /// Least number of values per element that the chosen optimizer stores in addition to the main weights. Used for
+  /// lower bounds of memory.
   int64_t states = 2;
   /// Seed of the stochastic rounding of bf16 moments: train.seed.
   uint64_t seed = 1;

@@ -97,8 +97,7 @@ UpdateRules::UpdateRules()
                              .marked_state = "moment2",
                              .make = [](const RuleSpec& s) { return std::make_unique<Adamw>(s.config); }}},
                            {"sgd", {.make = [](const RuleSpec&) { return std::make_unique<Sgd>(); }}},
-                           {"muon",
-                            {.make = [](const RuleSpec& s) {
+                           {"muon", {.make = [](const RuleSpec& s) {
                               return std::make_unique<Muon>(s.config, std::make_unique<Adamw>(s.config));
                             }}}}) {}
 

@@ -47,8 +47,8 @@ struct MatrixStep {
 };
 
 /// A rule of new weights. Unless it takes whole matrices (takes_matrices()), it works elementwise: the new value of a
-/// weight depends only on its own value, gradient and states. Therefore updates are bitwise identical for whole tensors,
-/// for the shards of ZeRO, and for pieces of offloaded states.
+/// weight depends only on its own value, gradient and states. Therefore updates are bitwise identical for whole
+/// tensors, for the shards of ZeRO, and for pieces of offloaded states.
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
@@ -114,8 +114,8 @@ struct RuleSpec {
   config::Options options{rule_options(config), declared.options, config.options};
 };
 
-/// Rules that a recipe may choose by optim.name: adamw (Loshchilov & Hutter 2019), sgd (plain), muon (optim/muon.h), and
-/// the rules that a program adds.
+/// Rules that a recipe may choose by optim.name: adamw (Loshchilov & Hutter 2019), sgd (plain), muon (optim/muon.h),
+/// and the rules that a program adds.
 class UpdateRules : public base::Named<RuleDeclaration> {
  public:
   UpdateRules();

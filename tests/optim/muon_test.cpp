@@ -44,8 +44,7 @@ Matrix twin_of_orthogonalised(Matrix x, int iterations) {
   for (int i = 0; i < iterations; ++i) {
     const Matrix gram = product(x, transposed(x)), third = product(gram, x), fifth = product(gram, third);
     for (size_t r = 0; r < x.size(); ++r)
-      for (size_t c = 0; c < x[0].size(); ++c)
-        x[r][c] = 3.4445 * x[r][c] - 4.7750 * third[r][c] + 2.0315 * fifth[r][c];
+      for (size_t c = 0; c < x[0].size(); ++c) x[r][c] = 3.4445 * x[r][c] - 4.7750 * third[r][c] + 2.0315 * fifth[r][c];
   }
   return x;
 }

@@ -91,8 +91,7 @@ TEST_P(EveryLayoutEqualsOneRank, F64) {
 INSTANTIATE_TEST_SUITE_P(
     , EveryLayoutEqualsOneRank,
     testing::Values(
-        Case{"Adamw", {}},
-        Case{"Muon", {"optim.name=muon", "optim.lr=0.001"}},
+        Case{"Adamw", {}}, Case{"Muon", {"optim.name=muon", "optim.lr=0.001"}},
         Case{"MuonOfSharedAndDenseParts",
              {"optim.name=muon", "optim.lr=0.001", "model.moe.shared_experts=2", "model.moe.shared_gate=true",
               "model.moe.dense_residual=true", "model.mlp_hidden=20", "model.bias=true",

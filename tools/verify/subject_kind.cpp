@@ -30,8 +30,8 @@ Overrides for_rounding(const OwnSubject& own) {
   if (has_experts(own.recipe)) out.emplace_back("model.moe.drop=position");  // drops by position instead of by score
   // Muon makes all singular values of an update equal, so rounding would decide the directions of the smallest ones.
   if (own.recipe.optim.name == "muon")
-    out.insert(out.end(), {"optim.name=adamw", "optim.muon_momentum=0.95", "optim.muon_iterations=5",
-                           "optim.muon_except=[]"});
+    out.insert(out.end(),
+               {"optim.name=adamw", "optim.muon_momentum=0.95", "optim.muon_iterations=5", "optim.muon_except=[]"});
   return out;
 }
 
