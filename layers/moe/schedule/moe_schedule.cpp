@@ -72,6 +72,13 @@ void settle(T& choice, const T& said) {
 
 }  // namespace
 
+std::vector<int64_t> divisors_from_two(int64_t n) {
+  std::vector<int64_t> all;
+  for (int64_t d = 2; d <= n; ++d)
+    if (n % d == 0) all.push_back(d);
+  return all;
+}
+
 bool MoeSchedule::is_dense(std::span<const int64_t> offsets) const {
   if (gemms != Gemms::by_load) return gemms == Gemms::dense;
   int64_t busy = 0;

@@ -6,7 +6,10 @@
 #pragma once
 
 #include <array>
+#include <iterator>
+#include <span>
 #include <tuple>
+#include <vector>
 
 #include "framework/config/byte_size.h"
 #include "framework/kernels/wire.h"
@@ -88,7 +91,7 @@ constexpr auto words(SharedExperts) {
   });
 }
 
-/// Numbers of chunks for which `auto` predicts a time: those of MPMoE and MoNTA.
+/// Numbers of chunks for which `auto` predicts a time, except with chunk_by: experts: those of MPMoE and MoNTA.
 inline constexpr int64_t chunks_tried[] = {2, 4, 8, 16};
 
 template <class T>
@@ -217,7 +220,11 @@ inline constexpr std::tuple moe_choices{
                  at.experts / at.ep, ") for chunk_by: experts");
       },
       .chosen_in = [](const MoeSchedule& s) { return s.overlaps(); },
-      .tried = chunks_tried}),
+      // Groups of equally many experts: every divisor of a rank's experts, as EPS-MoE's PN = 5 and 20 need.
+      .tried = [](const ScheduleSite& at, const MoeSchedule& s) {
+        return s.chunk_by == ChunkBy::experts ? divisors_from_two(at.experts / at.ep)
+                                              : std::vector<int64_t>(std::begin(chunks_tried), std::end(chunks_tried));
+      }}),
 
   choice("esp_exchange", [](auto& s) -> auto& { return s.esp_exchange; },
     ChoiceFacts{.meaning = "transport of rows to the etp ranks that share an expert: gather (each row is sent to one "
