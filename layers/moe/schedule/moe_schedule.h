@@ -160,6 +160,8 @@ struct MoeSchedule : MoeChoices<Settled> {
 /// Returns the name of a schedule: "duplicates drop, overlap sequential, chunk_by tokens, chunks 4". Other choices
 /// follow if they differ from the default.
 std::string to_string(const MoeSchedule& schedule);
+/// Returns the schedule with this name, the inverse of to_string(); none if `name` is empty or no such name.
+std::optional<MoeSchedule> schedule_named(std::string_view name);
 /// Returns the choices that differ from the default: "chunk_by tokens, chunks 4"; empty if there are none.
 std::string unusual_choices(const MoeSchedule& schedule);
 
