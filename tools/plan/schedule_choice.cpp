@@ -199,7 +199,8 @@ std::vector<ScheduleChoice::Search> ScheduleChoice::searches_in(const Json& befo
     const auto numbers = search.at("numbers").get<std::vector<int64_t>>();
     if (!start || !chunks_open(recipe_, *start) || numbers_of(*start) != numbers) return {};
     const auto repeats = search.at("repeats").get<int64_t>();
-    all.push_back({*start, numbers, repeats, GranularitySearch(numbers, repeats, search_state_of(search.at("known")))});
+    Search again{*start, numbers, repeats, GranularitySearch(numbers, repeats, search_state_of(search.at("known")))};
+    all.push_back(std::move(again));
   }
   return all;
 }
@@ -228,7 +229,8 @@ void ScheduleChoice::begin_searches(const MoeSchedule& like, int64_t repeats) {
       if (is_family(c.schedule, start) && !c.measured.empty())
         known.samples[{rows_of_layer(recipe_), c.schedule.chunks}] = c.measured;
     const std::vector<int64_t>& numbers = numbers_of(start);
-    searches_.push_back({start, numbers, repeats, GranularitySearch(numbers, repeats, std::move(known))});
+    Search search{start, numbers, repeats, GranularitySearch(numbers, repeats, std::move(known))};
+    searches_.push_back(std::move(search));
   }
   go_on_searching();
 }

@@ -327,7 +327,8 @@ inline constexpr std::tuple moe_choices{
   choice("dense_rows", [](auto& s) -> auto& { return s.dense_rows; },
     ChoiceFacts{.meaning = "least mean number of rows per expert, over the experts of a call that have rows, at which "
                            "gemms: by_load is dense",
-      .automatic = "256, the turning point of EPS-MoE's GPUs (4096 rows of 16 experts)",
+      .automatic = "as measured in schedule.profile, if it has dense GEMMs; else 256, the turning point of EPS-MoE's "
+                   "GPUs (4096 rows of 16 experts)",
       .limits = {config::at_least(1)},
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
         if (s.dense_rows && s.gemms != Gemms::by_load)
