@@ -81,9 +81,7 @@ void add_generate(const Program& program) {
   command.add_option("--step", &options->step, "checkpoint: auto (the newest good one) or a step")
       .legal(auto_or_step());
   command.add_option("--max-tokens", &options->sampling.max_tokens, "tokens to generate").legal(whole_number(1));
-  command
-      .add_option("--temperature", &options->sampling.temperature,
-                  "temperature; 0: always the most probable token")
+  command.add_option("--temperature", &options->sampling.temperature, "temperature; 0: always the most probable token")
       .legal(number(0));
   command.add_option("--top-k", &options->sampling.top_k, "choose among this number of most probable tokens; 0: all")
       .legal(whole_number(0));
