@@ -222,7 +222,7 @@ test_conversations_are_learned_by_their_answers() {
   expect_text err "texts/chat.jsonl:61: has no answer to learn"
 }
 
-# `megatron DTYPE FORMAT`: writes an index and its ids, which count up to 99 and begin anew.
+# `megatron DTYPE FORMAT`: writes an index and its ids, which count from 0 to 99 again and again.
 megatron() {
   python3 - "$1" "$2" <<'END'
 import struct, sys
