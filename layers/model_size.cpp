@@ -108,6 +108,14 @@ ModelSize parameter_counts(const ModelConfig& c, const Registry& registry) {
   return counts_of(c, MetaModel(c, registry));
 }
 
+std::vector<NamedSize> parameter_sizes(const ModelConfig& c, const Registry& registry) {
+  const MetaModel model(c, registry);
+  std::vector<NamedSize> sizes;
+  for (const auto& p : model.parameters())
+    sizes.push_back({p->name(), p->global_shape().numel(), p->spec().stack.names});
+  return sizes;
+}
+
 ModelSize model_size(const ModelConfig& c, const Registry& registry) {
   MetaModel model(c, registry);
   ModelSize size = counts_of(c, model);

@@ -1,6 +1,7 @@
 // Numbers of parameters and operations of a model, counted in a run of the model on a meta device.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "layers/registry.h"
@@ -29,5 +30,13 @@ PartFlops flops_by_part(const ModelConfig& c, const Registry& registry);
 /// Counts only the parameters. Runs no pass.
 ModelSize parameter_counts(const ModelConfig& c, const Registry& registry);
 ModelSize model_size(const ModelConfig& c, const Registry& registry);
+
+struct NamedSize {
+  std::string name;
+  int64_t elements;
+  std::vector<std::string> parts;  // names of the stacked tensors, which older checkpoints contain instead
+};
+/// Returns the parameters of the whole model, in order of creation. Runs no pass.
+std::vector<NamedSize> parameter_sizes(const ModelConfig& c, const Registry& registry);
 
 }  // namespace hexad::layers

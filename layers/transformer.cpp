@@ -1,7 +1,8 @@
 #include "layers/transformer.h"
 
+#include <algorithm>
+
 #include "parallel/tp/regions.h"
-#include "parallel/tp/vocabulary.h"
 
 namespace hexad::layers {
 
@@ -98,17 +99,35 @@ Transformer::PartOutput Transformer::loss(Tape& t, const ForwardContext& pass, c
 Tensor Transformer::logits(Tape& t, const ForwardContext& pass) const {
   require(parts_.size() == 1 && parts_[0].first && parts_[0].last && tensor_.group->size() == 1,
           "[transformer] logits need the whole model, but this rank has a part of it");
-  const Value x = (*norm_)(t, blocks(t, pass, parts_[0], {}, Recompute::none).value);
-  Tensor out = Tensor::empty({pass.batch.tokens(), config_.vocab}, accumulator_dtype(dtype_), x.device());
-  kernels::kernels(x.device()).matmul.forward(t.stream, out, x.data, head_->use(t.stream), kernels::Write::replace);
+  return own_logits(t, activations(t, pass, 0, {}), 0, pass.batch.tokens());
+}
+
+Value Transformer::activations(Tape& t, const ForwardContext& pass, size_t part, const Value& input) const {
+  return blocks(t, pass, parts_[part], input, Recompute::none).value;
+}
+
+Tensor Transformer::own_logits(Tape& t, const Value& last, int64_t begin, int64_t end) const {
+  Value x = (*norm_)(t, last);
+  if (tensor_.sequence) x = tp::collect_rows(t, x, *tensor_.group);
+  const tp::VocabularyPart ids = vocabulary();
+  Tensor out = Tensor::empty({end - begin, ids.end - ids.begin}, accumulator_dtype(dtype_), x.device());
+  kernels::kernels(x.device())
+      .matmul.forward(t.stream, out, x.data.slice(0, begin, end), head_->use(t.stream), kernels::Write::replace);
   return out;
+}
+
+tp::VocabularyPart Transformer::vocabulary() const {
+  require(head_ != nullptr, "[transformer] the head is on another rank of the pipeline");
+  return tp::vocabulary_part("logits", *head_, *tensor_.group);
 }
 
 KeyValueCache Transformer::make_cache(int64_t length, Device device) const {
   KeyValueCache cache;
-  const Shape shape{length, config_.key_value_heads(), config_.size_of_head()};
+  const int64_t heads = std::max<int64_t>(1, config_.key_value_heads() / tensor_.group->size());
+  const Shape shape{length, heads, config_.size_of_head()};
+  cache.layers.resize(config_.layers);
   for (int64_t l = 0; l < config_.layers; ++l)
-    cache.layers.push_back({Tensor::empty(shape, dtype_, device), Tensor::empty(shape, dtype_, device)});
+    if (blocks_[l]) cache.layers[l] = {Tensor::empty(shape, dtype_, device), Tensor::empty(shape, dtype_, device)};
   return cache;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "layers/block.h"
+#include "parallel/tp/vocabulary.h"
 
 namespace hexad::layers {
 
@@ -45,16 +46,24 @@ class Transformer {
                      Tensor* row_losses = nullptr) const;
   /// Like forward(), for a model that is whole on this rank.
   PartOutput loss(Tape& t, const ForwardContext& pass, const TrainOptions& options, Tensor* row_losses = nullptr) const;
-  /// Returns the logits [T, V] in acc of all positions, for tests and generation. The model must be whole on this rank
-  /// and not split over tp.
+  /// Returns the logits [T, V] in acc of all positions. The model must be whole on this rank and not split over tp.
   Tensor logits(Tape& t, const ForwardContext& pass) const;
+
+  /// Runs the blocks of parts()[part] without a loss, for generation. `input` is as in forward(). Returns the
+  /// activations after the last block.
+  Value activations(Tape& t, const ForwardContext& pass, size_t part, const Value& input) const;
+  /// Returns the logits [end - begin, ids] in acc of rows [begin, end) of the micro-batch, for the ids of vocabulary().
+  /// `last` is the result of activations() for the last part.
+  Tensor own_logits(Tape& t, const Value& last, int64_t begin, int64_t end) const;
+  /// Returns the ids whose logits this tp rank computes. The rank must have the last part.
+  tp::VocabularyPart vocabulary() const;
 
   const std::vector<ModelPart>& parts() const { return parts_; }
   /// Returns the shape of the activation between two parts.
   Shape activation_shape(const MicroBatch& batch) const;
   Dtype dtype() const { return dtype_; }
 
-  /// Returns an empty cache for one sequence of up to `length` tokens.
+  /// Returns an empty cache for one sequence of up to `length` tokens, with the layers and heads of this rank.
   KeyValueCache make_cache(int64_t length, Device device) const;
 
   /// An MoE layer on this rank, and its index among the MoE layers of the whole model.

@@ -36,6 +36,14 @@ constexpr auto enum_names(MomentDtype) {
       {{MomentDtype::f32, "f32"}, {MomentDtype::bf16, "bf16"}});
 }
 
+/// Storage of the main weights of bf16 weights. f32: as they are. rest: as the 16 bits that the bf16 weight lacks
+/// (docs/adr/0014).
+enum class MainWeights : uint8_t { f32, rest };
+constexpr auto enum_names(MainWeights) {
+  return std::to_array<std::pair<MainWeights, std::string_view>>(
+      {{MainWeights::f32, "f32"}, {MainWeights::rest, "rest"}});
+}
+
 /// Storage of main weights and states between two updates.
 enum class StateOffload : uint8_t { none, file };
 constexpr auto enum_names(StateOffload) {
@@ -54,6 +62,8 @@ struct OptimConfig {
   double decay_fraction = 0.2;
   GradientDtype grad_dtype = GradientDtype::f32;
   MomentDtype moment_dtype = MomentDtype::f32;
+  MainWeights main_weights = MainWeights::f32;
+  std::vector<std::string> freeze;
 
   // The recipe has no keys for the members below. They are set when a recipe is loaded.
   /// Number of values per element that the chosen optimizer stores in addition to the main weights. Used for estimates.
@@ -87,6 +97,12 @@ struct OptimConfig {
     v("moment_dtype", moment_dtype,
       "AdamW: dtype of both moments: f32 (f64 in an f64 run), or bf16, rounded at random, for half their memory and "
       "traffic");
+    v("main_weights", main_weights,
+      "AdamW: storage of the f32 main weights of bf16 weights: f32, or rest, the 16 bits that the weight lacks, for "
+      "half the memory and bitwise the same results");
+    v("freeze", freeze,
+      "parameters that are not trained: shell patterns on their names, such as embedding.weight or layers.0.*; each "
+      "pattern must match a parameter; []: all parameters are trained");
   }
 };
 

@@ -4,6 +4,8 @@
 
 #include "framework/base/block_sizes.h"
 #include "framework/base/philox.h"
+#include "framework/device/meta/meta_run.h"
+#include "framework/device/meta/meta_stream.h"
 
 namespace hexad::optim {
 
@@ -30,6 +32,21 @@ class Resident {
   Tensor home_, tensor_;
 };
 
+// Returns the log of a run on the meta device; null on other devices, and if the run keeps no log.
+device::IssueLog* log_of(const Tensor& t) {
+  device::MetaRun* run = t.device().context().meta();
+  return run ? run->issues() : nullptr;
+}
+
+// Returns the bytes of an update that reads and writes main and the states, reads the gradient, and writes the weights.
+// If main contains rests, which are bf16, the update also reads the weights.
+int64_t bytes_of(const Slice& s) {
+  int64_t bytes = 2 * s.main.bytes() + s.gradient.bytes();
+  for (const Tensor& state : s.states) bytes += 2 * state.bytes();
+  if (s.weights.storage() == s.main.storage()) return bytes;
+  return bytes + (s.main.dtype() == Dtype::bf16 ? 2 : 1) * s.weights.bytes();
+}
+
 }  // namespace
 
 Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateOffload offload,
@@ -40,6 +57,9 @@ Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateO
       seed_(config.seed),
       rounds_states_(config.moment_dtype == MomentDtype::bf16),
       offload_(offload) {
+  if (config.main_weights == MainWeights::rest)
+    marked_state_ = static_cast<size_t>(std::ranges::find(state_names_, rules.find(config.name)->marked_state) -
+                                        state_names_.begin());
   const auto& k = kernels::kernels(parameters.device()).pointwise;
   Stream& stream = parameters.device().context().compute();
   const auto make = [&](const Tensor& weights, Dtype dtype) {
@@ -47,12 +67,16 @@ Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateO
                                          : Tensor::empty(weights.shape(), dtype, weights.device(), Category::optimizer);
   };
   for (const auto& p : parameters) {
-    if (p->owned().empty()) continue;
+    if (!p->trainable() || p->owned().empty()) continue;
     const Tensor weights = p->owned_weights();
     const Dtype acc = accumulator_dtype(weights.dtype());
-    Owned owned{p.get(), weights, weights, {}};
+    Owned owned{.parameter = p.get(), .weights = weights, .main = weights, .states = {}};
     if (rounds_states_) owned.place = global_index(p->global_shape(), p->region(), p->owned().begin);
-    if (acc != weights.dtype()) {
+    if (config.main_weights == MainWeights::rest && weights.dtype() == Dtype::bf16) {
+      owned.rests = true;
+      owned.main = make(weights, Dtype::bf16);
+      k.fill(stream, owned.main, 0.0);
+    } else if (acc != weights.dtype()) {
       owned.main = make(weights, acc);
       k.copy(stream, owned.main, weights);
     }
@@ -64,9 +88,13 @@ Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateO
   }
 }
 
-// Skips tensors without memory, because a rule (possibly a user's own) could not read or write them.
+// Does not call a rule that accesses tensors itself if they have no memory.
 void Optimizer::update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const {
-  if (slices.front().main.device().has_memory()) rule_->update(stream, slices, step);
+  if (slices.front().main.device().has_memory() || rule_->only_launches_kernels())
+    rule_->update(stream, slices, step);
+  else if (device::IssueLog* log = log_of(slices.front().main))
+    for (const Slice& s : slices)
+      log->add("optimizer", "update", device::lane_of(stream), device::MemoryWork{bytes_of(s), s.main.dtype()});
 }
 
 void Optimizer::update_in_pieces(Stream& stream, const Slice& whole, const UpdateStep& step) const {
@@ -84,8 +112,8 @@ void Optimizer::update_in_pieces(Stream& stream, const Slice& whole, const Updat
     for (size_t i = 1; i < residents.size(); ++i) here.states.push_back(residents[i].tensor());
     update(stream, {&here, 1}, step);
     for (const Resident& r : residents) r.put_back(stream);
-    // A device without memory only counts, and further pieces would count like the first one.
-    if (!whole.weights.device().has_memory() && begin > 0) return;
+    // A device without memory only counts memory, unless it logs operations. Further pieces need as much memory.
+    if (!whole.weights.device().has_memory() && begin > 0 && !log_of(whole.main)) return;
   }
 }
 
@@ -112,15 +140,31 @@ void Optimizer::step(Stream& stream, double lr, const Tensor& factor, int64_t st
 std::vector<Optimizer::State> Optimizer::states() const {
   std::vector<State> out;
   for (const Owned& o : owned_) {
-    out.push_back({o.parameter, "main", o.main});
-    for (size_t i = 0; i < state_names_.size(); ++i) out.push_back({o.parameter, state_names_[i], o.states[i]});
+    const Rests rests = o.rests ? Rests{o.weights, o.main, o.states[marked_state_]} : Rests{};
+    out.push_back({o.parameter, "main", o.main, rests});
+    for (size_t i = 0; i < state_names_.size(); ++i)
+      out.push_back({o.parameter, state_names_[i], o.states[i], i == marked_state_ ? rests : Rests{}});
   }
   return out;
 }
 
+Dtype Optimizer::State::dtype() const { return rests.defined() && kind == "main" ? Dtype::f32 : tensor.dtype(); }
+
+Tensor Optimizer::State::values(int64_t begin, int64_t end) const {
+  if (!rests.defined()) return tensor.slice(0, begin, end);
+  return kind == "main" ? main_weights(rests.slice(begin, end)) : unmarked_moments(rests.slice(begin, end));
+}
+
+void Optimizer::State::load(const std::function<void(const Tensor& target)>& read) const {
+  if (!rests.defined()) return read(tensor);
+  const Tensor main = main_weights(rests);
+  read(kind == "main" ? main : tensor);
+  store_main_weights(main, rests);  // also sets the marks, which new moments do not have
+}
+
 void Optimizer::main_changed(Stream& stream) {
   for (Owned& o : owned_)
-    if (o.main.storage() != o.weights.storage())
+    if (!o.rests && o.main.storage() != o.weights.storage())  // rests are loaded together with the weights
       kernels::kernels(o.main.device()).pointwise.copy(stream, o.weights, o.main);
 }
 

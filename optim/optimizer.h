@@ -1,12 +1,14 @@
 // Update of weights from their gradients.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "framework/autograd/parameter.h"
+#include "optim/rests.h"
 #include "optim/update_rule.h"
 
 namespace hexad::optim {
@@ -15,8 +17,9 @@ using autograd::Parameter;
 using autograd::ParameterSet;
 
 /// Stores the main weights and the states of the update rule, for the elements of each parameter that this rank owns.
-/// They are flat, in the accumulator dtype; states may be bf16 (optim.moment_dtype). If the model's weights have the
-/// accumulator dtype, they are themselves the main weights.
+/// They are flat, in the accumulator dtype; states may be bf16 (optim.moment_dtype), and main weights may be stored as
+/// rests (optim.main_weights). If the model's weights have the accumulator dtype, they are themselves the main weights.
+/// Frozen parameters have neither main weights nor states.
 class Optimizer {
  public:
   /// Uses the rule of `rules` named by config.name. With StateOffload::file, the states are in the device's offload
@@ -33,7 +36,17 @@ class Optimizer {
   struct State {
     Parameter* parameter;
     std::string_view kind;
-    Tensor tensor;  // flat elements parameter->owned() of the local weights; never empty
+    Tensor tensor;  // flat elements parameter->owned() of the local weights, as they are stored; never empty
+    Rests rests{};  // defined for main weights that are rests, and for the state that has their marks
+
+    /// Returns the dtype of the values.
+    base::Dtype dtype() const;
+    /// Returns elements [begin, end) as a checkpoint contains them: f32 main weights, and states without marks. They
+    /// are elements of `tensor`, or a copy in host memory.
+    Tensor values(int64_t begin, int64_t end) const;
+    Tensor values() const { return values(0, tensor.numel()); }
+    /// Calls read(target), which writes new values to `target`. Elements that it does not write keep their values.
+    void load(const std::function<void(const Tensor& target)>& read) const;
   };
   std::vector<State> states() const;
   /// Writes the main weights, rounded, to the owned weights of the model. Call it after loading main weights.
@@ -45,6 +58,7 @@ class Optimizer {
     Tensor weights, main;
     std::vector<Tensor> states;
     base::GlobalIndex place{};  // position in the model, used to round bf16 states
+    bool rests = false;         // true if `main` contains rests
   };
   void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const;
   void update_in_pieces(Stream& stream, const Slice& whole, const UpdateStep& step) const;
@@ -54,6 +68,7 @@ class Optimizer {
   double weight_decay_;
   uint64_t seed_;
   bool rounds_states_;
+  size_t marked_state_ = 0;  // index of the state that has the marks of rests
   StateOffload offload_;
   std::vector<Owned> owned_;
 };

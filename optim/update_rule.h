@@ -19,7 +19,8 @@ using tensor::Tensor;
 
 /// Part of a parameter that one update changes on this rank: flat tensors of the same length. main and states are in
 /// the accumulator dtype. The gradient is in that dtype or in bf16. If optim.moment_dtype is bf16, the states are in
-/// bf16, and `place` and `rounding_key` determine their rounding (kernels::AdamwSlice).
+/// bf16, and `place` and `rounding_key` determine their rounding (kernels::AdamwSlice). If optim.main_weights is rest
+/// and the weights are bf16, main contains rests of f32 main weights.
 struct Slice {
   Tensor main;                   // main weights, which the rule updates
   std::vector<Tensor> states{};  // one tensor for each name in UpdateRule::states(), in that order
@@ -49,6 +50,10 @@ class UpdateRule {
   /// Appends the update to `stream`. The stream of a device accepts only kernels; elementwise() (elementwise.h) works
   /// on every device.
   virtual void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const = 0;
+  /// True if update() only launches kernels of the kernel table and never accesses a tensor itself. Such an update can
+  /// be recorded on a device without memory. For other rules, Optimizer records an assumed update there, which reads
+  /// and writes each slice once.
+  virtual bool only_launches_kernels() const { return false; }
 };
 
 struct RuleSpec;
@@ -59,11 +64,16 @@ using RuleFactory = std::function<std::unique_ptr<UpdateRule>(const RuleSpec&)>;
 struct RuleDeclaration {
   config::OptionNames options{};    // names of the options in optim.options
   bool reads_moment_dtype = false;  // true if the rule can store its states in bf16
+  /// Name of a state that is never negative, if the rule can update main weights that are stored as rests. The state's
+  /// signs store the marks (framework/base/main_weight.h). Empty: the rule needs f32 main weights.
+  std::string marked_state{};
   RuleFactory make;
 };
 
 /// Returns the problem of optim.moment_dtype with the optimizer named by `config`; empty if there is none.
 std::string moment_dtype_problem(const OptimConfig& config, const RuleDeclaration& declared);
+/// Returns the problem of optim.main_weights with the optimizer named by `config`; empty if there is none.
+std::string main_weights_problem(const OptimConfig& config, const RuleDeclaration& declared);
 
 /// Returns the recipe key that contains the options, and the name of the optimizer to which they belong.
 config::OptionsOwner rule_options(const OptimConfig& config);
@@ -86,7 +96,7 @@ class UpdateRules : public base::Named<RuleDeclaration> {
  public:
   UpdateRules();
   /// Makes the rule that a recipe chooses. Throws Error(usage) for an unknown name, an undeclared option, an
-  /// unsupported dtype of the moments, or invalid names of states.
+  /// unsupported dtype of the moments, unsupported rests, or invalid names of states.
   std::unique_ptr<UpdateRule> make(const OptimConfig& config) const;
 };
 

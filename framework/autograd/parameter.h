@@ -64,6 +64,7 @@ class Parameter {
     Init init;
     bool decay = true;  // true if weight decay applies (not to norms and biases)
     Stack stack{};
+    bool frozen = false;  // true if training does not change the weights; they then have no gradient
   };
 
   Parameter(Spec spec, Device device);
@@ -77,6 +78,9 @@ class Parameter {
   /// Returns the shape of the local weights.
   const Shape& shape() const { return shape_; }
   Dtype dtype() const { return spec_.dtype; }
+  /// True if training changes the weights. An op computes no gradient of a frozen parameter. If an op does so
+  /// nevertheless, the gradient has temporary memory, and nothing reads it.
+  bool trainable() const { return !spec_.frozen; }
 
   /// Returns the local weights and keeps them in memory while the result exists. Call it if the weights are read more
   /// than once, or in an order that depends on data. Starts to gather the weights, in the order of `stream`, if they
@@ -165,7 +169,9 @@ class Parameter {
 /// All parameters of a model on this rank, in order of creation, which is the same on all ranks of a pipeline stage.
 class ParameterSet {
  public:
-  explicit ParameterSet(Device device) : device_(device) {}
+  /// Makes an empty set. Parameters whose names match a shell pattern of `frozen` are not trained.
+  explicit ParameterSet(Device device, std::vector<std::string> frozen = {})
+      : device_(device), frozen_(std::move(frozen)) {}
   /// Adds a parameter. Throws std::logic_error if another parameter has the same name.
   Parameter& add(Parameter::Spec spec);
   Parameter& find(const std::string& name) const;
@@ -177,6 +183,7 @@ class ParameterSet {
 
  private:
   Device device_;
+  std::vector<std::string> frozen_;
   std::vector<std::unique_ptr<Parameter>> all_;
 };
 

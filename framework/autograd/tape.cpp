@@ -196,6 +196,7 @@ void Replay::run_node(size_t index) {
   if (node.pullback) node.pullback(b, douts[0], saved);
   if (node.recomputed) node.recomputed->release();
   if (node.weight_pullback.parameters.empty()) return;
+  if (!node.weight_pullback.trains()) node.weight_pullback.run = {};
   if (weights_ == Weights::at_once) {
     if (node.weight_pullback.run) node.weight_pullback.run(b, douts[0], saved);
     finish(node.weight_pullback.parameters);

@@ -2,6 +2,7 @@
 // stage owns its own tape; there is no global state.
 #pragma once
 
+#include <algorithm>
 #include <any>
 #include <deque>
 #include <functional>
@@ -101,7 +102,10 @@ using Pullback = std::function<void(Backward&, const Tensor& dout, const Saved&)
 /// pullback. The pullback may pass it a value (Backward::hand_to_weights).
 struct WeightPullback {
   std::vector<Parameter*> parameters;
-  Pullback run;
+  Pullback run;  // not called if all parameters are frozen
+
+  /// True if a parameter is trainable.
+  bool trains() const { return std::ranges::any_of(parameters, &Parameter::trainable); }
 };
 
 class Tape {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "framework/io/checkpoint_store.h"
+#include "framework/io/tensor_source.h"
 
 namespace hexad::io {
 
@@ -20,9 +21,9 @@ namespace hexad::io {
 struct ShardItem {
   std::string name;
   Kind kind;
-  Shape shape;    // shape of the global tensor
-  Region region;  // region of the global tensor that `tensor` contains
-  Tensor tensor;  // has shape region.size; may be strided
+  Shape shape;          // shape of the global tensor
+  Region region;        // region of the global tensor that `tensor` contains
+  TensorSource tensor;  // has shape region.size
 };
 
 class CheckpointWriter {

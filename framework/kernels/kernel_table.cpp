@@ -4,6 +4,7 @@
 
 #include "framework/device/meta/meta_run.h"
 #include "framework/kernels/meta/meta_table.h"
+#include "framework/tensor/device_access.h"
 
 namespace hexad::kernels {
 
@@ -15,8 +16,17 @@ GroupOffsets GroupOffsets::on_host(std::span<const int64_t> offsets) {
   return out;
 }
 
+bool has_rests(const AdamwSlice& slice) {
+  if (slice.main.dtype() != Dtype::bf16) return false;
+  const bool apart = slice.main.numel() == 0 || tensor::device_raw(slice.weights) != tensor::device_raw(slice.main);
+  require(slice.weights.dtype() == Dtype::bf16, "[adamw] main is bf16, which means rests, but weights are ",
+          slice.weights.dtype(), "; expected bf16");
+  require(apart, "[adamw] main is bf16, which means rests, but is also the weights; expected weights in other memory");
+  return true;
+}
+
 bool has_bf16_moments(const AdamwSlice& slice) {
-  const Dtype main = slice.main.dtype(), m = slice.m.dtype(), v = slice.v.dtype();
+  const Dtype main = has_rests(slice) ? Dtype::f32 : slice.main.dtype(), m = slice.m.dtype(), v = slice.v.dtype();
   const bool rounded = m == Dtype::bf16 && v == m && main == Dtype::f32;
   require(rounded || (m == main && v == main), "[adamw] m is ", m, " and v is ", v, " beside main weights in ", main,
           "; expected both in ", main, ", or both in bf16 beside f32");

@@ -674,8 +674,12 @@ struct AdamwStep {
 };
 
 /// Part of a parameter that one launch updates. The tensors are flat and have the same length. main is acc; the
-/// gradient is acc or bf16. m and v are both acc or, if main is f32, both bf16. weights, the model's copy, has any
+/// gradient is acc or bf16. m and v are both acc or, if acc is f32, both bf16. weights, the model's copy, has any
 /// floating dtype and receives the rounded result; it may be main.
+///
+/// If weights is bf16, main may instead contain 16-bit rests, as the bits of a tensor of dtype bf16. Weights, rests and
+/// the signs of v then encode f32 main weights without loss (framework/base/main_weight.h). All results are bitwise
+/// those with f32 main weights, except for the signs of v.
 ///
 /// All arithmetic is in acc, and the update of main uses m and v before they are rounded. bf16 moments are rounded
 /// stochastically (base::bf16_bits_at_random). The random bits of an element are base::random_bits(rounding_key, index
@@ -687,8 +691,11 @@ struct AdamwSlice {
   uint32_t rounding_key = 0;
 };
 
+/// True if main contains the rests of f32 main weights. Throws std::logic_error if the weights are then not bf16, or
+/// are main itself.
+bool has_rests(const AdamwSlice& slice);
 /// True if the moments are bf16. Throws std::logic_error unless both have the dtype of main, or both are bf16 and main
-/// is f32.
+/// is f32. Rests count as f32.
 bool has_bf16_moments(const AdamwSlice& slice);
 
 /// Updates of weights by optimizers. The gradients are multiplied by factor[1] (f64; 1 if undefined) when they are

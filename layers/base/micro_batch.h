@@ -1,6 +1,7 @@
 // Context of a forward pass: everything but activations.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "framework/autograd/ops/ops.h"
@@ -10,7 +11,8 @@ namespace hexad::layers {
 
 using tensor::Tensor;
 
-/// Keys and values of the tokens generated so far: for each layer, [context, G, C].
+/// Keys and values of the tokens of one sequence so far: for each layer, [length of the longest sequence, G, C]. G is
+/// the number of key/value heads on this rank. Layers of other pipeline ranks have no tensors.
 struct KeyValueCache {
   struct Layer {
     Tensor keys, values;
@@ -59,7 +61,9 @@ struct ForwardContext {
   /// Statistics of each MoE layer; null in evaluation. A pass writes them once per micro-batch; a recomputation does
   /// not.
   std::vector<RouterStatistics>* statistics = nullptr;
-  KeyValueCache* cache = nullptr;            // keys and values of earlier tokens, to which generation appends
+  /// Caches of the sequences, in order, to which generation appends. Sequences after the last cache are padding. Empty:
+  /// the micro-batch has whole sequences.
+  std::span<KeyValueCache* const> caches{};
   RoutingLog* routing_to = nullptr;          // log that records the tokens' experts; null: they are not recorded
   const RoutingLog* routing_from = nullptr;  // log that determines the tokens' experts; null: the router chooses them
 };

@@ -25,7 +25,8 @@ class Attention {
     Value q, k, v;
   };
   Heads project(Tape& t, const Value& x, const ForwardContext& pass) const;
-  Value attend_to_cache(Tape& t, const Heads& h, const ForwardContext& pass) const;
+  Value attend_to_cache(Tape& t, const Heads& h, KeyValueCache& cache) const;
+  Value attend_to_caches(Tape& t, const Heads& h, const ForwardContext& pass) const;
   double scale() const { return 1 / std::sqrt(static_cast<double>(head_size_)); }
 
   int64_t layer_, heads_, kv_heads_, head_size_;  // index of the layer; numbers of heads on this rank; size of a head

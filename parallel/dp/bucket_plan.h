@@ -20,8 +20,8 @@ using tensor::Tensor;
 /// nothing; optimizer states; gradients; weights.
 enum class Zero : uint8_t { nothing, states, gradients, weights };
 
-/// Parameters of one dtype whose gradients are summed over the same ranks. They are stored one after the other in flat
-/// memory. The memory is divided into equal pieces, one for each rank of the group.
+/// Parameters of one dtype whose gradients are summed over the same ranks, all trainable or all frozen. They are stored
+/// one after the other in flat memory. The memory is divided into equal pieces, one for each rank of the group.
 struct Bucket {
   struct Entry {
     Parameter* parameter;
@@ -29,8 +29,9 @@ struct Bucket {
   };
   const comm::ProcessGroup* group;
   Dtype dtype;      // dtype of the weights
-  Zero zero;        // `nothing` if the group has only one rank
+  Zero zero;        // `nothing` if the group has only one rank; `nothing` or `weights` for frozen parameters
   bool two_stages;  // true if the group has ranks of two pipeline stages; these are at different points of the step
+  bool trainable;   // false if the parameters are frozen: the bucket then has no gradients and no updates
   size_t unit;
   std::vector<Entry> entries;
   int64_t elements = 0;  // number of elements, including the gaps between parameters and at the end

@@ -12,6 +12,12 @@ using namespace kernels;
 GradientBuckets::GradientBuckets(const BucketPlan& plan, Sums sums) : plan_(plan) {
   states_.reserve(plan.buckets().size());
   for (const Bucket& bucket : plan.buckets()) {
+    if (!bucket.trainable) {
+      states_.push_back(
+          State{.bucket = &bucket, .dtype = bucket.dtype, .memory = {}, .piece = {}, .given = {}, .reductions = {}});
+      for (const Bucket::Entry& e : bucket.entries) e.parameter->store_gradient_in(nullptr);
+      continue;
+    }
     if (bucket.group->size() > 1)
       bucket.group->connect(bucket.zero == Zero::nothing ? comm::Use::sums : comm::Use::shares, plan.device());
     const Dtype dtype = sums == Sums::rounded ? bucket.dtype : accumulator_dtype(bucket.dtype);
@@ -90,6 +96,7 @@ void GradientBuckets::fold(State& s, size_t entry, Stream& stream) {
 }
 
 void GradientBuckets::ready(Parameter& parameter, Stream& stream, Contribution contribution) {
+  if (!parameter.trainable()) return parameter.release_gradient();
   const auto [bucket, entry] = plan_.place(parameter);
   Given& given = states_[bucket].given[entry];
   require(!given.last, "[buckets] ", parameter.name(), " became ready twice in one step");
@@ -110,6 +117,7 @@ void GradientBuckets::reduce_in_order(Stream& stream, bool incomplete_too) {
   for (; round_ < rounds_; ++round_, next_ = 0)
     for (; next_ < states_.size(); ++next_) {
       State& s = states_[next_];
+      if (!s.bucket->trainable) continue;
       if (keeps_all(s) && round_ + 1 < rounds_) continue;
       if (!incomplete_too && !complete(s)) return;
       reduce(s, stream);

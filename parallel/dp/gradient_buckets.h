@@ -22,8 +22,8 @@ enum class Contribution : uint8_t { more, last };
 /// separate memory and then rounded.
 enum class Sums : uint8_t { accumulator, rounded };
 
-/// Owner of the memory of all gradients. All ranks sum the buckets in the same order, even if the buckets are filled in
-/// another order:
+/// Owner of the memory of all gradients. Frozen parameters have none. All ranks sum the buckets in the same order, even
+/// if the buckets are filled in another order:
 ///
 /// - Zero::nothing: all-reduces once per step, after the last contributions.
 /// - Zero::states: reduces once per step; each owner gets its piece of the sum.

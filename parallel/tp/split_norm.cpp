@@ -67,7 +67,8 @@ struct SplitNorms {
   void gain_gradients(Backward& b) const {
     const auto partials = b.take_from_pullback<std::array<Tensor, operands>>();
     for (size_t i = 0; i < operands; ++i)
-      if (partials[i].defined()) k.bias.backward(b.stream, gains[i]->gradient_to_add(b.stream), partials[i]);
+      if (partials[i].defined() && gains[i]->trainable())
+        k.bias.backward(b.stream, gains[i]->gradient_to_add(b.stream), partials[i]);
   }
 };
 

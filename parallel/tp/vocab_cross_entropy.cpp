@@ -88,7 +88,8 @@ class SplitLoss {
     const Tensor dx = dx_.slice(0, c.begin, c.end);
     kernels_.matmul.input_gradient(stream_, dx, dlogits, w_.use(stream_), Write::replace);
     summed_.push_back(group_.all_reduce(dx, comm::Reduce::sum, stream_));
-    kernels_.matmul.weight_gradient(stream_, w_.gradient(), dlogits, x_.slice(0, c.begin, c.end), w_.next_write());
+    if (w_.trainable())
+      kernels_.matmul.weight_gradient(stream_, w_.gradient(), dlogits, x_.slice(0, c.begin, c.end), w_.next_write());
   }
 
   Tape& tape_;

@@ -11,7 +11,6 @@ refused_by_ranks() { # COMMAND...
 test_commands_for_one_process_refuse_several() {
   mkdir texts
   echo "some text" >texts/a.txt
-  refused_by_ranks generate run --prompt x
   refused_by_ranks validate tiny.yaml
   refused_by_ranks prepare --input texts --output data
   expect_nothing_at data

@@ -52,6 +52,7 @@ R
   seq -f '{"content": {"text": "line %g of a corpus of JSON lines"}}' 200 | gzip >corpus/a.jsonl.gz
   seq -f '{"prompt": "What follows %g?", "completion": "The next number."}' 200 >chats.jsonl
   cp -r "$source_folder/tests/golden/hf/mixtral" my-model
+  seq -f '{"context": "After %g comes", "choices": ["the next number", "nothing"], "gold": 0}' 4 >questions.jsonl
   expect 0 "$HEXAD" prepare --input my-texts --output data/quickstart --vocab 1000
 }
 

@@ -77,7 +77,8 @@ test_eval_prints_loss_and_throughput() {
   prepared
   expect 0 "$HEXAD" train tiny.yaml data.synthetic=false data.dataset=data model.vocab=0
   expect 0 "$HEXAD" eval run --json
-  expect_json '"run": "run"' '"step": 6' '"heldout_loss": ' '"bits_per_byte": ' '"tokens": ' '"tokens_per_second": '
+  expect_json '"run": "run"' '"step": 6' '"layout": ""' '"heldout_loss": ' '"bits_per_byte": ' '"tokens": ' \
+    '"tokens_per_second": '
 }
 
 test_report_prints_the_figures_of_runs() {

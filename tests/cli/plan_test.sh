@@ -92,7 +92,9 @@ test_fewest_ranks_are_found() {
   expect_text out "model.yaml on 1 rank of " "fewest ranks that have room: 1"
   expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 3 --objective ranks \
     model.hidden=65536 model.layers=4
-  expect_text err "does not fit 2 ranks" "nearest that fit: "
+  expect_text err "does not fit 3 ranks of " "whatever the layout" \
+    "weights and gradients, divided evenly among the ranks, take " \
+    "nearest number of ranks whose memory holds them: "
 }
 
 test_plan_names_its_assumptions() {
@@ -119,11 +121,25 @@ test_more_ranks_than_the_cluster_has_are_refused() {
   expect_text err "32 of the layout" "at most 16"
 }
 
-test_too_large_model_is_refused_with_the_nearest_fit() {
+test_model_whose_state_is_too_large_is_refused_at_once() {
   write_model
-  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/monta-a800.yaml" model.hidden=131072 model.layers=8
-  expect_text err "with a context of 512 does not fit 16 ranks" "the least memory found is " " a rank, as dp " \
-    " more than the " "nearest that fit: " " nodes) would suffice: " "no shorter context of at least 1024 tokens would suffice"
+  for context in 512 512..2K; do
+    expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/monta-a800.yaml" model.hidden=131072 --context $context
+    expect_text err "does not fit 16 ranks of " "whatever the layout and the context: " \
+      "weights, gradients and the optimizer's state, divided evenly among the ranks, take " " a rank, " " more than the " \
+      "nearest number of ranks whose memory holds them: " " nodes)"
+  done
+}
+
+test_too_large_steps_are_refused_with_the_nearest_fit() {
+  write_model
+  local least
+  find_least_memory 32K
+  # Tensors may use 94% of a rank's memory.
+  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 8 --context 32K \
+    "cluster.machine.memory=$((least * 90 / 94))"
+  expect_text err "with a context of 32K does not fit 8 ranks" "the least memory found is " " a rank, as dp " \
+    " more than the " "nearest that fit: " " nodes) would suffice: " "or a context of "
 }
 
 test_path_names_the_axes_that_grow() {

@@ -11,9 +11,10 @@ on_nodes() {
 
 test_two_ranks_measure_their_links_kernels_and_slowdowns() {
   expect 0 ranks 2 "${profile[@]}"
-  expect_text out 'profile of 2 ranks on 1 node' 'all_to_all of 2 ranks, intra' 'f32 products' 'mixes of work, round 1 of 1' \
-    'speed beside' 'written to c.yaml'
-  expect_text c.yaml 'ranks_per_node: 2' 'operation: reduce_scatter' 'element: bf16' 'kind: restore' 'beside: [intra]'
+  expect_text out 'profile of 2 ranks on 1 node' 'all_to_all of 2 ranks, intra' 'f32 products' 'bf16 attention' 'optimizer kernels' \
+    'us an operation' 'mixes of work, round 1 of 1' 'speed beside' 'written to c.yaml'
+  expect_text c.yaml 'ranks_per_node: 2' 'operation: reduce_scatter' 'element: bf16' 'head_size: 64' 'pass: backward' 'class: optimizer' \
+    'kind: restore' 'beside: [intra]'
   expect_no_text c.yaml 'group: inter'
   expect_equal "$(ls c.yaml*)" c.yaml
 }

@@ -47,9 +47,9 @@ TEST_F(Safetensors, EveryDtypeIsReadBackBitForBit) {
   ASSERT_EQ(back.tensors().size(), tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& [name, tensor] = tensors[i];
-    expect_bitwise(back.read(name, device), tensor);
+    expect_bitwise(back.read(name, device), tensor.get());
     EXPECT_EQ(back.digest(name), written.tensors[i]);
-    EXPECT_EQ(written.tensors[i], data::digest_of(bytes_of(tensor)).to_string());
+    EXPECT_EQ(written.tensors[i], data::digest_of(bytes_of(tensor.get())).to_string());
     EXPECT_EQ(back.info(name).begin % size_of(tensor.dtype()), 0) << name << " is not aligned";
   }
 }

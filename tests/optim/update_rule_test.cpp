@@ -165,5 +165,27 @@ TEST(UpdateRules, Bf16StatesAreRefusedForRulesThatIgnoreTheDtype) {
   }
 }
 
+TEST(UpdateRules, RestsAreRefusedForRulesWithoutAMarkedState) {
+  const auto refusal = [](const UpdateRules& rules, const std::string& name) -> std::string {
+    OptimConfig config = averaged();
+    config.name = name, config.main_weights = MainWeights::rest;
+    try {
+      rules.make(config);
+    } catch (const base::Error& e) {
+      return e.what();
+    }
+    return {};
+  };
+  for (const std::string name : {"averaged", "sgd"})
+    EXPECT_EQ(refusal(with_averaged(), name),
+              cat("optim.main_weights (rest) must be f32 for the optimizer ", name, ", which cannot update rests"));
+  UpdateRules rules;
+  rules.add("wrong", {.marked_state = "step", .make = [](const RuleSpec&) { return std::make_unique<Averaged>(); }});
+  EXPECT_EQ(refusal(rules, "wrong"),
+            "optim.name (wrong): marked_state, which has the marks of rests, is 'step'; expected a state of the rule: "
+            "steps, sum");
+  EXPECT_EQ(refusal(rules, "adamw"), "");
+}
+
 }  // namespace
 }  // namespace hexad::tests

@@ -144,5 +144,19 @@ TEST(RoutingModel, BusiestRankHasMostSlotsOfAllLayers) {
   EXPECT_EQ(busiest_rank(RoutingLoad::p99, 4), 0);
 }
 
+TEST(Stragglers, AreOneRankInEveryLayer) {
+  // Of two ranks, the second one is the busiest in all layers together.
+  const RoutingLoad load(ExpertShares{{0.4, 0.3, 0.2, 0.1}, {0, 0.1, 0.4, 0.5}, {0.25, 0.25, 0.25, 0.25}});
+  EXPECT_EQ(with_stragglers(load, 2).shares(),
+            (ExpertShares{{0.2, 0.1, 0.4, 0.3}, {0, 0.1, 0.4, 0.5}, {0.25, 0.25, 0.25, 0.25}}));
+  EXPECT_TRUE(with_stragglers(RoutingLoad::p99, 2) == RoutingLoad::p99);
+}
+
+TEST(MeanLayer, HasTheMeanSharesInEveryLayer) {
+  const RoutingLoad mean = mean_layer(RoutingLoad(ExpertShares{{1, 0, 0, 0}, {0.5, 0, 0, 0.5}}));
+  EXPECT_EQ(mean.shares(), (ExpertShares{{0.75, 0, 0, 0.25}, {0.75, 0, 0, 0.25}}));
+  EXPECT_TRUE(mean_layer(RoutingLoad::p99) == RoutingLoad::p99);
+}
+
 }  // namespace
 }  // namespace hexad::tests

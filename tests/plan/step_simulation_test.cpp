@@ -160,6 +160,15 @@ TEST(StepSimulation, UnsimulatedMessagesTakeTheTimeOfOwnMessages) {
   EXPECT_DOUBLE_EQ(exposed(step.ranks[0], TrafficClass::tp), 4);
 }
 
+TEST(StepSimulation, LetsSendsWaitForReceivedMessages) {
+  Step s(0);
+  const int cp = s.group("cp", TrafficClass::cp, {0, 1});
+  const int32_t received = s.message("receive", cp, 1, 3);
+  const int32_t sent = s.message("send", cp, 1, 3, {received});
+  s.kernel(1, {sent});
+  EXPECT_DOUBLE_EQ(simulated({s}, {0, 1}).seconds, 4);
+}
+
 TEST(StepSimulation, ExchangesMessagesWithAnyNumberOfRanks) {
   Step s(0);
   s.group("tp", TrafficClass::tp, {0, 1, 2, 3, 4, 5, 6, 7});

@@ -84,6 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Bf16", 4, {"parallel.ep=2", "train.precision=bf16"}},
         Case{"Bf16Gradients", 4, {"parallel.ep=2", "train.precision=bf16", "optim.grad_dtype=bf16"}},
         Case{"Bf16Moments", 4, {"parallel.ep=2", "train.precision=bf16", "optim.moment_dtype=bf16"}},
+        Case{"Rests", 4, {"parallel.ep=2", "train.precision=bf16", "optim.main_weights=rest"}},
         Case{"Bf16MomentsOfCutExperts",
              4,
              {"parallel.etp=2", "parallel.ep=2", "train.precision=bf16", "optim.moment_dtype=bf16",

@@ -100,10 +100,14 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
   EXPECT_EQ(s.oracle_recipe("bf16").train.precision, Precision::f64);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=bf16_moments", 2)).optim.moment_dtype, optim::MomentDtype::bf16);
   EXPECT_EQ(s.oracle_recipe("bf16_moments").optim.moment_dtype, optim::MomentDtype::f32);
+  EXPECT_EQ(s.recipe_for(layout("dp=2,subject=bf16_rests", 2)).optim.main_weights, optim::MainWeights::rest);
+  EXPECT_EQ(s.oracle_recipe("bf16_rests").optim.main_weights, optim::MainWeights::f32);
   EXPECT_EQ(s.oracle_recipe("bf16").optim.eps, s.recipe_for(layout("dp=2,subject=bf16", 2)).optim.eps);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=aux_global_batch", 2)).model.moe.aux_loss.scope,
             moe::AuxScope::global_batch);
   EXPECT_EQ(legal(subject({"train.precision=bf16", "optim.moment_dtype=bf16"}), "own"), "");
+  EXPECT_EQ(legal(subject({"train.precision=bf16", "optim.main_weights=rest"}), "own"), "");
+  EXPECT_EQ(legal(subject({"optim.name=sgd"}), "bf16_rests"), "subject=bf16_rests does not differ from the recipe");
   EXPECT_EQ(legal(subject({"model.tied_embedding=true"}), "tied"), "subject=tied does not differ from the recipe");
   EXPECT_EQ(legal(subject({"optim.name=sgd"}), "bf16_moments"), "subject=bf16_moments does not differ from the recipe");
   EXPECT_EQ(legal(subject({"model.moe.experts=0", "model.mlp_hidden=12"}), "zipf"),
@@ -121,6 +125,23 @@ TEST_F(SubjectTest, EventfulOracleStartsAtOtherWeightsAndSkipsItsFirstStep) {
   EXPECT_FALSE(eventful.steps[2].result.skipped);
   EXPECT_NE(weights(eventful, 2), weights(eventful, 1));
   EXPECT_LT(eventful.steps[2].result.lr, eventful.steps[1].result.lr);
+}
+
+// The loop of `hexad train` skips a step with a frozen weight that is not finite. The oracle skips it because of the
+// gradient of a parameter that is trained.
+TEST_F(SubjectTest, EventfulRunsOfAFrozenHeadSkipTheirFirstStep) {
+  const Subject s = subject({"optim.freeze=[head.weight]"});
+  Oracles oracles(s);
+  for (const char* text : {"dp=2,zero=1,subject=eventful", "dp=2,zero=1,start=trained,subject=eventful"}) {
+    const Variant v = layout(text, 2);
+    const Oracle& eventful = oracles.of(v);
+    EXPECT_EQ(eventful.ruined, "head.weight");
+    EXPECT_EQ(eventful.ruined_gradient, "norm.weight");
+    EXPECT_TRUE(eventful.steps[1].result.skipped);
+    EXPECT_FALSE(eventful.steps[2].result.skipped);
+    const Outcome o = run_in_threads(s, eventful, v, {.jitter = {}, .seconds = 60});
+    EXPECT_TRUE(o.agrees()) << text << ": " << explanation(o);
+  }
 }
 
 // Keys that need a card would make the oracle's recipe illegal.
@@ -360,6 +381,15 @@ TEST(Shrink, KeepsTheStructureOfTheModel) {
   const Selection all = select(
       "all", 8, [&](const Variant& v) { return subject.illegal(v); }, 1);
   EXPECT_TRUE(all.text.starts_with("146 meshes of 8 ranks: 146 legal\n")) << all.text;
+}
+
+TEST(Shrink, KeepsThePatternsThatMatchTheSmallModel) {
+  const auto patterns = [](const std::string& freeze) {
+    return shrink(completed(recipe_of(large_yaml, {"optim.freeze=" + freeze})), 8, registry).recipe.optim.freeze;
+  };
+  EXPECT_EQ(patterns("[embedding.weight, layers.40.*, layers.1.*]"),
+            (std::vector<std::string>{"embedding.weight", "layers.1.*"}));
+  EXPECT_EQ(patterns("[\"layers.[0-9].*\", embedding.weight, head.weight, norm.weight]"), std::vector<std::string>());
 }
 
 TEST(Shrink, RaisesNoSize) {

@@ -268,6 +268,11 @@ void pointwise_and_optimizer(CudaTimer& b, const KernelTable& k) {
          {.bytes = bytes({main, main, narrow_m, narrow_m, narrow_v, narrow_v, weights, narrow})}, [&](Stream& s) {
            k.optimizer.adamw(s, std::array{AdamwSlice{main, narrow_m, narrow_v, weights, narrow, 0.1}}, step, {});
          });
+  const Tensor rests = Tensor::zeros({parameters}, bf, main.device());
+  b.line("adamw, f32 gradient, rests of main weights",
+         {.bytes = bytes({rests, rests, m, m, v, v, weights, weights, gradient})}, [&](Stream& s) {
+           k.optimizer.adamw(s, std::array{AdamwSlice{rests, m, v, weights, gradient, 0.1}}, step, {});
+         });
   b.line("squared_norm f32", {.bytes = bytes({gradient})},
          [&](Stream& s) { k.optimizer.squared_norm(s, one, gradient, Write::replace); });
 }

@@ -102,6 +102,11 @@ Option& Option::path() {
   return *this;
 }
 
+Option& Option::one_at_a_time() {
+  option_->allow_extra_args(false);
+  return *this;
+}
+
 Option& Option::needs(const Option& other) {
   option_->needs(other.option_);
   return *this;

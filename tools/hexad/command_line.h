@@ -40,6 +40,8 @@ class Option {
   /// Marks the value as a path of a file or folder. A leading ~ becomes the home folder, also after --name=, where
   /// shells do not replace it.
   Option& path();
+  /// Makes each occurrence of an option with several values take one value. Otherwise it takes all values that follow.
+  Option& one_at_a_time();
   /// Rejects this option unless `other` is given too.
   Option& needs(const Option& other);
   /// True if the parsed command line contains the option.

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/name_pattern.h"
 #include "framework/base/units.h"
 #include "framework/telemetry/metrics_json.h"
 #include "layers/model_size.h"
@@ -98,9 +99,12 @@ Range last_saves(const fs::path& run_dir) {
 }  // namespace
 
 double checkpoint_bytes(const train::Recipe& recipe, const train::Extensions& extensions) {
-  const base::Dtype acc = accumulator_dtype(train::dtype_of(recipe.train.precision));
+  const base::Dtype dtype = train::dtype_of(recipe.train.precision), acc = accumulator_dtype(dtype);
   const int64_t element = size_of(acc) + recipe.optim.states * size_of(recipe.optim.state_dtype(acc));
-  return static_cast<double>(layers::parameter_counts(recipe.model, extensions).parameters * element);
+  int64_t bytes = 0;
+  for (const auto& p : layers::parameter_sizes(recipe.model, extensions))
+    bytes += p.elements * (base::matches_any(recipe.optim.freeze, p.name) ? size_of(dtype) : element);
+  return static_cast<double>(bytes);
 }
 
 std::string WriteTime::text() const {

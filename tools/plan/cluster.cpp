@@ -45,9 +45,17 @@ void check_slowdown(const MeasuredSlowdown& slowdown, const std::string& path, c
     problems.add(path + ".beside", cat("must not repeat a name or include ", enum_name(slowdown.of), " itself"));
 }
 
+void check_operation(const Cluster& cluster, config::Problems& problems) {
+  if (!cluster.operation || !problems.good({"operation"}) || *cluster.operation <= longest_operation) return;
+  problems.add("operation", cat("must be at most ", longest_operation, " s; nearest: ", longest_operation, "; write ",
+                                *cluster.operation, "e-6 if microseconds are meant"));
+}
+
 // Checks that the measurements and the description in one file agree on the size of the cluster.
 void check_same_size(const Cluster& cluster, config::Problems& problems) {
-  if (cluster.links.empty() && cluster.products.empty() && cluster.copies.empty()) return;
+  if (cluster.links.empty() && cluster.products.empty() && cluster.attention.empty() && cluster.kernels.empty() &&
+      cluster.copies.empty())
+    return;
   const auto check = [&](const std::string& key, int64_t measured, int64_t described) {
     if (!problems.good({"machine." + key, "measured." + key}) || measured == described) return;
     problems.add("machine." + key, cat("must be measured.", key, " (", measured, "); nearest: ", measured));
@@ -145,10 +153,15 @@ Cluster load_cluster(const std::string& path, const std::vector<std::string>& ov
   for (size_t i = 0; i < cluster.links.size(); ++i) check_link(cluster.links[i], cat("links.", i), problems);
   for (size_t i = 0; i < cluster.products.size(); ++i)
     check_points(cluster.products[i].points, cat("products.", i, ".points"), problems);
+  for (size_t i = 0; i < cluster.attention.size(); ++i)
+    check_points(cluster.attention[i].points, cat("attention.", i, ".points"), problems);
+  for (size_t i = 0; i < cluster.kernels.size(); ++i)
+    check_points(cluster.kernels[i].points, cat("kernels.", i, ".points"), problems);
   for (size_t i = 0; i < cluster.copies.size(); ++i)
     check_points(cluster.copies[i].points, cat("copies.", i, ".points"), problems);
   for (size_t i = 0; i < cluster.slowdowns.size(); ++i)
     check_slowdown(cluster.slowdowns[i], cat("slowdowns.", i), problems);
+  check_operation(cluster, problems);
   if (cluster.machine) {
     check_machine(*cluster.machine, "machine", problems);
     check_same_size(cluster, problems);

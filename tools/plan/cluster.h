@@ -57,6 +57,25 @@ constexpr auto enum_names(CopyKind) {
                                                                {CopyKind::restore, "restore"}});
 }
 
+/// Pass of attention.
+enum class AttentionPass : uint8_t { forward, backward };
+constexpr auto enum_names(AttentionPass) {
+  return std::to_array<std::pair<AttentionPass, std::string_view>>(
+      {{AttentionPass::forward, "forward"}, {AttentionPass::backward, "backward"}});
+}
+
+/// Kind of a kernel that is neither a product nor attention. Kernels of a kind take about the same time per byte.
+enum class KernelClass : uint8_t { pointwise, activation, norm, permute, router, loss, optimizer };
+constexpr auto enum_names(KernelClass) {
+  return std::to_array<std::pair<KernelClass, std::string_view>>({{KernelClass::pointwise, "pointwise"},
+                                                                  {KernelClass::activation, "activation"},
+                                                                  {KernelClass::norm, "norm"},
+                                                                  {KernelClass::permute, "permute"},
+                                                                  {KernelClass::router, "router"},
+                                                                  {KernelClass::loss, "loss"},
+                                                                  {KernelClass::optimizer, "optimizer"}});
+}
+
 using schedule::Lane;
 
 /// Curve of seconds (y) over sizes (x, ascending), in the unit that its owner states.
@@ -120,6 +139,38 @@ struct MeasuredProduct {
   }
 };
 
+/// Measured times of causal attention in one sequence. All ranks compute at the same time.
+struct MeasuredAttention {
+  Element element = Element::f32;
+  AttentionPass pass = AttentionPass::forward;
+  int64_t heads = 1, head_size = 1;
+  Curve points;
+
+  template <class V>
+  void fields(V& v) {
+    using config::at_least;
+    v("element", element, "type of queries, keys and values");
+    v("pass", pass, "forward or backward");
+    v("heads", heads, "heads of queries, and of keys", at_least(1));
+    v("head_size", head_size, "elements of a head", at_least(1));
+    v("points", points, "[positions of the sequence, seconds of all heads], ascending", config::positive());
+  }
+};
+
+/// Measured times of the kernels of a class. All ranks compute at the same time.
+struct MeasuredKernels {
+  KernelClass of = KernelClass::pointwise;
+  Element element = Element::f32;
+  Curve points;
+
+  template <class V>
+  void fields(V& v) {
+    v("class", of, "pointwise, activation, norm, permute, router, loss or optimizer");
+    v("element", element, "type of the first result");
+    v("points", points, "[bytes read and written, seconds], ascending", config::positive());
+  }
+};
+
 /// Measured times of copies. All ranks copy at the same time.
 struct MeasuredCopy {
   CopyKind kind = CopyKind::copy;
@@ -147,11 +198,17 @@ struct MeasuredSlowdown {
   }
 };
 
+/// Longest legal value of Cluster::operation, in seconds. Longer times are probably microseconds.
+inline constexpr double longest_operation = 0.01;
+
 struct Cluster {
   Origin measured;
   std::vector<MeasuredLink> links;
   std::vector<MeasuredProduct> products;
+  std::vector<MeasuredAttention> attention;
+  std::vector<MeasuredKernels> kernels;
   std::vector<MeasuredCopy> copies;
+  std::optional<double> operation;
   std::vector<MeasuredSlowdown> slowdowns;
   std::optional<Machine> machine;
 
@@ -160,7 +217,11 @@ struct Cluster {
     v("measured", measured, "date and machine of the measurement");
     v("links", links, "communication without other work");
     v("products", products, "grouped matrix products without other work");
+    v("attention", attention, "attention without other work");
+    v("kernels", kernels, "all other kernels without other work");
     v("copies", copies, "copies without other work");
+    v("operation", operation, "[s] of the host for an operation, besides its kernel; none: not measured",
+      config::at_least(0));
     v("slowdowns", slowdowns, "speeds of work that runs at the same time");
     v("machine", machine, "description of machines that were not measured");  // must be the last key: see to_yaml()
   }

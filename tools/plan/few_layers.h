@@ -3,8 +3,12 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
+#include "tools/plan/routing_model.h"
 #include "tools/plan/step_prices.h"
 
 namespace hexad::plan {
@@ -15,7 +19,6 @@ struct FewLayersStep {
   double rest = 0;         // the step without its micro-batches: optimizer and exposed reductions
   double dp_traffic = 0;   // communication of weights and gradients in a micro-batch, hidden or not
   double weights = 0, gradients = 0, optimizer = 0, activations = 0;
-  double temporary = 0;  // rest of the peak, including NCCL's buffers
 };
 
 /// A step of all layers of a recipe in one pipeline stage, recorded on the meta device for two sequence lengths. The
@@ -25,22 +28,51 @@ struct FewLayersStep {
 class FewLayers {
  public:
   /// Records the steps, which takes milliseconds. Places the ranks on the nodes of the first stage, if `world` ranks
-  /// form `stages` stages. `contexts` has the two sequence lengths, ascending.
+  /// form `stages` stages. `contexts` has the two sequence lengths, ascending. Records the rank with the most loaded
+  /// experts if `load` has given loads. `extensions` outlives the object.
   FewLayers(train::Recipe recipe, const train::Extensions& extensions, const Prices& prices, int64_t world,
-            int64_t stages, const std::array<int64_t, 2>& contexts);
+            int64_t stages, const std::array<int64_t, 2>& contexts, RoutingLoad load = RoutingLoad::even);
 
   /// Returns the costs with `sequences` sequences of `context` tokens in a micro-batch.
-  FewLayersStep step(int64_t sequences, int64_t context) const;
+  FewLayersStep step(int64_t sequences, int64_t context);
+
+  /// Returns the bytes of temporary memory, including NCCL's buffers, of a micro-batch of `tokens` tokens. Assumes that
+  /// all temporary memory grows with the tokens (tokens_of_loss_block()).
+  double temporary(double tokens) const;
+  /// Returns the bytes by which the temporary memory of the layers grows for each token of a micro-batch. Runs a model
+  /// with almost no words for both sequence lengths, so that the loss takes no memory.
+  double growth_of_layers() const;
 
  private:
-  StepRecord with_tokens(double sequences, double context) const;
+  // Record whose operations get the sizes of each priced step. Its address is constant, because `priced` refers to it.
+  struct Recorded {
+    explicit Recorded(StepPrices p) : prices(std::move(p)) {}
+    StepPrices prices;
+    StepRecord record{};
+    std::optional<RecordPrices> priced{};
+  };
+  device::MemoryStats run_recorded();
+  void set_tokens(double sequences, double context);
+  mesh::Layout layout() const;
+  int rank_in(const mesh::Layout& layout) const;
 
-  StepPrices prices_;
+  train::Recipe recipe_;  // in one pipeline stage, with a micro-batch of one of the longer sequences
+  const train::Extensions& extensions_;
+  RoutingLoad load_;
+  std::unique_ptr<Recorded> recorded_;
   StepContention contention_;
-  std::array<int64_t, 2> contexts_;
-  StepRecord longer_;                  // step with the longer sequences
-  std::vector<device::Work> shorter_;  // step with the shorter sequences, by operation
+  std::array<int64_t, 2> contexts_, recorded_contexts_;  // contexts_: equal if the shorter length is ignored
+  std::array<std::vector<device::Work>, 2> works_;       // operations of the shorter and the longer sequences
+  size_t first_ = 0, second_ = 0;                        // first operations of the two micro-batches
   std::array<FewLayersStep, 2> memory_;
+  std::array<double, 2> temporary_{};
 };
+
+/// Returns the number of a micro-batch's tokens whose logits a rank keeps at a time if it computes the loss of `tokens`
+/// tokens. A GPU computes it in blocks of rows. With tp, two blocks have logits at the same time, but only one has a
+/// gradient. The result is then the number of tokens whose logits and gradients take as much memory. Returns none if
+/// `recorded_tokens` tokens already have several blocks, as on a CPU: temporary memory that was recorded for so many
+/// tokens then does not grow by logits.
+std::optional<double> tokens_of_loss_block(const train::Recipe& recipe, int64_t recorded_tokens, double tokens);
 
 }  // namespace hexad::plan

@@ -5,8 +5,10 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tools/plan/few_layers.h"
+#include "tools/plan/frozen_periods.h"
 #include "tools/plan/plan_space.h"
 
 namespace hexad::plan {
@@ -20,39 +22,56 @@ struct ComposedStep {
 /// Composes steps from costs of layers. A layer's costs depend on tp, cp, ep, etp, recomputation and ZeRO. For each
 /// combination of these settings, models of one and two periods of layers are recorded on the meta device, and priced
 /// with the candidate's tokens (FewLayers). Time and memory of a step are linear in layers and micro-batches. The
-/// pipeline adds its bubble. The recipes of all candidates differ only by the settings that a plan changes
-/// (PlanCandidate), and by their sequence length.
+/// pipeline adds its bubble. Temporary memory is linear in the tokens, but a GPU computes the loss in blocks of rows.
+/// For more tokens than a block has (tokens_of_loss_block()), temporary memory is that of the loss of one block or that
+/// of the layers, whichever is larger. If loads of experts are given, each layer has the mean loads of all layers. If
+/// optim.freeze freezes other parameters in some layers than in others, each layer has the mean costs of all layers.
+/// The recipes of all candidates differ only by the settings that a plan changes (PlanCandidate), and by their sequence
+/// length.
 class LayerCosts {
  public:
-  LayerCosts(const train::Extensions& extensions, const Cluster& cluster, int64_t world);
+  /// Makes costs for `world` ranks and the load `load` of the experts. `extensions` outlives the object.
+  LayerCosts(const train::Extensions& extensions, const Cluster& cluster, int64_t world,
+             RoutingLoad load = RoutingLoad::even);
 
   /// Returns the estimate for a candidate. The first call with new layer settings takes tens of milliseconds.
   ComposedStep step(const PlanCandidate& candidate);
 
  private:
-  // Models of one and two periods of layers, and their steps by number of sequences and context.
-  struct Models {
-    std::array<FewLayers, 2> models;
-    std::map<std::pair<int64_t, int64_t>, std::array<FewLayersStep, 2>> steps;
+  // Steps of models of one and two periods of layers, and the bytes of temporary memory.
+  struct Costs {
+    std::array<FewLayersStep, 2> steps{};
+    double temporary = 0;
   };
-  const std::array<FewLayersStep, 2>& steps(const PlanCandidate& candidate);
+  // Models of one and two periods of layers, for each kind of periods, and their costs by number of sequences and
+  // context.
+  struct Models {
+    std::vector<std::array<FewLayers, 2>> of_kinds;
+    std::map<std::pair<int64_t, int64_t>, Costs> costs;
+  };
+  const Costs& costs(const PlanCandidate& candidate);
+  double temporary(const FewLayers& layers, const train::Recipe& recipe, int64_t recorded_context);
   double in_flight(const train::Recipe& recipe, int64_t micro_batches);
   int64_t stages_that_count(const train::Recipe& recipe) const;
 
   const train::Extensions& extensions_;
   const Prices prices_;
   const int64_t world_;
+  const RoutingLoad load_;
   std::map<std::string, Models> models_;
+  std::vector<FrozenPeriods> kinds_;  // empty before the first step
+  // Growth of the layers' temporary memory, in bytes a token. It does not depend on ZeRO and placement.
+  std::map<std::string, double> growth_;
   std::map<std::array<int64_t, 4>, double> in_flight_;  // by kind, chunks, stages and micro-batches
 };
 
-/// Costs that several searches share. All searches have the same cluster and, apart from the sequence length, the same
-/// recipe.
+/// Costs that several searches share. All searches have the same cluster, the same load of the experts and, apart from
+/// the sequence length, the same recipe.
 class SharedCosts {
  public:
   /// Returns the costs for `world` ranks. The first call for a number of ranks makes its costs.
-  LayerCosts& of(const train::Extensions& extensions, const Cluster& cluster, int64_t world) {
-    return costs_.try_emplace(world, extensions, cluster, world).first->second;
+  LayerCosts& of(const train::Extensions& extensions, const Cluster& cluster, int64_t world, const RoutingLoad& load) {
+    return costs_.try_emplace(world, extensions, cluster, world, load).first->second;
   }
 
  private:

@@ -89,9 +89,16 @@ double median_sent(const std::vector<telemetry::StepMetrics>& steps, int64_t fir
 
 // True if the key affects the work, and therefore the time, of a step.
 bool shapes_a_step(std::string_view key) {
-  constexpr std::array<std::string_view, 8> keys{
-      "device",           "recompute",          "train.precision",          "optim.name",
-      "optim.grad_dtype", "optim.moment_dtype", "distributed.bucket_bytes", "distributed.priority"};
+  constexpr std::array<std::string_view, 10> keys{"device",
+                                                  "recompute",
+                                                  "train.precision",
+                                                  "optim.name",
+                                                  "optim.grad_dtype",
+                                                  "optim.moment_dtype",
+                                                  "optim.main_weights",
+                                                  "optim.freeze",
+                                                  "distributed.bucket_bytes",
+                                                  "distributed.priority"};
   constexpr std::array<std::string_view, 5> sections{"model.", "batch.", "parallel.", "schedule.", "offload."};
   constexpr std::array<std::string_view, 4> others{"schedule.trace", "schedule.profile", "schedule.moe.trial_share",
                                                    "offload.folder"};

@@ -21,6 +21,7 @@
 #include "tools/train/process/machine.h"
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/schedule_check.h"
+#include "tools/train/recipe/stages.h"
 #include "tools/train/recipe/training_stages.h"
 
 namespace hexad::plan {
@@ -73,6 +74,19 @@ struct Pool {
   std::vector<int64_t> ranks_of_stage;
 };
 
+// Adds the keys and values of `tokens` tokens (layers::KeyValueCache) to the estimates of the pipeline stages.
+void add_caches(std::vector<MemoryEstimate>& stages, const Recipe& r, const Extensions& extensions, int64_t tokens) {
+  const int64_t heads = std::max<int64_t>(1, r.model.key_value_heads() / r.parallel.tp);
+  const auto token = static_cast<double>(2 * heads * r.model.size_of_head() * size_of(dtype_of(r.train.precision)));
+  const pp::StageSplit split = stage_split(r, extensions);
+  for (size_t s = 0; s < stages.size(); ++s)
+    for (int chunk = 0; chunk < split.stages().chunks; ++chunk) {
+      const auto layers = split.layers(static_cast<int>(s), chunk);
+      const double bytes = token * static_cast<double>(tokens * layers.count());
+      stages[s].activations += bytes, stages[s].total += bytes, stages[s].blocks += bytes;
+    }
+}
+
 using MemoryOf = std::function<const RankMemory&(int64_t)>;
 
 std::vector<Pool> pools_of(const mesh::Layout& layout, const MemoryOf& memory_of) {
@@ -101,9 +115,11 @@ std::vector<Pool> pools_of(const mesh::Layout& layout, const MemoryOf& memory_of
 
 class Judge {
  public:
-  Judge(const Recipe& recipe, const Extensions& extensions, int64_t world, const MemoryOf& memory_of, ModelUse use)
+  Judge(const Recipe& recipe, const Extensions& extensions, int64_t world, const MemoryOf& memory_of, ModelUse use,
+        int64_t cached_tokens)
       : recipe_(recipe),
         use_(use),
+        cached_tokens_(cached_tokens),
         extensions_(extensions),
         world_(world),
         pools_(pools_of(mesh::Layout(recipe.parallel.sizes(), static_cast<int>(world)), memory_of)),
@@ -134,8 +150,11 @@ class Judge {
       run.distributed.device_collectives = comm::DeviceCollectives::host;
     run = as_started(run, extensions_, world_);
     if (use_ == ModelUse::training) return estimate_stages(run, extensions_, world_);
-    if (use_ == ModelUse::generation) run.batch.micro = 1;
-    return estimate_evaluation(run, extensions_, world_);
+    // Estimates one sequence if tp ranks can divide its tokens. Otherwise, estimates the recipe's micro-batch.
+    if (use_ == ModelUse::generation && run.model.context % run.parallel.tp == 0) run.batch.micro = 1;
+    std::vector<MemoryEstimate> stages = estimate_evaluation(run, extensions_, world_);
+    if (cached_tokens_ > 0) add_caches(stages, run, extensions_, cached_tokens_);
+    return stages;
   }
 
   Need needed(const Pool& pool, const Recipe& r, const std::vector<MemoryEstimate>& stages) const {
@@ -204,6 +223,7 @@ class Judge {
 
   const Recipe& recipe_;
   const ModelUse use_;
+  const int64_t cached_tokens_;
   const Extensions& extensions_;
   const int64_t world_;
   const std::vector<Pool> pools_;
@@ -258,8 +278,8 @@ RankMemory RankMemory::here(device::DeviceKind device, int place) {
 }
 
 MemoryFit memory_fit(const Recipe& recipe, const Extensions& extensions, int64_t world, const MemoryOf& memory_of,
-                     ModelUse use) {
-  const MemoryFit fit = Judge(recipe, extensions, world, memory_of, use).verdict();
+                     ModelUse use, int64_t cached_tokens) {
+  const MemoryFit fit = Judge(recipe, extensions, world, memory_of, use, cached_tokens).verdict();
   if (fit.verdict == Verdict::too_much) return fit;
   for (int64_t r = 0; r < world; ++r)
     if (const RankMemory& m = memory_of(r); m.pools.empty())
@@ -269,7 +289,8 @@ MemoryFit memory_fit(const Recipe& recipe, const Extensions& extensions, int64_t
   return fit;
 }
 
-MemoryFit memory_fit(const Recipe& recipe, const Extensions& extensions, const comm::World& world, ModelUse use) {
+MemoryFit memory_fit(const Recipe& recipe, const Extensions& extensions, const comm::World& world, ModelUse use,
+                     int64_t cached_tokens) {
   if (!recipe.memory.checks_machine()) return {};
   const auto phase = world.file_work().announce("estimating the memory that the model needs");
   device::DeviceContext host;
@@ -279,13 +300,14 @@ MemoryFit memory_fit(const Recipe& recipe, const Extensions& extensions, const c
     std::vector<RankMemory> ranks;
     for (const std::string& text : texts) ranks.push_back(unpacked(text));
     fit = memory_fit(
-        recipe, extensions, world.size(), [&](int64_t r) -> const RankMemory& { return ranks[r]; }, use);
+        recipe, extensions, world.size(), [&](int64_t r) -> const RankMemory& { return ranks[r]; }, use, cached_tokens);
   }
   return broadcast(fit, world.group());
 }
 
-bool fits_in_memory(const Recipe& recipe, const Extensions& extensions, const comm::World& world, ModelUse use) {
-  return accepted(memory_fit(recipe, extensions, world, use), world);
+bool fits_in_memory(const Recipe& recipe, const Extensions& extensions, const comm::World& world, ModelUse use,
+                    int64_t cached_tokens) {
+  return accepted(memory_fit(recipe, extensions, world, use, cached_tokens), world);
 }
 
 bool stages_fit_in_memory(const Recipe& recipe, const Extensions& extensions, const comm::World& world) {

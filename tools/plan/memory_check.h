@@ -14,7 +14,7 @@ namespace hexad::plan {
 /// Largest relative error of an estimate (docs/reports/memory-estimate.md).
 inline constexpr double estimate_error = 0.03;
 
-/// A job's use of the model. Generation uses one sequence at a time.
+/// A job's use of the model. Generation computes the tokens of one whole prompt at a time.
 enum class ModelUse : uint8_t { training, evaluation, generation };
 
 /// Bytes that a rank's process needs in addition to tensors: the program, MPI, scratch of kernels.
@@ -38,19 +38,21 @@ struct RankMemory {
 
 /// Judges a job of `world` ranks whose rank r has `memory_of`(r). The needs of ranks that share a pool are added up.
 /// The available memory of a pool is the minimum over its ranks. The verdict is `too_much` if the estimate minus its
-/// error exceeds the available memory. It is `tight` if only the estimate plus its error does.
+/// error exceeds the available memory. It is `tight` if only the estimate plus its error does. `cached_tokens` is the
+/// number of tokens whose keys and values generation keeps.
 MemoryFit memory_fit(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
-                     const std::function<const RankMemory&(int64_t)>& memory_of, ModelUse use = ModelUse::training);
+                     const std::function<const RankMemory&(int64_t)>& memory_of, ModelUse use = ModelUse::training,
+                     int64_t cached_tokens = 0);
 
 /// Judges this job. All ranks get the same result, which rank 0 estimates. Collective. If memory.limit_bytes is none,
 /// every job fits.
 MemoryFit memory_fit(const train::Recipe& recipe, const train::Extensions& extensions, const comm::World& world,
-                     ModelUse use = ModelUse::training);
+                     ModelUse use = ModelUse::training, int64_t cached_tokens = 0);
 
 /// Returns true if this job's ranks fit; rank 0 may print a warning. Returns false if they do not fit: rank 0 has
 /// printed the reason, and the caller must end the job with exit code 4. Collective.
 bool fits_in_memory(const train::Recipe& recipe, const train::Extensions& extensions, const comm::World& world,
-                    ModelUse use = ModelUse::training);
+                    ModelUse use = ModelUse::training, int64_t cached_tokens = 0);
 
 /// Like fits_in_memory(), for every stage of training. Messages name the stage. Returns false if a stage does not fit.
 /// Collective.

@@ -33,6 +33,10 @@ std::vector<MemoryEstimate> estimate_stages(const train::Recipe& recipe, const t
 /// Estimates the memory of a held-out evaluation, for the neediest rank of each pipeline stage.
 std::vector<MemoryEstimate> estimate_evaluation(const train::Recipe& recipe, const train::Extensions& extensions,
                                                 int64_t world);
+/// Estimates the memory of the rank that needs the most. Stops at the first rank that needs more than `limit` bytes in
+/// total, and returns the memory of that rank.
+MemoryEstimate estimate_memory_within(double limit, const train::Recipe& recipe, const train::Extensions& extensions,
+                                      int64_t world, RoutingLoad load = RoutingLoad::even);
 /// Estimates the memory of the rank that needs the most.
 MemoryEstimate estimate_memory(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
                                RoutingLoad load = RoutingLoad::even);

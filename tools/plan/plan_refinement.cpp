@@ -40,8 +40,10 @@ bool PlanRefinement::simulated(PlannedLayout& l) const try {
   return false;
 }
 
-void PlanRefinement::estimate(PlannedLayout& l) const {
-  l.memory = estimate_memory(l.candidate.recipe, site_.extensions, site_.request.world, site_.request.load);
+// Estimates the memory of a layout. Stops if it is more than `limit` bytes.
+void PlanRefinement::estimate(PlannedLayout& l, double limit) const {
+  l.memory =
+      estimate_memory_within(limit, l.candidate.recipe, site_.extensions, site_.request.world, site_.request.load);
 }
 
 // Replaces `best` by the changed layout if the latter is better. Computes the deciding figure first, because most
@@ -53,11 +55,11 @@ bool PlanRefinement::improves(PlannedLayout& best, const Recipe& changed) {
   // Accepts offload that does not grow, because the recipe itself may offload to a host whose memory is unknown.
   const auto offload_is_possible = [&] { return offload_fits(l) || l.memory.offloaded <= best.memory.offloaded; };
   if (site_.request.objective == Objective::memory) {
-    estimate(l);
+    estimate(l, best.memory.total);
     if (!offload_is_possible() || !is_less(l.memory.total, best.memory.total) || !simulated(l)) return false;
   } else {
     if (!simulated(l) || !is_less(l.step.seconds, best.step.seconds)) return false;
-    estimate(l);
+    estimate(l, site_.memory);
     if (l.memory.total > site_.memory || !offload_is_possible()) return false;
   }
   best = std::move(l);
@@ -93,7 +95,7 @@ std::optional<PlannedLayout> PlanRefinement::made_to_fit(PlannedLayout l) {
   for (Recipe& r : with_more_offloaded(l.candidate.recipe)) {
     l.candidate.recipe = std::move(r);
     ++changes_;
-    estimate(l);
+    estimate(l, site_.memory);
     if (fits(l) && simulated(l)) return l;
   }
   return {};

@@ -39,7 +39,7 @@ class PlanRefinement {
  private:
   bool improves(PlannedLayout& best, const train::Recipe& changed);
   bool simulated(PlannedLayout& layout) const;
-  void estimate(PlannedLayout& layout) const;
+  void estimate(PlannedLayout& layout, double limit = std::numeric_limits<double>::infinity()) const;
   bool offload_fits(const PlannedLayout& layout) const { return layout.memory.offloaded <= site_.host_memory; }
   bool fits(const PlannedLayout& layout) const { return layout.memory.total <= site_.memory && offload_fits(layout); }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -9,14 +10,12 @@
 
 #include "layers/model_size.h"
 #include "tools/plan/plan_refinement.h"
+#include "tools/plan/state_bound.h"
 #include "tools/train/recipe/stages.h"
 
 namespace hexad::plan {
 namespace {
 
-// Share of a device's memory that a rank needs besides tensors: for the runtime's context, libraries, and communication
-// buffers.
-constexpr double reserved_share = 0.06;
 // A layout is excluded if its composed estimate exceeds this multiple of the limit. Composed estimates are rough.
 constexpr double composed_error = 1.15;
 // If the composed estimate exceeds this multiple of the limit, the same layout with less recomputation is excluded,
@@ -28,17 +27,6 @@ constexpr double error_of_less_recomputation = 1.25;
 constexpr double offloaded_reach = 3;
 // Number of layouts that are simulated for each requested layout.
 constexpr size_t simulated_per_wanted = 2;
-
-// Returns a lower bound of a rank's bytes for weights and gradients, by formula.
-double least_state(const train::Recipe& r, const layers::ModelSize& size, int64_t world) {
-  const train::ParallelConfig& p = r.parallel;
-  const auto number = [](int64_t n) { return static_cast<double>(n); };
-  const double bytes = number(base::size_of(train::dtype_of(r.train.precision))) +
-                       (r.optim.grad_dtype == optim::GradientDtype::bf16 ? 2.0 : 4.0);
-  const double experts = number(size.expert_parameters), dense = number(size.parameters) - experts;
-  if (p.zero == 3) return bytes * (experts + dense) / number(world);
-  return bytes * (dense / number(p.tp * p.pp) + experts / number(p.ep * p.etp.value_or(p.tp) * p.pp));
-}
 
 // Settings of a layout other than recomputation.
 using Settings = std::array<int64_t, 10>;
@@ -66,19 +54,30 @@ std::vector<size_t> most_recomputation_first(const std::vector<PlanCandidate>& c
   return order;
 }
 
-constexpr double unlimited = std::numeric_limits<double>::infinity();
+// Least number of layouts that a search for the least memory keeps, because refinement begins with several.
+constexpr size_t fewest_wanted = 8;
 
-double memory_of_rank(const Cluster& cluster) {
-  if (!cluster.machine) return unlimited;
-  return static_cast<double>(cluster.machine->memory) * (1 - reserved_share);
-}
+// Limit above which the memory of a layout is of no interest under Objective::memory: the least memory that was
+// composed so far for as many layouts as are simulated. No limit for other objectives.
+class WantedMemory {
+ public:
+  explicit WantedMemory(const PlanRequest& request)
+      : layouts_(request.objective == Objective::memory ? std::max(fewest_wanted, simulated_per_wanted * request.wanted)
+                                                        : 0) {}
 
-// Returns the bytes of host memory for each rank. Returns 0, which rules out offload, if a description does not give
-// these bytes.
-double host_memory_of_rank(const Cluster& cluster) {
-  if (!cluster.machine) return unlimited;
-  return static_cast<double>(cluster.machine->host_memory.value_or(0));
-}
+  void add(double bytes) {
+    if (layouts_ == 0) return;
+    least_.insert(bytes);
+    if (least_.size() > layouts_) least_.erase(std::prev(least_.end()));
+  }
+  double limit() const {
+    return layouts_ > 0 && least_.size() == layouts_ ? *least_.rbegin() : std::numeric_limits<double>::infinity();
+  }
+
+ private:
+  const size_t layouts_;
+  std::multiset<double> least_;
+};
 
 }  // namespace
 
@@ -101,19 +100,24 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   std::vector<PlanCandidate> legal = std::exchange(plan.candidates.legal, {});
   plan.legal = std::ssize(legal);
 
-  const double memory = plan.memory = memory_of_rank(cluster);
-  LayerCosts& costs = shared.of(extensions, cluster, request.world);
+  const double memory = plan.memory = tensor_memory(cluster);
+  LayerCosts& costs = shared.of(extensions, cluster, request.world, request.load);
   plan.least_memory = std::numeric_limits<double>::infinity();
-  const layers::ModelSize size = layers::model_size(recipe.model, extensions);
+  const StateBound state(recipe, layers::parameter_counts(recipe.model, extensions), cluster);
+  WantedMemory wanted(request);
   std::set<Settings> far_too_large;  // too large even with the most recomputation
+  std::set<Settings> unwanted;       // fits, but other layouts need less even if this one has the most recomputation
   std::vector<std::optional<ComposedStep>> composed(legal.size());
   std::vector<PlannedLayout> too_large;  // candidates for offload
   for (const size_t i : most_recomputation_first(legal)) {
     const Settings settings = settings_beside_recomputation(legal[i].recipe);
-    double bytes = least_state(legal[i].recipe, size, request.world);
+    double bytes = state.of_layout(legal[i].recipe, request.world);
     if (bytes <= memory && !far_too_large.contains(settings)) {
+      if (unwanted.contains(settings) || bytes > composed_error * wanted.limit()) continue;
       composed[i] = costs.step(legal[i]);
       bytes = composed[i]->memory;
+      wanted.add(bytes);
+      if (bytes > error_of_less_recomputation * wanted.limit()) unwanted.insert(settings);
       if (bytes <= composed_error * memory) continue;
       if (bytes > error_of_less_recomputation * memory) far_too_large.insert(settings);
       if (bytes <= offloaded_reach * memory)
@@ -138,10 +142,10 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
                       .prices = prices,
                       .request = request,
                       .memory = memory,
-                      .host_memory = host_memory_of_rank(cluster)};
+                      .host_memory = offload_memory(cluster)};
   for (PlannedLayout& l : layouts) {
     if (plan.best.size() == simulated_per_wanted * request.wanted) break;
-    l.memory = estimate_memory(l.candidate.recipe, extensions, request.world, request.load);
+    l.memory = estimate_memory_within(memory, l.candidate.recipe, extensions, request.world, request.load);
     plan.least_memory = std::min(plan.least_memory, l.memory.total);
     if (l.memory.total > memory) {
       ++plan.too_large;

@@ -35,9 +35,9 @@ struct PlannedLayout {
 struct Plan {
   std::vector<PlannedLayout> best;    // simulated, best first
   PlanCandidates candidates;          // counts of refusals; `legal` is empty
-  int64_t legal = 0, too_large = 0;   // number of legal layouts; number of legal layouts that exceed `memory`
+  int64_t legal = 0, too_large = 0;   // number of legal layouts; number of them that were found to exceed `memory`
   double memory = 0;                  // limit of a rank's tensors, in bytes
-  double least_memory = 0;            // least bytes of any layout; approximate if that layout was not simulated
+  double least_memory = 0;            // least bytes of any layout; rough or a lower bound if it was not simulated
   std::vector<ResourceGain> gains;    // for the first of `best`, the largest first (PlanRequest::details)
   std::vector<GroupTraffic> traffic;  // for the first of `best` (PlanRequest::details)
   int64_t simulated = 0;              // number of layouts simulated in the second stage
@@ -59,7 +59,10 @@ struct PlanRequest {
 /// Returns the best layouts, by three stages. The first stage composes steps of all legal layouts (LayerCosts). The
 /// second stage estimates the memory of the most promising layouts, as hexad validate does, and simulates their steps.
 /// The third stage varies keys that keep the sizes of groups, and tries offload for some layouts that are too large
-/// (refine()). If the cluster does not give a rank's memory, all layouts fit. Objective::ranks orders layouts of the
+/// (refine()). The first stage leaves out layouts whose state alone is too large (StateBound). Under Objective::memory,
+/// it also leaves out layouts that need more memory than as many others as the second stage simulates: by a bound of
+/// their state, or by the memory of the same layout with more recomputation. If the cluster does not give a rank's
+/// memory, all layouts fit. Objective::ranks orders layouts of the
 /// requested ranks like Objective::time. `costs` keeps costs of layers for later searches.
 Plan search_plan(const config::Document& document, const train::Recipe& recipe, const train::Extensions& extensions,
                  const Cluster& cluster, const PlanRequest& request, SharedCosts& costs);

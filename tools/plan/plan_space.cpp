@@ -154,17 +154,17 @@ class Enumeration {
 LayoutRules::LayoutRules(const config::Document& document, const train::Extensions& extensions, int64_t world)
     : extensions_(extensions), world_(world) {
   config::read<Recipe>(document, read_);
+  of_reading_ = read_.list().size();
 }
 
 std::optional<std::string> LayoutRules::broken(const Recipe& r) const {
-  config::Problems problems = read_;
-  const size_t before = problems.list().size();
-  train::check_layout(r, world_, problems);
-  train::check_moe_schedule(r, extensions_, problems);
-  train::check_micro_batch_overlap(r, world_, problems);
-  train::check_moe_order(r, extensions_, problems);
-  if (problems.list().size() == before) return {};
-  const config::Problems::Problem& first = problems.list()[before];
+  read_.keep_first(of_reading_);
+  train::check_layout(r, world_, read_);
+  train::check_moe_schedule(r, extensions_, read_);
+  train::check_micro_batch_overlap(r, world_, read_);
+  train::check_moe_order(r, extensions_, read_);
+  if (read_.list().size() == of_reading_) return {};
+  const config::Problems::Problem& first = read_.list()[of_reading_];
   return first.rule.empty() ? first.path : first.rule;
 }
 

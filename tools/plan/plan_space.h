@@ -36,7 +36,7 @@ struct ChangedSetting {
 /// Returns the effective settings that differ between layouts of `world` ranks, in the order of the recipe.
 std::vector<ChangedSetting> changed_settings(const PlanCandidate& from, const PlanCandidate& to, int64_t world);
 
-/// Rules of load_to_train() for recipes on a given number of ranks.
+/// Rules of load_to_train() for recipes on a given number of ranks. Not thread-safe.
 class LayoutRules {
  public:
   /// Reads the keys of the recipe in `document`. `extensions` outlives the object.
@@ -48,7 +48,10 @@ class LayoutRules {
  private:
   const train::Extensions& extensions_;
   const int64_t world_;
-  config::Problems read_;  // has the keys of the recipe
+  // Has the keys of the recipe, and the problems of reading them. broken() adds problems and removes them again,
+  // because a copy of all keys takes longer than the rules.
+  mutable config::Problems read_;
+  size_t of_reading_ = 0;  // number of problems of reading
 };
 
 /// Limits of the search.

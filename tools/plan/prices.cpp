@@ -26,12 +26,6 @@ std::string_view word(E value) {
   return enum_names(E{})[base::ordinal(value)].second;
 }
 
-std::optional<Element> element_of(Dtype dtype) {
-  if (dtype == Dtype::f32) return Element::f32;
-  if (dtype == Dtype::bf16) return Element::bf16;
-  return {};
-}
-
 /// Efficiency over the size of the work. Between points, the time (size / efficiency) is linear, as for a fixed
 /// overhead and a rate. Beyond the last point, the efficiency is constant.
 class Efficiency {
@@ -347,6 +341,7 @@ class Measured {
 
 struct Prices::Tables {
   Measured measured;
+  KernelCurves kernels;
   std::optional<Described> described;
   Rates slowdowns{};
 
@@ -361,7 +356,7 @@ struct Prices::Tables {
 Prices::Prices(const Cluster& cluster) {
   if (!cluster.machine && cluster.products.empty() && cluster.links.empty() && cluster.copies.empty())
     base::fail(base::ExitCode::usage, "the cluster has neither measurements nor a section machine");
-  auto tables = std::make_shared<Tables>(Tables{Measured(cluster), {}, {}});
+  auto tables = std::make_shared<Tables>(Tables{Measured(cluster), KernelCurves(cluster), {}, {}});
   if (cluster.machine) tables->described.emplace(*cluster.machine);
   for (const MeasuredSlowdown& s : cluster.slowdowns) {
     LaneSet beside;
@@ -388,6 +383,7 @@ double Prices::product(const Product& p, double largest) const {
 double Prices::attention(const Attention& a) const {
   if (a.flops <= 0) return 0;
   base::require(a.head_dim > 0, "[Prices] attention with head_dim ", a.head_dim);
+  if (const auto seconds = tables_->kernels.attention(a)) return *seconds;
   if (tables_->measured.has_products(a.dtype)) return tables_->measured.attention(a);
   return tables_->description(cat("products of ", base::name_of(a.dtype))).attention(a);
 }
@@ -398,6 +394,14 @@ double Prices::memory_bound(double bytes, double kernels) const {
   if (!tables_->measured.has(CopyKind::copy)) return tables_->description("copies").memory_bound(bytes, kernels);
   return kernels * tables_->measured.copy(CopyKind::copy, bytes / (2 * kernels));
 }
+
+double Prices::kernel(KernelClass of, Dtype dtype, double bytes) const {
+  if (bytes <= 0) return 0;
+  const std::optional<double> measured = tables_->kernels.kernel(of, dtype, bytes);
+  return measured ? *measured : memory_bound(bytes);
+}
+
+double Prices::operation() const { return tables_->measured.cluster().operation.value_or(0); }
 
 double Prices::copy(CopyKind kind, double bytes) const {
   if (bytes <= 0) return 0;
@@ -440,14 +444,21 @@ std::vector<std::string> assumptions(const Cluster& cluster) {
   std::vector<std::string> texts;
   if (cluster.measured.date == "assumed") texts.emplace_back("all curves: a plain machine, because none was measured");
   const Measured measured(cluster);
+  const KernelCurves kernels(cluster);
+  bool has_products = false;
   for (const auto& [element, name] : enum_names(Element{})) {
     if (!measured.has_products(element == Element::f32 ? Dtype::f32 : Dtype::bf16)) continue;
-    texts.push_back(cat("attention in ", name, ": half the rate of the largest measured product"));
+    has_products = true;
+    if (!kernels.has_attention(element))
+      texts.push_back(cat("attention in ", name, ": half the rate of the largest measured product"));
     if (!measured.has_single_products(element))
       texts.push_back(cat("dense products in ", name, ": priced like one expert of the nearest measured product"));
   }
+  if (has_products && !cluster.operation) texts.emplace_back("host: no time for an operation besides its kernel");
+  for (std::string& text : kernels.assumptions()) texts.push_back(std::move(text));
   if (measured.has(CopyKind::copy)) {
-    texts.emplace_back("memory-bound kernels: priced like the measured copy that reads and writes as many bytes");
+    if (!kernels.has_kernels())
+      texts.emplace_back("memory-bound kernels: priced like the measured copy that reads and writes as many bytes");
     if (!measured.has(CopyKind::gather)) texts.emplace_back("gather: priced like the measured copy");
   }
   if (cluster.machine)

@@ -8,6 +8,7 @@
 
 #include "framework/base/dtype.h"
 #include "tools/plan/cluster.h"
+#include "tools/plan/measured_kernels.h"
 
 namespace hexad::plan {
 
@@ -19,17 +20,6 @@ struct Product {
   double rows = 0, inputs = 0, outputs = 0;  // rows of all groups together
   double groups = 1;                         // 1: a single (dense) product
   double extra_bytes = 0;  // additional bytes moved, such as f32 gradients to which the result is added
-};
-
-/// Pass of attention.
-enum class AttentionPass : uint8_t { forward, backward };
-
-/// Attention kernel of one pass.
-struct Attention {
-  base::Dtype dtype = base::Dtype::bf16;
-  AttentionPass pass = AttentionPass::forward;
-  double flops = 0;  // FLOPs of unmasked scores: half of all if causal; backward has 2.5 times as many as forward
-  double sequence = 0, head_dim = 128;
 };
 
 /// Placement of a process group's ranks. Ranks of a group are on consecutive nodes, the same number on each.
@@ -76,7 +66,8 @@ class Prices {
   /// Described: FLOPs at peak x sustained x efficiency(sequence) x d/(d + half_head) x (128 + half_head)/128, and a
   /// launch. The efficiency is linear between points and constant beyond them.
   ///
-  /// Measured: half the best rate of the largest measured product of this type, of its forward pass or input gradient.
+  /// Measured: KernelCurves::attention(). If attention was not measured: half the best rate of the largest measured
+  /// product of this type, of its forward pass or input gradient.
   double attention(const Attention& attention) const;
 
   /// Returns the seconds of kernels that do little but read and write memory: pointwise ones, norms, optimizers,
@@ -86,6 +77,14 @@ class Prices {
   /// Described: bytes over bandwidth x efficiency(bytes of a kernel), and a launch for each kernel. Measured: the time
   /// of a copy of half the bytes, because a copy reads and writes them.
   double memory_bound(double bytes, double kernels = 1) const;
+
+  /// Returns the seconds of one kernel of a class; 0 without bytes. `dtype` is that of its first result. Measured:
+  /// KernelCurves::kernel(). Other kernels take memory_bound().
+  double kernel(KernelClass of, base::Dtype dtype, double bytes) const;
+
+  /// Returns the seconds of the host for each operation, besides its kernel; 0 if they were not measured. The host
+  /// computes meanwhile on measured clusters, because they are CPUs. Described launches are part of the other prices.
+  double operation() const;
 
   /// Returns the seconds of a copy of `bytes`. copy and gather take memory_bound(2 bytes) unless they were measured.
   /// offload and restore take the host link's latency plus bytes over its bandwidth. Throws Error(usage) if neither a

@@ -58,6 +58,10 @@ Cluster with_more(const Cluster& cluster, Resource resource, double factor) {
     if (resource_of(link) == resource) divide(link.points, factor);
   if (resource == Resource::compute)
     for (MeasuredProduct& product : more.products) divide(product.points, factor);
+  if (resource == Resource::compute)
+    for (MeasuredAttention& attention : more.attention) divide(attention.points, factor);
+  if (resource == Resource::memory)
+    for (MeasuredKernels& kernels : more.kernels) divide(kernels.points, factor);
   for (MeasuredCopy& copy : more.copies)
     if (resource_of(copy) == resource) divide(copy.points, factor);
   if (more.machine) {

@@ -222,12 +222,47 @@ double share_of_rank(RoutingLoad::Kind load, int64_t local, const Choice& choice
   return std::min(most, std::max(even, beta_quantile(local, choice.experts - local, 0.99)));
 }
 
+namespace {
+
+// Returns the slots of the experts of each rank in a layer, as shares.
+std::vector<double> slots_of_ranks(const std::vector<double>& shares, int ranks) {
+  std::vector<double> slots(static_cast<size_t>(ranks), 0);
+  for (size_t e = 0; e < shares.size(); ++e) slots[e * slots.size() / shares.size()] += shares[e];
+  return slots;
+}
+
+}  // namespace
+
 int busiest_rank(const RoutingLoad& load, int ranks) {
   if (load != RoutingLoad::given) return 0;
   std::vector<double> slots(static_cast<size_t>(ranks), 0);
   for (const std::vector<double>& shares : load.shares())
-    for (size_t e = 0; e < shares.size(); ++e) slots[e * slots.size() / shares.size()] += shares[e];
+    std::ranges::transform(slots, slots_of_ranks(shares, ranks), slots.begin(), std::plus{});
   return static_cast<int>(std::ranges::max_element(slots) - slots.begin());
+}
+
+RoutingLoad with_stragglers(RoutingLoad load, int ranks) {
+  if (load != RoutingLoad::given) return load;
+  const int recorded = busiest_rank(load, ranks);
+  ExpertShares layers = load.shares();
+  for (std::vector<double>& shares : layers) {
+    const std::vector<double> slots = slots_of_ranks(shares, ranks);
+    const auto most = std::ranges::max_element(slots) - slots.begin();
+    if (slots[static_cast<size_t>(most)] <= slots[static_cast<size_t>(recorded)]) continue;
+    const auto local = std::ssize(shares) / ranks;
+    std::swap_ranges(shares.begin() + most * local, shares.begin() + (most + 1) * local,
+                     shares.begin() + recorded * local);
+  }
+  return RoutingLoad(std::move(layers));
+}
+
+RoutingLoad mean_layer(RoutingLoad load) {
+  if (load != RoutingLoad::given) return load;
+  const ExpertShares& layers = load.shares();
+  std::vector<double> mean(layers.front().size(), 0);
+  for (const std::vector<double>& shares : layers)
+    for (size_t e = 0; e < mean.size(); ++e) mean[e] += shares[e] / static_cast<double>(layers.size());
+  return RoutingLoad(ExpertShares(layers.size(), mean));
 }
 
 device::MetaRun::Choose choose_experts(RoutingLoad load, int rank, int ranks, std::optional<double> capacity_factor) {

@@ -48,6 +48,16 @@ class RoutingLoad {
 /// over `ranks` ranks in equal blocks. Returns 0 for loads that any rank may have.
 int busiest_rank(const RoutingLoad& load, int ranks);
 
+/// Returns the load in which each layer has the mean shares of all layers. Loads other than `given` are the same in all
+/// layers and are returned unchanged.
+RoutingLoad mean_layer(RoutingLoad load);
+
+/// Returns the load of a rank that is the busiest one in every layer. In each layer, the experts of the ep coordinate
+/// busiest_rank(load, ranks) exchange their shares with those of the layer's busiest rank. A step's time depends on
+/// this load, because the exchanges of a layer end when its busiest rank has computed. Loads other than `given` are
+/// returned unchanged.
+RoutingLoad with_stragglers(RoutingLoad load, int ranks);
+
 /// Returns the share of all slots that `local` of the experts get under `load`. If the model has a capacity, the share
 /// is at most the capacity, because dropped slots take no memory. `load` is not `given`.
 double share_of_rank(RoutingLoad::Kind load, int64_t local, const device::MetaRun::Choice& choice,

@@ -21,6 +21,11 @@ void require_few_tokens(const Recipe& r) {
                " tokens");
 }
 
+// True for the kernels and copies after backward, in the spans of train::TrainStep.
+bool is_update(const StepRecord& record, const device::Issue& issue) {
+  return !issue.communicates() && (record.is_in(issue, "gradients: norm") || record.is_in(issue, "optimizer"));
+}
+
 StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe, const StepPrices& prices) {
   StepForecast forecast{.stages = {}, .simulated_micro_batches = part.micro_batches, .records = {}, .simulated = {}};
   std::vector<RecordPrices> priced;
@@ -35,6 +40,9 @@ StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe,
   for (size_t s = 0; s < part.stages.size(); ++s) {
     const SimulatedRank& rank = forecast.simulated.ranks[s];
     StepForecast::Stage stage{.rank = rank.rank, .busy = rank.busy, .idle = rank.idle, .exposed = rank.exposed};
+    const StepRecord& record = part.stages[s];
+    for (size_t i = 0; i < record.issues.size(); ++i)
+      if (is_update(record, record.issues[i])) stage.update += rank.times[i].end - rank.times[i].begin;
     for (const device::Issue& issue : part.stages[s].issues)
       if (const auto* work = std::get_if<device::CommunicationWork>(&issue.work)) {
         stage.sent[part.stages[s].groups[work->group].traffic] += static_cast<double>(work->sent);
@@ -62,6 +70,7 @@ void extrapolate(StepForecast& longer, const StepForecast& shorter, const Record
     const StepForecast::Stage& before = shorter.stages[s];
     whole(stage.busy, before.busy);
     whole(stage.idle, before.idle);
+    whole(stage.update, before.update);
     whole(stage.network, before.network);
     for (size_t c = 0; c < stage.exposed.size(); ++c) {
       whole(stage.exposed[c], before.exposed[c]);
@@ -99,10 +108,12 @@ RecordedStep record_for_forecast(const Recipe& recipe, const train::Extensions& 
   if (few < all) recorded.push_back(fewer);
   RecordedStep step{.micro_batches = all, .longer = {.micro_batches = recorded.front(), .stages = {}}, .shorter = {}};
   if (few < all) step.shorter = {.micro_batches = fewer, .stages = {}};
-  const mesh::ExpertPlace first{.ep = busiest_rank(load, layout.size(base::Axis::ep))};
+  const int ep = layout.size(base::Axis::ep);
+  const mesh::ExpertPlace first{.ep = busiest_rank(load, ep)};
+  const RoutingLoad slowest = with_stragglers(std::move(load), ep);
   for (const int rank : layout.members(base::Axis::pp, layout.rank_at(first))) {
     std::vector<StepRecord> records =
-        record_steps(recipe, extensions, layout, rank, load, recorded, prices.node_of_rank());
+        record_steps(recipe, extensions, layout, rank, slowest, recorded, prices.node_of_rank());
     step.longer.stages.push_back(std::move(records.front()));
     if (step.shorter) step.shorter->stages.push_back(std::move(records.back()));
   }

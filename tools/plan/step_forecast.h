@@ -20,6 +20,7 @@ struct StepForecast {
   struct Stage {
     int rank;
     double busy = 0, idle = 0;
+    double update = 0;  // part of `busy`: norm of the gradients, and update of the weights
     std::array<double, comm::traffic_class_count> exposed{};
     std::array<double, comm::traffic_class_count> sent{};  // bytes by traffic class
     double network = 0;  // bytes of `sent` that leave the fast link's domain (RecordPrices::sent_over_network)
@@ -68,7 +69,7 @@ Throughput throughput(double step_seconds, const train::Recipe& recipe, const tr
 
 /// Predicts a step of `layout` on the cluster of `prices`, with the load `load` of the experts. All ranks of a pipeline
 /// stage are assumed to do the same at the same time. If loads of experts are given, all these ranks are assumed to
-/// have the load of the busiest rank.
+/// have, in each layer, the load of the layer's busiest rank, for which the others wait (with_stragglers()).
 StepForecast forecast_step(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                            const StepPrices& prices, RoutingLoad load = RoutingLoad::even);
 

@@ -86,7 +86,8 @@ double seconds_of(const device::AttentionWork& w, const Prices& prices) {
                            .pass = w.backward ? AttentionPass::backward : AttentionPass::forward,
                            .flops = w.backward ? recomputed_scores * w.flops : w.flops,
                            .sequence = static_cast<double>(w.keys),
-                           .head_dim = static_cast<double>(w.head_size)});
+                           .head_dim = static_cast<double>(w.head_size),
+                           .heads = static_cast<double>(std::max<int64_t>(1, w.heads))});
 }
 
 RecordPrices::RecordPrices(const StepPrices& prices, const StepRecord& record)
@@ -131,7 +132,9 @@ double RecordPrices::sent_over_network(const device::Issue& issue) const {
 double RecordPrices::seconds(const device::Issue& issue) const {
   const Prices& prices = prices_.prices();
   const auto number = [](int64_t n) { return static_cast<double>(n); };
-  return std::visit(Overloaded{
+  if (issue.communicates()) return communication(issue);
+  return prices.operation() +
+         std::visit(Overloaded{
                         [&](const device::ProductWork& w) {
                           return prices.product({.dtype = w.dtype,
                                                  .pass = w.pass,
@@ -142,7 +145,9 @@ double RecordPrices::seconds(const device::Issue& issue) const {
                                                  .extra_bytes = number(w.extra_bytes)});
                         },
                         [&](const device::AttentionWork& w) { return seconds_of(w, prices); },
-                        [&](const device::MemoryWork& w) { return prices.memory_bound(number(w.bytes)); },
+                        [&](const device::MemoryWork& w) {
+                          return prices.kernel(class_of(issue.family, issue.name), w.dtype, number(w.bytes));
+                        },
                         [&](const device::CopyWork& w) { return prices.copy(kind_of(w.kind), number(w.bytes)); },
                         [&](const CommunicationWork&) { return communication(issue); },
                     },

@@ -42,7 +42,8 @@ class RecordPrices {
  public:
   RecordPrices(const StepPrices& prices, const StepRecord& record);
 
-  /// Returns the seconds of an operation that has the machine for itself. Throws Error(usage) naming the rate if the
+  /// Returns the seconds of an operation that has the machine for itself. A kernel or copy takes the host's time for an
+  /// operation, too. Throws Error(usage) naming the rate if the
   /// cluster lacks it.
   double seconds(const device::Issue& issue) const;
   /// Returns the bytes of a communication that leave the domain of the fast link; for a ring, the mean over its ranks.

@@ -14,12 +14,15 @@ std::string StepRecord::where(const device::Issue& issue) const {
   return names;
 }
 
+bool StepRecord::is_in(const device::Issue& issue, std::string_view span) const {
+  for (int32_t s = issue.span; s >= 0; s = spans[s].around)
+    if (spans[s].name == span) return true;
+  return false;
+}
+
 size_t StepRecord::first_in(std::string_view span) const {
-  for (size_t i = 0; i < issues.size(); ++i) {
-    if (issues[i].communicates()) continue;
-    for (int32_t s = issues[i].span; s >= 0; s = spans[s].around)
-      if (spans[s].name == span) return i;
-  }
+  for (size_t i = 0; i < issues.size(); ++i)
+    if (!issues[i].communicates() && is_in(issues[i], span)) return i;
   base::fail_invariant(base::cat("[plan] a recorded step has no kernel in '", span, "'"));
 }
 

@@ -93,6 +93,7 @@ class RankJobs {
   // prices.
   std::vector<Interval> times_of(std::span<const Job> jobs, std::span<const Interval> times) const {
     std::vector<Interval> all;
+    all.reserve(record_.issues.size());
     std::array<std::pair<int, double>, device::lane_count> passed{};  // by lane: job, and its seconds so far
     for (size_t i = 0; i < record_.issues.size(); ++i) {
       const int job = job_of_[i];
@@ -168,7 +169,14 @@ class RankJobs {
   std::array<std::optional<size_t>, device::lane_count> last_{};  // latest operation of each lane
 };
 
-using Group = std::pair<std::string, std::vector<int>>;  // name and ranks
+using Group = device::IssuedGroup;
+
+// Order of groups in which the records of all members of a group have the same place.
+struct ByNameAndRanks {
+  bool operator()(const Group* a, const Group* b) const {
+    return std::tie(a->name, a->ranks) < std::tie(b->name, b->ranks);
+  }
+};
 
 // Member of a group: its rank, and the indices of the operations that the rank issues in the group.
 struct Member {
@@ -180,7 +188,7 @@ void require_alike(const Group& group, const Member& a, const Member& b) {
   const auto name = [](const Member& m, size_t k) { return m.rank->record().issues[m.issues[k]].name; };
   for (size_t k = 0; k < std::max(a.issues.size(), b.issues.size()); ++k) {
     const bool both = k < std::min(a.issues.size(), b.issues.size());
-    base::require(both && name(a, k) == name(b, k), "[plan] group '", group.first, "': operation ", k, " of rank ",
+    base::require(both && name(a, k) == name(b, k), "[plan] group '", group.name, "': operation ", k, " of rank ",
                   a.rank->record().rank, " is ", k < a.issues.size() ? name(a, k) : "missing", ", that of rank ",
                   b.rank->record().rank, " is ", k < b.issues.size() ? name(b, k) : "missing");
   }
@@ -192,19 +200,18 @@ class Matches {
   explicit Matches(std::vector<Job>& jobs) : jobs_(jobs) {}
 
   void match(std::span<const RankJobs> ranks) {
-    std::set<Group> groups;
+    std::set<const Group*, ByNameAndRanks> groups;
     std::map<const Group*, std::vector<Member>> collectives;
     std::map<std::tuple<const Group*, int, int>, std::array<std::optional<Member>, 2>>
         messages;  // by group, sender and receiver: send side and receive side
     for (const RankJobs& r : ranks) {
       std::vector<const Group*> group_of;
-      for (const device::IssuedGroup& g : r.record().groups)
-        group_of.push_back(&*groups.emplace(g.name, g.ranks).first);
+      for (const Group& g : r.record().groups) group_of.push_back(*groups.insert(&g).first);
       for (size_t i = 0; i < r.record().issues.size(); ++i) {
         const Issue& issue = r.record().issues[i];
         if (!issue.communicates()) continue;
         const auto& work = std::get<CommunicationWork>(issue.work);
-        const device::IssuedGroup& g = r.record().groups[work.group];
+        const Group& g = r.record().groups[work.group];
         const Group* group = group_of[work.group];
         if (!is_message(issue)) {
           auto& members = collectives[group];
@@ -220,7 +227,7 @@ class Matches {
     }
     for (auto& [group, members] : collectives) {
       for (const RankJobs& r : ranks)  // adds members without collectives
-        if (std::ranges::find(group->second, r.record().rank) != group->second.end() &&
+        if (std::ranges::find(group->ranks, r.record().rank) != group->ranks.end() &&
             std::ranges::find(members, &r, &Member::rank) == members.end())
           members.push_back({&r, {}});
       for (const Member& m : members) require_alike(*group, members.front(), m);
@@ -229,7 +236,7 @@ class Matches {
     for (const auto& [pair, sides] : messages) {
       if (!sides[1]) continue;  // the receiver is not simulated
       if (sides[0]) {
-        base::require(sides[0]->issues.size() == sides[1]->issues.size(), "[plan] group '", std::get<0>(pair)->first,
+        base::require(sides[0]->issues.size() == sides[1]->issues.size(), "[plan] group '", std::get<0>(pair)->name,
                       "': rank ", sides[0]->rank->record().rank, " sends ", sides[0]->issues.size(),
                       " messages to rank ", sides[1]->rank->record().rank, ", which receives ",
                       sides[1]->issues.size());
@@ -237,7 +244,7 @@ class Matches {
         continue;
       }
       const auto& [group, from, to] = pair;
-      const int size = static_cast<int>(group->second.size());
+      const int size = static_cast<int>(group->ranks.size());
       const auto mirrored = messages.find({group, to, (2 * to - from + size) % size});
       receive_alone(*sides[1], mirrored == messages.end() ? std::nullopt : mirrored->second[0]);
     }
@@ -257,7 +264,7 @@ class Matches {
       if (!sent || sent->issues.size() != received.issues.size()) continue;
       const size_t send = sent->issues[k];
       bool waited_before = false;
-      for (size_t i = receive + 1; i < send && !waited_before; ++i)
+      for (size_t i = receive + 1; i <= send && !waited_before; ++i)
         waited_before =
             std::ranges::find(record.issues[i].after, static_cast<int32_t>(receive)) != record.issues[i].after.end();
       if (!waited_before) job.after.push_back(received.rank->job_of(send));

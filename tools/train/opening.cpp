@@ -13,6 +13,7 @@
 #include "framework/telemetry/tensorboard_sink.h"
 #include "tools/train/checkpoint/checkpointing.h"
 #include "tools/train/checkpoint/imported_start.h"
+#include "tools/train/checkpoint/initial_weights.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/checkpoint/start_check.h"
 #include "tools/train/process/cores.h"
@@ -118,9 +119,10 @@ std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, co
   if (!recipe.train.init_from.empty()) {
     const auto phase = work.announce("reading " + recipe.train.init_from);
     if (!starts_from_foreign_model(recipe)) require_checkpoint(recipe.train.init_from);
-    for (const std::string& caution : cautions_of_start(recipe)) directory.warn(caution);
     auto weights = open_verified(start_folder(recipe, world.group(), work), world.group(), work);
-    Checkpointer::load_weights(weights, state.instance, state.optimizer);
+    // The files are known to be readable, so no rank fails here alone.
+    for (const std::string& caution : cautions_of_start(recipe)) directory.warn(caution);
+    InitialWeights(weights, recipe).load(state.instance, state.optimizer);
     directory.info(fmt::format("weights from {}", recipe.train.init_from));
   } else {
     directory.note(fmt::format("a new run: there is no checkpoint to resume from (checkpoint.resume: {})",

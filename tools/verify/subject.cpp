@@ -100,6 +100,14 @@ std::vector<std::string> names_of(const TrainingRun& run) {
   return names;
 }
 
+// Returns the name of the last parameter that has a gradient.
+std::string last_trained(const TrainingRun& run) {
+  std::string name;
+  for (const auto& p : run.instance.parameters)
+    if (p->trainable()) name = p->name();
+  return name;
+}
+
 Expected state_of(const TrainingRun& run) {
   const std::vector<std::string> names = names_of(run);
   return {{}, {}, whole_tensors(run.weights(), names), whole_tensors(run.states(), names)};
@@ -125,6 +133,7 @@ Subject::Subject(Recipe recipe, const Extensions& extensions, int steps, std::st
     : recipe_(std::move(recipe)), extensions_(extensions), steps_(steps), folder_(std::move(folder)) {
   require_small(recipe_, extensions_);
   recipe_.train.precision = Precision::f64, recipe_.optim.moment_dtype = optim::MomentDtype::f32;
+  recipe_.optim.main_weights = optim::MainWeights::f32;
   recipe_.checkpoint.resume = "none";
   recipe_.optim.eps = std::max(recipe_.optim.eps, least_eps);
   recipe_.optim.min_lr_ratio = std::max(recipe_.optim.min_lr_ratio, least_lr_ratio);
@@ -174,6 +183,7 @@ Recipe Subject::oracle_recipe(std::string_view kind) const {
   for (const std::string& o : subject_kind(kind).of_oracle) overrides.push_back(o);
   overrides.emplace_back("train.precision=f64");
   overrides.emplace_back("optim.moment_dtype=f32");
+  overrides.emplace_back("optim.main_weights=f32");
   return recipe_for(Variant(), cat("oracle-", kind), std::move(overrides), device::DeviceKind::cpu);
 }
 
@@ -221,7 +231,7 @@ void begin_course(const Oracle& oracle, TrainingRun& run) {
 }
 
 void ruin_gradient(const Oracle& oracle, TrainingRun& run) {
-  if (!oracle.ruined.empty() && run.progress.step == 0) run.ruin_gradient(oracle.ruined);
+  if (!oracle.ruined.empty() && run.progress.step == 0) run.ruin_gradient(oracle.ruined_gradient);
 }
 
 namespace {
@@ -260,7 +270,10 @@ void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_vi
   Variant own;
   own.choose("subject", kind);
   if (may_differ_by_rounding(subject.recipe_for(own))) run.instance.routing_to = &oracle.routing;
-  if (!oracle.start.empty()) oracle.ruined = names_of(run).back();  // the loss of every token depends on this tensor
+  if (!oracle.start.empty()) {
+    oracle.ruined = names_of(run).back();  // the loss of every token depends on this tensor
+    oracle.ruined_gradient = last_trained(run);
+  }
   begin_course(oracle, run);
   run.train.on_gradients([&] { ruin_gradient(oracle, run); });
   oracle.steps.push_back(state_of(run));
@@ -272,7 +285,7 @@ void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_vi
     Expected step = state_of(run);
     step.result = std::move(result);
     step.gradients = whole_tensors(run.gradients(), names_of(run));
-    require_finite(step, s, s == 1 ? oracle.ruined : "");
+    require_finite(step, s, s == 1 ? oracle.ruined_gradient : "");
     oracle.steps.push_back(std::move(step));
     if (s != 1) continue;
     if (saves == Saves::yes) run.save();
@@ -300,9 +313,7 @@ Oracle compute_oracle(const Subject& subject, Saves saves, std::string_view kind
   return oracle;
 }
 
-bool can_generate(const Recipe& r) {
-  return r.model.kind == layers::ModelKind::decoder && r.parallel.pp * r.parallel.tp * r.parallel.cp == 1;
-}
+bool can_generate(const Recipe& r) { return r.model.kind == layers::ModelKind::decoder && r.parallel.cp == 1; }
 
 std::vector<int32_t> generated(const Subject& subject, ModelInstance& instance) {
   const std::vector<int32_t> text = subject.heldout().batch(0, 1).ids;

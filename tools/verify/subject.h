@@ -80,8 +80,9 @@ struct Oracle {
   std::vector<int32_t> continued;  // result of generated(); empty for an encoder
   layers::RoutingLog routing;      // set for a kind that may be rounded, otherwise empty
   // Set only for an eventful kind:
-  std::string start{};   // checkpoint with the initial weights
-  std::string ruined{};  // name of the tensor whose gradient is not finite in the first step
+  std::string start{};            // checkpoint with the initial weights
+  std::string ruined{};           // name of the tensor whose weights `hexad train` finds not finite in the first step
+  std::string ruined_gradient{};  // name of the tensor whose gradient is not finite in the first step of other runs
 };
 /// Permission for compute_oracle() to write a checkpoint. Only one of several processes with the same oracle has it.
 enum class Saves : uint8_t { no, yes };
@@ -92,11 +93,11 @@ Oracle compute_oracle(const Subject& subject, Saves saves = Saves::yes, std::str
                       const std::string& start = {});
 /// Gives an eventful run the oracle's initial weights. Does not change other runs. Called before the first step.
 void begin_course(const Oracle& oracle, TrainingRun& run);
-/// Makes the gradient Oracle::ruined not finite, in the first step of an eventful run. Called when gradients are
-/// reduced.
+/// Makes the gradient Oracle::ruined_gradient not finite, in the first step of an eventful run. Called when gradients
+/// are reduced.
 void ruin_gradient(const Oracle& oracle, TrainingRun& run);
 
-/// True if a run of this recipe can continue a text. This requires the whole model and whole sequences on every rank.
+/// True if a run of this recipe can continue a text. This requires a decoder, and whole sequences on every rank.
 bool can_generate(const Recipe& recipe);
 /// Continues the first tokens of the held-out text twice: with the most probable tokens, and with drawn tokens.
 /// Collective.

@@ -68,6 +68,11 @@ bool if_moments_may_be_bf16(const Recipe& r, const Extensions& extensions) {
   return rule && rule->reads_moment_dtype;
 }
 
+bool if_main_weights_may_be_rests(const Recipe& r, const Extensions& extensions) {
+  const auto* rule = extensions.optimizers.find(r.optim.name);
+  return rule && !rule->marked_state.empty();
+}
+
 }  // namespace
 
 std::span<const SubjectKind> subject_kinds() {
@@ -115,6 +120,8 @@ std::span<const SubjectKind> subject_kinds() {
        [](const OwnSubject& own) { return joined(in_bf16(own), {"optim.grad_dtype=bf16"}); }},
       {"bf16_moments", if_moments_may_be_bf16,
        [](const OwnSubject& own) { return joined(in_bf16(own), {"optim.moment_dtype=bf16"}); }},
+      {"bf16_rests", if_main_weights_may_be_rests,
+       [](const OwnSubject& own) { return joined(in_bf16(own), {"optim.main_weights=rest"}); }},
       {"fp8", [](const Recipe& r, const Extensions&) { return has_experts(r) && !sends_fp8(r); },
        [](const OwnSubject& own) { return joined(for_rounding(own), {"schedule.moe.wire=fp8"}); }}};
   return all;
@@ -128,7 +135,11 @@ const SubjectKind& subject_kind(std::string_view name) {
 }
 
 std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject& own) {
-  return joined(sends_fp8(own.recipe) ? for_rounding(own) : Overrides{}, kind.overrides(own));
+  Overrides all = joined(sends_fp8(own.recipe) ? for_rounding(own) : Overrides{}, kind.overrides(own));
+  // Another model may lack the parameters that optim.freeze names.
+  const bool other_model = std::ranges::any_of(all, [](const std::string& o) { return o.starts_with("model."); });
+  if (other_model && !own.recipe.optim.freeze.empty()) all.emplace_back("optim.freeze=[]");
+  return all;
 }
 
 void write_routing_trace(const Recipe& recipe, const std::string& file) {

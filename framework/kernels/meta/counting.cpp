@@ -107,21 +107,47 @@ const EmbeddingKernels embedding{
         [](Stream& stream, const Tensor& out, const Tensor&, const Tensor& ids) {
           forget(out);
           log_issue<&KernelTable::embedding, &EmbeddingKernels::forward>(
-              out, stream, device::MemoryWork{2 * bytes_of(out) + bytes_of(ids)});
+              out, stream, device::MemoryWork{2 * bytes_of(out) + bytes_of(ids), out.dtype()});
         },
     .backward =
         [](Stream& stream, const Tensor& dtable, const Tensor& dout, const Tensor& ids) {
           forget(dtable);
           const int64_t sums = 2 * dout.numel() * base::size_of(dtable.dtype());
           log_issue<&KernelTable::embedding, &EmbeddingKernels::backward>(
-              dtable, stream, device::MemoryWork{sums + bytes_of(dout) + bytes_of(ids)});
+              dtable, stream, device::MemoryWork{sums + bytes_of(dout) + bytes_of(ids), dtable.dtype()});
         },
 };
 
 void scatter(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& index) {
   forget(out);
-  log_issue<&KernelTable::permute, &PermuteKernels::scatter>(out, stream,
-                                                             device::MemoryWork{2 * bytes_of(x) + bytes_of(index)});
+  log_issue<&KernelTable::permute, &PermuteKernels::scatter>(
+      out, stream, device::MemoryWork{2 * bytes_of(x) + bytes_of(index), out.dtype()});
+}
+
+void copy(Stream& stream, const Tensor& out, const Tensor& x) {
+  forget(out);
+  const auto log = [&](const device::Work& work) {
+    log_issue<&KernelTable::pointwise, &PointwiseKernels::copy>(out, stream, work);
+  };
+  const auto away = [](const Tensor& t) {
+    return t.defined() && t.storage() && t.storage()->category() == device::Category::offload;
+  };
+  if (away(out))
+    log(device::CopyWork{bytes_of(out), device::CopyWork::Kind::offload});
+  else if (away(x))
+    log(device::CopyWork{bytes_of(x), device::CopyWork::Kind::restore});
+  else
+    log(device::MemoryWork{bytes_of(out) + bytes_of(x), out.dtype()});
+}
+
+// Counts main twice, because it is read and written.
+void sgd(Stream& stream, const Tensor& main, const Tensor& weights, const Tensor& gradient, double,
+         const Tensor& factor) {
+  for (const Tensor* result : {&main, &weights}) forget(*result);
+  const int64_t copy = weights.storage() != main.storage() ? bytes_of(weights) : 0;
+  log_issue<&KernelTable::optimizer, &OptimizerKernels::sgd>(
+      main, stream,
+      device::MemoryWork{2 * bytes_of(main) + copy + bytes_of(gradient) + bytes_of(factor), main.dtype()});
 }
 
 void attention_forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor&,
@@ -130,7 +156,7 @@ void attention_forward(Stream& stream, const Tensor& out, const Tensor& log_sum_
   const double flops = attention_flops(q, shape);
   run_of(out).attention_flops += flops;
   log_issue<&KernelTable::attention, &AttentionKernels::forward>(
-      out, stream, device::AttentionWork{q.dtype(), false, flops, shape.keys, q.dim(2)});
+      out, stream, device::AttentionWork{q.dtype(), false, flops, shape.keys, q.dim(2), shape.sequences * q.dim(1)});
 }
 
 // Counts the gradients of both operands of the two products of attention.
@@ -140,7 +166,9 @@ void attention_backward(Stream& stream, const AttentionGradients& gradients, con
   const double flops = 2 * attention_flops(saved.q, shape);
   run_of(gradients.dq).attention_flops += flops;
   log_issue<&KernelTable::attention, &AttentionKernels::backward>(
-      gradients.dq, stream, device::AttentionWork{saved.q.dtype(), true, flops, shape.keys, saved.q.dim(2)});
+      gradients.dq, stream,
+      device::AttentionWork{saved.q.dtype(), true, flops, shape.keys, saved.q.dim(2),
+                            shape.sequences * saved.q.dim(1)});
 }
 
 }  // namespace hexad::kernels::meta

@@ -50,8 +50,12 @@ inline int64_t bytes_of(std::span<const Tensor> tensors) {
 }
 inline int64_t bytes_of(std::span<const AdamwSlice> slices) {
   int64_t bytes = 0;
-  for (const AdamwSlice& s : slices)  // factor 2, because an update reads and writes each state
-    bytes += 2 * (bytes_of(s.main) + bytes_of(s.m) + bytes_of(s.v)) + bytes_of(s.weights) + bytes_of(s.gradient);
+  for (const AdamwSlice& s : slices) {  // factor 2, because an update reads and writes each state
+    bytes += 2 * (bytes_of(s.main) + bytes_of(s.m) + bytes_of(s.v)) + bytes_of(s.gradient);
+    // Weights beside rests are also read. The only copy of weights is already counted as main.
+    const bool separate = s.weights.storage() != s.main.storage();
+    bytes += separate ? (has_rests(s) ? 2 : 1) * bytes_of(s.weights) : 0;
+  }
   return bytes;
 }
 template <OperandStruct S>
@@ -99,7 +103,8 @@ struct NothingEntry<Family, Entry, Kernel<void(Stream&, Args...)> F::*> {
     (forget_output<Args>(operands), ...);
     Tensor written;
     (find_output<Args>(written, operands), ...);
-    log_issue<Family, Entry>(written, stream, device::MemoryWork{(bytes_of(operands) + ... + 0)});
+    if (!written.defined()) return;
+    log_issue<Family, Entry>(written, stream, device::MemoryWork{(bytes_of(operands) + ... + 0), written.dtype()});
   }
 };
 
@@ -122,6 +127,9 @@ void attention_forward(Stream&, const Tensor& out, const Tensor& log_sum_exp, co
 void attention_backward(Stream&, const AttentionGradients& gradients, const Tensor& dout, const AttentionSaved& saved,
                         const AttentionShape& shape);
 void scatter(Stream&, const Tensor& out, const Tensor& x, const Tensor& index);
+/// Counts a copy to or from offload memory as such.
+void copy(Stream&, const Tensor& out, const Tensor& x);
+void sgd(Stream&, const Tensor& main, const Tensor& weights, const Tensor& gradient, double lr, const Tensor& factor);
 void router_forward(Stream&, const Tensor& scores, const Tensor& ids, const Tensor& weights, const Tensor& logits,
                     const Tensor& bias, const RouterRule& rule);
 extern const CapacityKernels capacity;

@@ -85,6 +85,7 @@ ExpertWeights Experts::hold(Stream& s, kernels::Direction direction) const {
 
 void Experts::Projection::weight_gradient_without_bias(Stream& s, const Tensor& dy, const Tensor& x,
                                                        const RowGroups& groups) const {
+  if (!weight->trainable()) return;
   // Writes one of the pass's `computations` contributions. The first one replaces a cleared gradient; later ones are
   // added to it.
   const auto [memory, write] = weight->next_gradient_target(groups.computations);
@@ -100,7 +101,7 @@ void Experts::Projection::weight_gradient_without_bias(Stream& s, const Tensor& 
 void Experts::result_bias_gradients(Stream& s, const ExpertWeights& held, const Tensor& dy, const Tensor& weights,
                                     const Tensor& own, const RowGroups& groups, const Tensor& dweights) const {
   if (!down_.bias) return;
-  const Tensor& db = down_.bias->gradient_to_add(s);
+  const Tensor db = down_.bias->trainable() ? down_.bias->gradient_to_add(s) : Tensor{};
   if (!down_.adds_bias) return;
   const auto& k = table(dy);
   const Tensor rows = Tensor::like(dy), dots = Tensor::like(dweights);
@@ -108,13 +109,14 @@ void Experts::result_bias_gradients(Stream& s, const ExpertWeights& held, const 
   held.add_result_bias(s, rows, groups);
   k.permute.row_dots(s, dots, dy, rows);
   k.pointwise.add(s, dweights, dweights, dots);
+  if (!db.defined()) return;
   k.permute.gather_weighted(s, rows, dy, own, weights);
   k.bias.grouped_backward(s, db, rows, groups.rows);
 }
 
 void Experts::Projection::weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const {
   weight_gradient_without_bias(s, dy, x, groups);
-  if (!bias) return;
+  if (!bias || !bias->trainable()) return;
   // Zeroes the gradient of the bias on ranks that do not add the bias. Ranks that share a parameter must gather and
   // reduce it in the same order.
   const Tensor db = joined(bias->gradient_to_add(s), 2);
@@ -138,9 +140,11 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& hel
 
   if (!m.activated.defined()) m.activated = held.activated_like(m);
   held.activate(s, m.activated, m);
-  weigh(m.activated);
-  down_.weight_gradient_without_bias(s, doutput, m.activated, groups);
-  held.activate(s, m.activated, m);
+  if (down_.weight->trainable()) {
+    weigh(m.activated);
+    down_.weight_gradient_without_bias(s, doutput, m.activated, groups);
+    held.activate(s, m.activated, m);
+  }
   // The gradient of a row's weight is the dot product of the row's result and doutput. Without a bias, it equals the
   // dot product of `activated` and the gradient of `activated`. The weighted gradient replaces `activated`, one block
   // of rows at a time.

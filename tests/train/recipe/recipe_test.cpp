@@ -92,11 +92,12 @@ TEST(Recipe, EveryTextIsMarkedAsAPathOrListed) {
   recipe.fields(static_cast<config::Visitor&>(keys));
   EXPECT_EQ(keys.paths, (std::set<std::string>{"model.moe.trace", "train.init_from", "offload.folder",
                                                "schedule.profile", "data.dataset", "data.mixture.dataset", "run.dir"}));
-  EXPECT_EQ(keys.others, (std::set<std::string>{
-                             "model.mlp", "model.mlp_options.name", "model.moe.router", "model.moe.router_options.name",
-                             "parallel.order", "optim.name", "optim.options.name", "schedule.moe.order", "data.source",
-                             "data.source_options.name", "data.source_options.value", "checkpoint.resume",
-                             "profile.steps", "run.prompts", "stages.parallel.order", "stages.schedule.moe.order"}));
+  EXPECT_EQ(keys.others,
+            (std::set<std::string>{
+                "model.mlp", "model.mlp_options.name", "model.moe.router", "model.moe.router_options.name",
+                "parallel.order", "optim.name", "optim.options.name", "optim.freeze", "schedule.moe.order",
+                "data.source", "data.source_options.name", "data.source_options.value", "checkpoint.resume",
+                "profile.steps", "run.prompts", "stages.parallel.order", "stages.schedule.moe.order"}));
 }
 
 TEST(Recipe, LeadingTildeIsTheHomeFolder) {
@@ -435,6 +436,20 @@ TEST(Recipe, MomentsInBf16NeedAdamwAndRoundedWeights) {
   EXPECT_EQ(problem({"optim.name=sgd", "optim.moment_dtype=bf16"}),
             "command line: optim.moment_dtype=bf16: optim.moment_dtype (bf16) must be f32 for the optimizer sgd, whose "
             "states are never in bf16");
+}
+
+TEST(Recipe, RestsOfMainWeightsNeedAdamwAndBf16Weights) {
+  EXPECT_EQ(recipe_of(yaml).optim.main_weights, optim::MainWeights::f32);
+  EXPECT_EQ(recipe_of(yaml, {"train.precision=bf16", "optim.main_weights=rest"}).optim.main_weights,
+            optim::MainWeights::rest);
+  for (const char* precision : {"f32", "f64"})
+    EXPECT_EQ(problem({base::cat("train.precision=", precision), "optim.main_weights=rest"}),
+              base::cat("command line: optim.main_weights=rest: optim.main_weights (rest) must be f32 for "
+                        "train.precision: ",
+                        precision, ", because only bf16 weights have rests"));
+  EXPECT_EQ(problem({"train.precision=bf16", "optim.name=sgd", "optim.main_weights=rest"}),
+            "command line: optim.main_weights=rest: optim.main_weights (rest) must be f32 for the optimizer sgd, which "
+            "cannot update rests");
 }
 
 TEST(Recipe, MultiprocessorsAreReservedOnCards) {

@@ -26,6 +26,7 @@
 #include "tools/plan/layout_as_is.h"
 #include "tools/plan/plan_picture.h"
 #include "tools/plan/plan_search.h"
+#include "tools/plan/state_bound.h"
 #include "tools/train/process/machine.h"
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/complete.h"
@@ -82,7 +83,9 @@ class Planner {
     if (!options_.out.empty()) require_replaceable(options_.out, std::string(overlay_begins), "layout");
     if (!options_.svg.empty()) require_replaceable(options_.svg, "<svg ", "drawing");
     const double begin = base::now();
-    if (contexts_.size() > 1) return run_path(begin);
+    const bool is_path = contexts_.size() > 1;
+    refuse_state(is_path ? prices_.nodes() * prices_.ranks_per_node() : ranks_);
+    if (is_path) return run_path(begin);
     PlanRequest request{.world = ranks_, .objective = objective(), .load = load_, .details = true};
     if (options_.layouts) request.wanted = *options_.layouts;
     std::vector<FewestRanks::Refused> fewer;
@@ -235,6 +238,26 @@ class Planner {
     if (above && *above > prices_.nodes() * prices_.ranks_per_node())
       text += fmt::format(" (more than {} has)", options_.cluster);
     return text;
+  }
+  // Refuses a recipe whose state does not fit the ranks, whatever the layout. Needs no recorded step.
+  void refuse_state(int64_t ranks) const {
+    const std::optional<StateLack> lack = lack_of_state(recipe_, extensions_, cluster_, ranks);
+    if (!lack) return;
+    const auto above =
+        nearest_legal_ranks(document_, recipe_, extensions_,
+                            {.world = lack->fewest_ranks - 1, .ranks_per_domain = prices_.domain()}, most_planned_ranks)
+            .above;
+    const std::string nearest = above ? fmt::format("{} ({})", base::counted(*above, "rank"),
+                                                    base::counted((*above - 1) / prices_.ranks_per_node() + 1, "node"))
+                                      : fmt::format("more than {}", base::counted(lack->fewest_ranks - 1, "rank"));
+    base::fail(base::ExitCode::usage, options_.recipe, " does not fit ", base::counted(ranks, "rank"), " of ",
+               options_.cluster, ", whatever the layout and the context: ",
+               lack->has_optimizer   ? "weights, gradients and the optimizer's state"
+               : lack->has_gradients ? "weights and gradients"
+                                     : "weights",
+               ", divided evenly among the ranks, take ", base::human_bytes(lack->bytes), " a rank, ",
+               base::human_bytes(lack->bytes - lack->memory), " more than the ", base::human_bytes(lack->memory),
+               " that its tensors may take\nnearest number of ranks whose memory holds them: ", nearest);
   }
   [[noreturn]] void refuse_size(const Shortfall& lack) const {
     base::fail(base::ExitCode::usage, options_.recipe, " with a context of ", context_text(lack.least->context),

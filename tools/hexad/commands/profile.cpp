@@ -115,10 +115,10 @@ void add_profile(const Program& program) {
       "profile", "Measure links, kernels and their mutual slowdown; under mpirun, on its ranks");
   auto options = std::make_shared<Options>();
   command.add_option("--out", &options->out, "YAML file to write").path();
-  command.add_flag("--quick", options->quick, "measure few sizes, for about four seconds");
+  command.add_flag("--quick", options->quick, "measure few sizes, for about six seconds");
   command
       .add_option("--seconds", &options->seconds,
-                  "approximate seconds of the measurement; default: 120, or 4 with --quick")
+                  "approximate seconds of the measurement; default: 120, or 6 with --quick")
       .legal(number_above(0));
   command.add_option("--threads", &options->threads, "threads of a rank's kernels; 0: its share of the node's cores")
       .legal(whole_number(0, 4096));

@@ -102,14 +102,16 @@ void print_text(const Options& options, const Simulation& s) {
   if (s.rates.peak_flops_per_second > 0)
     fmt::print("MFU         {:>12}   of {} for each rank\n", base::human_percent(s.rates.mfu()),
                base::human_quantity(s.rates.peak_flops_per_second / s.layout.world(), "FLOP/s"));
-  fmt::print("\nShare of a step, by pipeline stage: kernels; communication that no kernel hides, by class; idle\n");
-  fmt::print("{:>5} {:>6} {:>8}", "stage", "rank", "kernels");
+  fmt::print(
+      "\nShare of a step, by pipeline stage: kernels, of which the update of weights; communication that no kernel "
+      "hides, by class; idle\n");
+  fmt::print("{:>5} {:>6} {:>8} {:>8}", "stage", "rank", "kernels", "update");
   for (int c = 0; c < comm::traffic_class_count; ++c) fmt::print(" {:>8}", name_of(static_cast<comm::TrafficClass>(c)));
   fmt::print(" {:>8}\n", "idle");
   for (size_t i = 0; i < s.step.stages.size(); ++i) {
     const StepForecast::Stage& stage = s.step.stages[i];
     const auto share = [&](double seconds) { return fmt::format("{:.1f}%", 100 * seconds / s.step.seconds); };
-    fmt::print("{:>5} {:>6} {:>8}", i, stage.rank, share(stage.busy));
+    fmt::print("{:>5} {:>6} {:>8} {:>8}", i, stage.rank, share(stage.busy), share(stage.update));
     for (const double seconds : stage.exposed) fmt::print(" {:>8}", share(seconds));
     fmt::print(" {:>8}\n", share(stage.idle));
   }
@@ -130,6 +132,7 @@ void print_json(const Options& options, const Simulation& s) {
   for (const StepForecast::Stage& stage : s.step.stages)
     stages.push_back({{"rank", stage.rank},
                       {"kernel_seconds", stage.busy},
+                      {"update_seconds", stage.update},
                       {"exposed_seconds", by_class(stage.exposed)},
                       {"idle_seconds", stage.idle},
                       {"sent_bytes", by_class(stage.sent)}});

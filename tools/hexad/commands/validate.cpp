@@ -4,6 +4,7 @@
 
 #include "framework/base/atomic_file.h"
 #include "framework/base/counted.h"
+#include "framework/base/name_pattern.h"
 #include "framework/base/units.h"
 #include "framework/config/document.h"
 #include "layers/model_size.h"
@@ -56,6 +57,12 @@ void print_size(const Recipe& recipe, const train::Extensions& extensions) {
   fmt::print("parameters          {:>18}\n", grouped(size.parameters));
   fmt::print("  active per token  {:>18}\n", grouped(size.active_parameters));
   fmt::print("  in routed experts {:>18}\n", grouped(size.expert_parameters));
+  if (!recipe.optim.freeze.empty()) {
+    int64_t frozen = 0;
+    for (const auto& p : layers::parameter_sizes(recipe.model, extensions))
+      if (base::matches_any(recipe.optim.freeze, p.name)) frozen += p.elements;
+    fmt::print("  frozen            {:>18}\n", grouped(frozen));
+  }
   fmt::print("FLOPs per token     {:>18}   forward and backward, {} of context\n",
              human_quantity(size.flops_per_token, "FLOP"), base::counted(recipe.model.context, "token"));
   fmt::print("tokens per step     {:>18}\n", grouped(recipe.batch.global * recipe.model.context));

@@ -12,9 +12,6 @@ using kernels::GroupOffsets;
 using kernels::Write;
 using tensor::Tensor;
 
-// Least seconds of a timed batch. It covers several time slices, because ranks may share a core.
-constexpr double turns = 0.012;
-
 // Weights of one shape, packed once as in training, and operands for any number of rows.
 class GroupedProduct {
  public:
@@ -104,7 +101,7 @@ void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions
       double best = 0;
       for (const auto& [pass, pass_name] : passes) {
         const auto prepare = [&, p = pass](int64_t rows) -> Timer::Work {
-          return {static_cast<double>(rows), product.run(p, rows), turns};
+          return {static_cast<double>(rows), product.run(p, rows), kernel_batch};
         };
         const double share = budget.left() / static_cast<double>(open--);
         MeasuredProduct measured{element,      pass,          shape.experts,
@@ -127,7 +124,7 @@ void measure_copies(Cluster& cluster, const Timer& timer, const ProfileOptions& 
   size_t open = kinds.size();
   for (const auto& [kind, name] : kinds) {
     const auto prepare = [&, k = kind](int64_t bytes) -> Timer::Work {
-      return {static_cast<double>(bytes), make_copy(k, bytes, timer.device()), turns};
+      return {static_cast<double>(bytes), make_copy(k, bytes, timer.device()), kernel_batch};
     };
     const Curve curve = timer.curve(sizes, budget.left() / static_cast<double>(open--), prepare);
     cluster.copies.push_back({kind, curve});

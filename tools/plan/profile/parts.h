@@ -11,6 +11,11 @@ void measure_links(Cluster& cluster, const std::vector<MeasuredGroup>& groups, c
                    const ProfileOptions& options, double seconds, const Progress& progress);
 void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
                       const Progress& progress);
+void measure_attention(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
+                       const Progress& progress);
+/// Measures one kernel of each class that represents the others, and the host's time for an operation.
+void measure_small_kernels(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
+                           const Progress& progress);
 void measure_copies(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
                     const Progress& progress);
 /// Measures slowdowns. Call it last, because the sizes of its loads depend on the results of the other measurements.

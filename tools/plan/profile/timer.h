@@ -16,6 +16,9 @@ using base::now;
 /// Rounds to four significant digits, the precision of a measurement.
 double rounded(double value);
 
+/// Least seconds of a timed batch of kernels. It covers several time slices, because ranks may share a core.
+inline constexpr double kernel_batch = 0.012;
+
 /// Timer of work on all ranks. Every function is collective over the world and returns the same value on all ranks.
 class Timer {
  public:

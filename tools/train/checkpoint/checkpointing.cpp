@@ -1,16 +1,16 @@
 #include "tools/train/checkpoint/checkpointing.h"
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 
 #include "framework/base/enum_names.h"
+#include "framework/base/name_pattern.h"
 #include "framework/io/checkpoint_writer.h"
 #include "framework/io/finite.h"
-#include "framework/io/flat_regions.h"
 #include "framework/tensor/host_read.h"
 #include "parallel/comm/text_collectives.h"
 #include "parallel/dp/owned.h"
+#include "tools/train/checkpoint/parameter_reader.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/recipe/recipe_comparison.h"
 
@@ -21,138 +21,33 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-// Name and kind of an optimizer state in a checkpoint. The states of AdamW have their own kinds. States of other
-// optimizers are stored as model states, named after the parameter.
-struct StoredAs {
-  std::string name;
-  io::Kind kind;
-};
-StoredAs stored_as(const optim::Optimizer::State& s) {
-  const std::string& name = s.parameter->name();
-  for (const io::Kind kind : {io::Kind::main, io::Kind::moment1, io::Kind::moment2})
-    if (io::name_of(kind) == s.kind) return {name, kind};
-  return {cat(name, "/", s.kind), io::Kind::state};
+// Returns elements [begin, end) of a state in the shape of their rectangle. Main weights that are stored as rests, and
+// moments with marks, are computed when they are written.
+io::TensorSource source_of(const optim::Optimizer::State& s, int64_t begin, int64_t end, const Shape& shape) {
+  if (!s.rests.defined()) return s.values(begin, end).reshape(shape);
+  return {shape, s.dtype(), [=] { return s.values(begin, end).reshape(shape); }};
 }
 
-io::Region region_of(const Parameter& p) {
-  const auto r = p.region();
-  return {r.begin, r.size};
-}
-
-io::Region whole(const Shape& shape) {
-  Shape begin = shape;
-  for (int d = 0; d < begin.rank(); ++d) begin[d] = 0;
-  return {begin, shape};
-}
-
-// Calls f(rectangle, part) for each rectangle of the global tensor in `owned`. `owned` has the elements of `p` that
-// this rank owns. `part` has the elements of the rectangle, in its shape.
-template <class F>
-void for_each_rectangle(const Parameter& p, const Tensor& owned, F&& f) {
-  int64_t begin = 0;
-  for (const io::Region& r : io::regions_of_flat_range(region_of(p), p.owned())) {
-    const int64_t end = begin + r.size.numel();
-    f(r, owned.slice(0, begin, end).reshape(r.size));
-    begin = end;
-  }
-}
-
-// Returns the tensors that this rank saves. If several ranks own the same elements, the first one saves them.
+// Returns the tensors that this rank saves. Frozen weights have the dtype of the model. If several ranks own the same
+// elements, the first one saves them.
 std::vector<io::ShardItem> items_of(ModelInstance& instance, const optim::Optimizer& optimizer) {
   std::vector<io::ShardItem> items;
   for (const auto& s : optimizer.states())
     if (dp::is_first_holder(*s.parameter, instance.mesh))
-      for_each_rectangle(*s.parameter, s.tensor, [&](const io::Region& region, const Tensor& part) {
+      for_each_rectangle(*s.parameter, [&](const io::Region& region, int64_t begin, int64_t end) {
         const auto [name, kind] = stored_as(s);
-        items.push_back({name, kind, s.parameter->global_shape(), region, part});
+        items.push_back({name, kind, s.parameter->global_shape(), region, source_of(s, begin, end, region.size)});
       });
+  for_each_frozen(instance, [&](const Parameter& p, const Tensor& weights) {
+    if (dp::is_first_holder(p, instance.mesh))
+      for_each_rectangle(p, weights, [&](const io::Region& region, const Tensor& part) {
+        items.push_back({p.name(), io::Kind::main, p.global_shape(), region, part});
+      });
+  });
   if (instance.mesh.layout().first_holder(Placement{}, instance.mesh.world().rank()))
     for (const auto& s : instance.states)
-      items.push_back({s.name, io::Kind::state, s.tensor.shape(), whole(s.tensor.shape()), s.tensor});
+      items.push_back({s.name, io::Kind::state, s.tensor.shape(), io::whole(s.tensor.shape()), s.tensor});
   return items;
-}
-
-void copy_into(const Tensor& target, const Tensor& source, Device device) {
-  kernels::kernels(device).pointwise.copy(device.context().compute(), target, source);
-}
-
-// Throws Error(usage) unless the stored shape is `shape`, which is the shape in the recipe's model.
-void require_shape(const io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const Shape& shape) {
-  const Shape& stored = checkpoint.record(name, kind).shape;
-  if (!(stored == shape))
-    fail(ExitCode::usage, checkpoint.folder(), ": ", name, " is ", stored, " but the recipe's model has ", shape);
-}
-
-// Reads a region of a tensor to the host. Throws Error(numeric) if an element is not finite.
-Tensor read_checked(io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const Shape& shape,
-                    const io::Region& region, Device host) {
-  require_shape(checkpoint, name, kind, shape);
-  Tensor t = checkpoint.read(name, kind, region, host, Category::temporary);
-  io::require_finite(t, checkpoint.folder(), name);
-  return t;
-}
-
-// Reads (name, kind) into `target`. If `target` has another dtype, rounds the elements to the nearest value, ties to
-// even. The dtypes differ if the run that saved the elements had another precision or another dtype of moments.
-void read_into(io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const Shape& shape,
-               const io::Region& region, const Tensor& target) {
-  const Tensor t = read_checked(checkpoint, name, kind, shape, region, target.device().host());
-  copy_into(target, on_device(t, target.device(), Category::temporary), target.device());
-}
-
-Shape without(const Shape& shape, int dim) {
-  std::vector<int64_t> sizes(shape.begin(), shape.end());
-  sizes.erase(sizes.begin() + dim);
-  return Shape(sizes);
-}
-
-// Reads the parts of a stacked parameter from an older checkpoint, which stores the parts as separate tensors.
-void read_stacked(io::Checkpoint& checkpoint, const Parameter& p, io::Kind kind, const io::Region& region,
-                  const Tensor& target) {
-  const Stack& stack = p.spec().stack;
-  const Device host = target.device().host();
-  const io::Region inside{without(region.begin, stack.dim), without(region.size, stack.dim)};
-  Tensor all;
-  for (int64_t i = 0; i < region.size[stack.dim]; ++i) {
-    const std::string& name = stack.names[region.begin[stack.dim] + i];
-    const Tensor part = read_checked(checkpoint, name, kind, without(p.global_shape(), stack.dim), inside, host);
-    if (!all.defined()) all = Tensor::empty(region.size, part.dtype(), host);
-    require(part.dtype() == all.dtype(), "[checkpoint] ", name, " is ", part.dtype(),
-            " but other parts of its stack are ", all.dtype());
-    Shape size = region.size;
-    size[stack.dim] = 1;
-    const size_t width = size_of(part.dtype());
-    char* to = static_cast<char*>(all.raw()) + static_cast<size_t>(i * all.strides()[stack.dim]) * width;
-    io::for_each_run(size, all.strides(), part.reshape(size).strides(), [&](int64_t there, int64_t here, int64_t n) {
-      std::memcpy(to + static_cast<size_t>(there) * width,
-                  static_cast<const char*>(part.raw()) + static_cast<size_t>(here) * width,
-                  static_cast<size_t>(n) * width);
-    });
-  }
-  copy_into(target, on_device(all, target.device(), Category::temporary), target.device());
-}
-
-// True if an older program stored the stacked parts as separate tensors.
-bool stored_apart(const io::Checkpoint& checkpoint, const Parameter& p, const StoredAs& stored) {
-  const std::vector<std::string>& before = p.spec().stack.names;
-  return !before.empty() && !checkpoint.contains(stored.name, stored.kind) &&
-         checkpoint.contains(before[0], stored.kind);
-}
-
-void read_owned(io::Checkpoint& checkpoint, const Parameter& p, const StoredAs& stored, const Tensor& owned) {
-  const bool stacked = stored_apart(checkpoint, p, stored);
-  for_each_rectangle(p, owned, [&](const io::Region& region, const Tensor& part) {
-    if (stacked)
-      read_stacked(checkpoint, p, stored.kind, region, part);
-    else
-      read_into(checkpoint, stored.name, stored.kind, p.global_shape(), region, part);
-  });
-}
-
-void load_states(io::Checkpoint& checkpoint, ModelInstance& instance) {
-  for (const auto& s : instance.states)
-    if (checkpoint.contains(s.name, io::Kind::state))
-      read_into(checkpoint, s.name, io::Kind::state, s.tensor.shape(), whole(s.tensor.shape()), s.tensor);
 }
 
 [[noreturn]] void refuse(const io::Checkpoint& checkpoint, const std::string& changes) {
@@ -268,7 +163,7 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
   const std::vector<io::ShardItem> items = items_of(instance, optimizer);
   // Rejects weights that are not finite, because they must not replace the last good checkpoints.
   attempt(ExitCode::numeric, [&] {
-    for (const io::ShardItem& item : items) io::require_finite(item.tensor, io::name_of(item.kind), item.name);
+    for (const io::ShardItem& item : items) io::require_finite(item.tensor.get(), io::name_of(item.kind), item.name);
   });
   attempt(ExitCode::resource, [&] {
     if (world_.rank() == 0) writer.create();
@@ -281,7 +176,7 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
     writer.commit(saved_run(progress, recipe_, world_.size()), parts);
   });
   int64_t bytes = 0;
-  for (const io::ShardItem& item : items) bytes += item.tensor.numel() * size_of(item.tensor.dtype());
+  for (const io::ShardItem& item : items) bytes += item.tensor.bytes();
   return bytes;
 }
 
@@ -314,45 +209,28 @@ Progress Checkpointer::load(io::Checkpoint& checkpoint, const Recipe& recipe, Mo
                             optim::Optimizer& optimizer) {
   require_same_model(checkpoint, recipe);
   const Progress progress = saved_progress(checkpoint);
+  // The checkpoint has no moments of parameters that its run had frozen. They remain zero.
+  const std::vector<std::string> frozen = saved_recipe(checkpoint).optim.freeze;
+  const auto is_frozen = [&](const std::string& name) { return matches_any(frozen, name); };
   Stream& stream = instance.context.compute();
   instance.weights.update(stream, [&] {
-    for (const auto& s : optimizer.states()) read_owned(checkpoint, *s.parameter, stored_as(s), s.tensor);
+    for (const auto& s : optimizer.states())
+      if (s.kind == "main" || !is_frozen(s.parameter->name()))
+        s.load([&](const Tensor& values) { read_owned(checkpoint, *s.parameter, stored_as(s), values); });
     optimizer.main_changed(stream);
+    for_each_frozen(instance, [&](const Parameter& p, const Tensor& weights) {
+      read_owned(checkpoint, p, {p.name(), io::Kind::main}, weights);
+    });
   });
   for (const auto& s : instance.states)
-    read_into(checkpoint, s.name, io::Kind::state, s.tensor.shape(), whole(s.tensor.shape()), s.tensor);
+    read_into(checkpoint, {s.name, io::Kind::state}, s.tensor.shape(), io::whole(s.tensor.shape()), s.tensor);
   return progress;
-}
-
-void Checkpointer::require_shapes(const io::Checkpoint& checkpoint, const ModelInstance& instance) {
-  for (const auto& p : instance.parameters) {
-    const StoredAs stored{p->name(), io::Kind::main};
-    const Stack& stack = p->spec().stack;
-    if (stored_apart(checkpoint, *p, stored))
-      for (const std::string& name : stack.names)
-        require_shape(checkpoint, name, stored.kind, without(p->global_shape(), stack.dim));
-    else
-      require_shape(checkpoint, stored.name, stored.kind, p->global_shape());
-  }
-  for (const auto& s : instance.states)
-    if (checkpoint.contains(s.name, io::Kind::state))
-      require_shape(checkpoint, s.name, io::Kind::state, s.tensor.shape());
 }
 
 void Checkpointer::load_weights(io::Checkpoint& checkpoint, ModelInstance& instance) {
   instance.weights.update(instance.context.compute(), [&] {
     for (const auto& p : instance.parameters)
       read_owned(checkpoint, *p, {p->name(), io::Kind::main}, p->owned_weights());
-  });
-  load_states(checkpoint, instance);
-}
-
-void Checkpointer::load_weights(io::Checkpoint& checkpoint, ModelInstance& instance, optim::Optimizer& optimizer) {
-  Stream& stream = instance.context.compute();
-  instance.weights.update(stream, [&] {
-    for (const auto& s : optimizer.states())
-      if (s.kind == "main") read_owned(checkpoint, *s.parameter, stored_as(s), s.tensor);
-    optimizer.main_changed(stream);
   });
   load_states(checkpoint, instance);
 }

@@ -39,18 +39,13 @@ class Checkpointer {
   /// newest good one are damaged, but may still be useful. Call it on rank 0 before the first step after `step`.
   std::vector<std::string> abandon_after(int64_t step) const;
 
-  /// Loads weights, moments and states into this layout. They may have been saved under any other layout. Throws
-  /// Error(usage) if the recipe's model differs from the checkpoint's. Throws Error(numeric) with the tensor's name if
-  /// a weight is not finite.
+  /// Loads weights, moments and states into this layout. They may have been saved under any other layout. The moments
+  /// of parameters that the checkpoint's run had frozen (optim.freeze) remain zero. Throws Error(usage) if the recipe's
+  /// model differs from the checkpoint's. Throws Error(numeric) with the tensor's name if a weight is not finite.
   static Progress load(io::Checkpoint& checkpoint, const Recipe& recipe, ModelInstance& instance,
                        optim::Optimizer& optimizer);
   /// Loads only main weights and states, rounded to the model's dtype. Used for evaluation and generation.
   static void load_weights(io::Checkpoint& checkpoint, ModelInstance& instance);
-  /// Throws Error(usage) with the parameter's name if a global shape differs from the stored shape. Throws Error(data)
-  /// if a weight is not stored. Reads no weight.
-  static void require_shapes(const io::Checkpoint& checkpoint, const ModelInstance& instance);
-  /// Loads the weights into the model and the optimizer's main weights, for `train.init_from`.
-  static void load_weights(io::Checkpoint& checkpoint, ModelInstance& instance, optim::Optimizer& optimizer);
 
  private:
   const Recipe& recipe_;

@@ -1,7 +1,9 @@
 #include "tools/train/checkpoint/imported_start.h"
 
+#include <algorithm>
 #include <filesystem>
 
+#include "framework/base/path_problem.h"
 #include "framework/device/context.h"
 #include "framework/io/checkpoint.h"
 #include "parallel/comm/text_collectives.h"
@@ -9,6 +11,7 @@
 #include "tools/interop/import_model.h"
 #include "tools/interop/origin.h"
 #include "tools/train/checkpoint/saved_run.h"
+#include "tools/train/recipe/training_stages.h"
 
 namespace hexad::train {
 
@@ -47,6 +50,25 @@ void import_once(const Recipe& recipe, const std::string& folder, const FileWork
          "; remove this folder, so that the model is imported again");
 }
 
+// Returns the keys of the model that the checkpoint's run trained in its last step.
+interop::ModelKeys saved_keys(const io::Checkpoint& checkpoint, const std::string& where) {
+  const config::Document document = saved_document(checkpoint);
+  const config::Node* stages = document.root.find("stages");
+  if (!stages || stages->children.empty()) return interop::ModelKeys::of_recipe(document, where);
+  const Recipe saved = saved_recipe(checkpoint);
+  const Recipe last = with_stage(saved, stage_at(saved, std::max<int64_t>(1, checkpoint.step())));
+  return interop::ModelKeys::of_recipe(config::parse(config::write(last), where), where);
+}
+
+// True if train.init_experts or train.init_vocabulary asks for this difference between the two models.
+bool is_wanted(const TrainConfig& train, std::string_view change) {
+  constexpr std::string_view of_experts[] = {
+      "blocks, dense or with experts: ", "model.moe.experts: ", "model.moe.top_k: "};
+  if (change.starts_with("model.vocab: ")) return train.init_vocabulary != InitVocabulary::none;
+  return train.init_experts != InitExperts::none &&
+         std::ranges::any_of(of_experts, [&](std::string_view key) { return change.starts_with(key); });
+}
+
 }  // namespace
 
 bool starts_from_foreign_model(const Recipe& recipe) {
@@ -55,17 +77,26 @@ bool starts_from_foreign_model(const Recipe& recipe) {
 }
 
 std::vector<std::string> cautions_of_start(const Recipe& recipe) {
-  const std::string beside = recipe.train.init_from + "/" + std::string(interop::origin_folder_name);
+  const std::string& start = recipe.train.init_from;
+  const std::string beside = start + "/" + std::string(interop::origin_folder_name);
   const bool foreign = starts_from_foreign_model(recipe);
-  if (!foreign && !interop::has_config(beside)) return {};
-  const interop::Origin origin = interop::read_origin(foreign ? recipe.train.init_from : beside);
-  const std::string path = origin.folder + "/config.json";
-  const interop::ModelKeys before = interop::read_config(origin.config, path).keys;
+  std::string path;
+  interop::ModelKeys before;
+  if (foreign || interop::has_config(beside)) {
+    const interop::Origin origin = interop::read_origin(foreign ? start : beside);
+    path = origin.folder + "/config.json";
+    before = interop::read_config(origin.config, path).keys;
+  } else {
+    if (!file_problem(start + "/manifest.json").empty()) return {};  // the start is refused
+    path = start + "/manifest.json: recipe";
+    before = saved_keys(io::Checkpoint::open(start, io::Check::quick), path);
+  }
   const interop::ModelKeys now =
       interop::ModelKeys::of_recipe(config::parse(config::write(recipe), "recipe"), "recipe");
   std::vector<std::string> cautions;
   for (const std::string& change : interop::ModelKeys::differences(before, now))
-    cautions.push_back(cat(path, ": ", change, ": the recipe computes another function of the same weights"));
+    if (!is_wanted(recipe.train, change))
+      cautions.push_back(cat(path, ": ", change, ": the recipe computes another function of the same weights"));
   return cautions;
 }
 

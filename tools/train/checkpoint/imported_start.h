@@ -13,9 +13,10 @@ namespace hexad::train {
 /// True if train.init_from is a folder with a config.json, and not a checkpoint.
 bool starts_from_foreign_model(const Recipe& recipe);
 
-/// Returns a warning for each key of `model` that differs from the config.json of the model from which the run starts:
-/// the weights were trained with other values. Empty if train.init_from has no config.json. Throws Error(data) if the
-/// config.json is refused.
+/// Returns a warning for each key of `model` that differs from the model from which the run starts: the weights were
+/// trained with other values. The other model is that of the config.json of train.init_from or, if there is none, of
+/// the recipe in the checkpoint. Leaves out differences for which train.init_experts or train.init_vocabulary asks.
+/// Empty if train.init_from is no checkpoint. Throws Error(data) if the config.json or the checkpoint is refused.
 std::vector<std::string> cautions_of_start(const Recipe& recipe);
 
 /// Returns the folder of the checkpoint with the initial weights. If train.init_from is a foreign model, rank 0 imports

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "framework/base/name_pattern.h"
 #include "framework/base/path_problem.h"
 #include "framework/config/nearest_path.h"
 #include "framework/data/megatron_index.h"
@@ -14,6 +15,7 @@
 #include "tools/interop/foreign_model.h"
 #include "tools/train/checkpoint/checkpointing.h"
 #include "tools/train/checkpoint/imported_start.h"
+#include "tools/train/checkpoint/initial_weights.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/model/model_instance.h"
 #include "tools/train/recipe/recipe_comparison.h"
@@ -30,15 +32,37 @@ namespace {
 namespace fs = std::filesystem;
 
 // Compares the stored shapes with the shapes of the whole model, which is made on a meta device, without memory.
-void require_shapes(const io::Checkpoint& checkpoint, Recipe recipe, const Extensions& extensions) {
+void require_shapes(io::Checkpoint checkpoint, Recipe recipe, const Extensions& extensions) {
   recipe.parallel = {};
   const comm::ImaginedGroup alone(0, 1);
   const ModelInstance instance(recipe, extensions, alone, {}, std::make_shared<device::MetaRun>(recipe.device));
-  Checkpointer::require_shapes(checkpoint, instance);
+  InitialWeights(checkpoint, recipe).require_shapes(instance);
 }
 
-// Checks the parameters of a foreign model against those of the whole model.
+// Returns lines about the parameters that a run of `now` trains and the checkpoint's run did not, and the reverse.
+std::vector<std::string> changes_of_frozen(const io::Checkpoint& checkpoint, const Recipe& before, const Recipe& now) {
+  std::vector<std::string> released, frozen;
+  for (const io::TensorRecord& t : checkpoint.manifest().tensors) {
+    if (t.kind != io::Kind::main) continue;
+    const bool was = base::matches_any(before.optim.freeze, t.name), is = base::matches_any(now.optim.freeze, t.name);
+    if (was && !is) released.push_back(t.name);
+    if (is && !was) frozen.push_back(t.name);
+  }
+  std::vector<std::string> lines;
+  const auto add = [&](const std::vector<std::string>& names, std::string_view what) {
+    if (names.empty()) return;
+    const std::string others = names.size() > 1 ? cat(" and ", names.size() - 1, " more") : "";
+    lines.push_back(cat("optim.freeze has changed since ", checkpoint.folder(), ": ", what, names.front(), others));
+  };
+  add(released, "the optimizer's states start at zero for ");
+  add(frozen, "the next steps do not train, and drop the optimizer's states of ");
+  return lines;
+}
+
+// Checks the parameters of a foreign model against those of the whole model. If train.init_experts or
+// train.init_vocabulary allows other shapes, they are checked after the import (InitialWeights).
 void require_shapes(const interop::ForeignModel& foreign, Recipe recipe, const Extensions& extensions) {
+  if (recipe.train.init_experts != InitExperts::none || recipe.train.init_vocabulary != InitVocabulary::none) return;
   recipe.parallel = {};
   const comm::ImaginedGroup alone(0, 1);
   const ModelInstance instance(recipe, extensions, alone, {}, std::make_shared<device::MetaRun>(recipe.device));
@@ -50,6 +74,10 @@ void require_shapes(const interop::ForeignModel& foreign, Recipe recipe, const E
       fail(ExitCode::usage, foreign.folder(), ": ", parameter->name(), " is ", found->shape,
            " but the recipe's model has ", parameter->global_shape());
   }
+  for (const interop::OwnTensor& own : foreign.map().own)
+    if (own.kind == io::Kind::main &&
+        std::ranges::none_of(instance.parameters, [&](const auto& p) { return p->name() == own.name; }))
+      fail(ExitCode::usage, foreign.folder(), ": contains ", own.name, ", which the recipe's model does not have");
 }
 
 data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions) {
@@ -96,6 +124,7 @@ std::vector<std::string> cautions_of_resume(const io::Checkpoint& checkpoint, co
   std::vector<std::string> all;
   if (std::string jump = learning_rate_jump(before, recipe, checkpoint.step()); !jump.empty())
     all.push_back(std::move(jump));
+  for (std::string& change : changes_of_frozen(checkpoint, before, recipe)) all.push_back(std::move(change));
   for (const std::string& change : changes_of_data(before, recipe))
     all.push_back(cat(
         change, " since ", checkpoint.folder(),

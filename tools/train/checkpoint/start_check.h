@@ -26,8 +26,8 @@ StartCheck check_start(const Recipe& recipe, const Extensions& extensions);
 /// Throws Error(data) unless `now`, the fingerprints of the recipe's data, equal those of the checkpoint's run.
 void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, const std::vector<data::Digest>& now);
 
-/// Returns warnings about a run that continues from the checkpoint: its learning rate jumps, or its data differ from
-/// the data that the checkpoint's run would have seen.
+/// Returns warnings about a run that continues from the checkpoint: its learning rate jumps, it trains other parameters
+/// (optim.freeze), or its data differ from the data that the checkpoint's run would have seen.
 std::vector<std::string> cautions_of_resume(const io::Checkpoint& checkpoint, const Recipe& recipe);
 
 /// Throws Error(data) unless `folder` (train.init_from) is a checkpoint. If `folder` is a run directory, the message

@@ -1,8 +1,11 @@
 // Samples text from a decoder.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "framework/data/tokenizer.h"
@@ -18,7 +21,26 @@ struct SamplingOptions {
   uint64_t seed = 1;
   int32_t stop_id = -1;    // this id ends the text and is not part of it
   int64_t vocabulary = 0;  // larger ids have no text and are never chosen (a padded vocabulary); 0: all ids have text
+  std::vector<int32_t> end_of_turn{};  // these ids, one after the other, end the text and are not part of it
+  int64_t together = 8;                // largest number of prompts that are computed together
 };
+
+/// Reason for the end of a text.
+enum class Stop : uint8_t { end_of_document, end_of_turn, max_tokens, context };
+constexpr auto enum_names(Stop) {
+  return std::to_array<std::pair<Stop, std::string_view>>({{Stop::end_of_document, "end_of_document"},
+                                                           {Stop::end_of_turn, "end_of_turn"},
+                                                           {Stop::max_tokens, "max_tokens"},
+                                                           {Stop::context, "context"}});
+}
+
+struct Continuation {
+  std::vector<int32_t> ids{};
+  Stop stop = Stop::max_tokens;
+};
+
+/// Receives the index of a prompt and an id of its continuation.
+using OnToken = std::function<void(size_t prompt, int32_t id)>;
 
 /// Returns the ids of a prompt for generate(): the id that precedes every text, and the tokens of `text`. The first is
 /// the tokenizer's beginning-of-document or, if it has none, its end-of-document.
@@ -30,10 +52,18 @@ int64_t longest_prompt(int64_t context);
 /// cut off; otherwise an empty text.
 std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_t> prompt, int64_t context);
 
-/// Continues `prompt` until stop_id, max_tokens or the model's context. `prompt` has at least one id; if it is longer
-/// than longest_prompt(), only its end is used. Keys and values of earlier tokens are cached, so each token costs one
-/// forward pass of one token. Calls `on_token` (may be empty) with each chosen id. Collective if experts are spread
-/// over ranks: all ranks pass the same arguments and get the same ids.
+/// Continues each prompt until stop_id, end_of_turn, max_tokens or the model's context. A prompt has at least one id;
+/// if it is longer than longest_prompt(), only its end is used. Keys and values of earlier tokens are cached, so each
+/// token costs one forward pass of one token. The prompts of a pass are computed together, but each is continued as if
+/// it were alone. Calls `on_token` (may be empty) with each chosen id, also with the first ids of an end_of_turn.
+/// Collective: all ranks pass the same arguments and get the same ids. Throws Error(usage) if ranks share sequences
+/// (parallel.cp above 1).
+std::vector<Continuation> generate_each(ModelInstance& instance, std::span<const std::vector<int32_t>> prompts,
+                                        const SamplingOptions& options, const OnToken& on_token = {});
+/// Returns the largest number of tokens whose keys and values generate_each() keeps at the same time.
+int64_t cached_tokens(const layers::ModelConfig& model, std::span<const std::vector<int32_t>> prompts,
+                      const SamplingOptions& options);
+/// Like generate_each(), for one prompt. Returns the ids of its continuation.
 std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> prompt, const SamplingOptions& options,
                               const std::function<void(int32_t)>& on_token = {});
 

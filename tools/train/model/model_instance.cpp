@@ -90,7 +90,7 @@ ModelInstance::ModelInstance(const Recipe& recipe, const Extensions& known, cons
       context(context_options(recipe, world, std::move(meta))),
       cards(make_cards(recipe, world, context, std::move(say))),
       mesh(cards ? *cards : world, recipe.parallel.sizes(), shared_pieces(recipe)),
-      parameters(connected(context, recipe, extensions, mesh)),
+      parameters(connected(context, recipe, extensions, mesh), recipe.optim.freeze),
       model(recipe.model, extensions, recipe.schedule.moe.settled(),
             Builder(parameters, states, mesh, dtype_of(recipe.train.precision),
                     {.sequence = recipe.parallel.sp,

@@ -24,7 +24,8 @@ pp::Schedule schedule_of(const Recipe& r, size_t micro_batches) {
 
 }  // namespace
 
-Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBatch> batches, const Training* training) {
+Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBatch> batches, const Training* training,
+                          std::vector<Tensor>* row_losses) {
   const Transformer& model = instance_.model;
   Stream& stream = instance_.context.compute();
   // The loss is the same on all tp ranks, so only one tp rank adds it.
@@ -50,7 +51,7 @@ Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBat
       options.loss.gradient_scale = training->loss_gradient;
     }
     const size_t part = chunk;
-    auto out = model.forward(tape, pass, part, input, options);
+    auto out = model.forward(tape, pass, part, input, options, row_losses ? &(*row_losses)[micro] : nullptr);
     const bool last = model.parts()[part].last;
     if (last && counts) add_up(stream, sum, out.value.data, kernels::Write::add);
     pp::TapeStages::Output result{out.value, {}};
@@ -87,6 +88,12 @@ Tensor ModelPipeline::train(std::span<const MicroBatch> batches, const Training&
 double ModelPipeline::evaluate(std::span<const MicroBatch> batches) {
   const Tensor sum = run(pp::forwards_of(schedule_of(recipe_, batches.size())), batches, nullptr);
   return read_to_host("evaluation: loss", sum, instance_.context.compute()).scalar();
+}
+
+std::vector<Tensor> ModelPipeline::row_losses(std::span<const MicroBatch> batches) {
+  std::vector<Tensor> losses(batches.size());
+  run(pp::forwards_of(schedule_of(recipe_, batches.size())), batches, nullptr, &losses);
+  return losses;
 }
 
 }  // namespace hexad::train

@@ -34,9 +34,13 @@ class ModelPipeline {
   Tensor train(std::span<const MicroBatch> batches, const Training& training);
   /// Runs only forward and keeps no activation. Returns this rank's addend of the summed cross-entropy.
   double evaluate(std::span<const MicroBatch> batches);
+  /// Like evaluate(), but returns the cross-entropy [rows] of each micro-batch's rows in acc. The tensors are undefined
+  /// on ranks without the last part of the model. tp ranks have equal tensors.
+  std::vector<Tensor> row_losses(std::span<const MicroBatch> batches);
 
  private:
-  Tensor run(const pp::Schedule& schedule, std::span<const MicroBatch> batches, const Training* training);
+  Tensor run(const pp::Schedule& schedule, std::span<const MicroBatch> batches, const Training* training,
+             std::vector<Tensor>* row_losses = nullptr);
 
   const Recipe& recipe_;
   ModelInstance& instance_;

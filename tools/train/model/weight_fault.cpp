@@ -54,7 +54,7 @@ void inject_gradient_fault(int rank, int64_t step, ModelInstance& instance) {
   if (!f || f->kind != "gradient" || rank < f->rank || step < f->step) return;
   Stream& stream = instance.context.compute();
   for (const auto& p : instance.parameters)
-    if (p->name().find(f->point) != std::string::npos)
+    if (p->trainable() && p->name().find(f->point) != std::string::npos)
       kernels::kernels(instance.device())
           .pointwise.scale(stream, p->owned_gradient(stream), instance.mesh.size(Axis::ep));
 }

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "framework/base/enum_names.h"
 #include "framework/config/constraints.h"
 #include "framework/config/nearest.h"
 #include "framework/config/words.h"
 #include "framework/io/checkpoint_store.h"
 #include "optim/lr_schedule.h"
 #include "tools/train/recipe/device_choice.h"
+#include "tools/train/recipe/freeze_check.h"
 #include "tools/train/recipe/layout_check.h"
 #include "tools/train/recipe/renamed_keys.h"
 #include "tools/train/recipe/schedule_check.h"
@@ -145,6 +147,8 @@ void check_names(const Recipe& r, const Extensions& extensions, Problems& proble
       config::check_options(optim::rule_options(r.optim), rule->options, r.optim.options, problems);
       if (const std::string wrong = optim::moment_dtype_problem(r.optim, *rule); !wrong.empty())
         problems.add("optim.moment_dtype", wrong);
+      if (const std::string wrong = optim::main_weights_problem(r.optim, *rule); !wrong.empty())
+        problems.add("optim.main_weights", wrong);
     }
   }
   if (problems.good({"data"}) && !r.data.source.empty()) {
@@ -157,6 +161,21 @@ void check_names(const Recipe& r, const Extensions& extensions, Problems& proble
 void check_moments(const Recipe& r, Problems& problems) {
   if (r.train.precision == Precision::f64 && r.optim.moment_dtype == optim::MomentDtype::bf16)
     problems.add("optim.moment_dtype", "must be f32 for train.precision: f64, because f32 then means moments in f64");
+}
+
+// Rejects keys about a start from other weights in a recipe without such a start.
+void check_init(const TrainConfig& t, Problems& problems) {
+  constexpr std::string_view without = "is given, but train.init_from names no weights to start from";
+  if (t.init_from.empty() && t.init_experts != InitExperts::none) problems.add("train.init_experts", without);
+  if (t.init_from.empty() && t.init_vocabulary != InitVocabulary::none) problems.add("train.init_vocabulary", without);
+  if (t.init_noise > 0 && t.init_experts == InitExperts::none)
+    problems.add("train.init_noise", "must be 0 for train.init_experts: none, which copies no weights");
+}
+
+void check_main_weights(const Recipe& r, Problems& problems) {
+  if (r.train.precision != Precision::bf16 && r.optim.main_weights == optim::MainWeights::rest)
+    problems.add("optim.main_weights", cat("must be f32 for train.precision: ", base::enum_name(r.train.precision),
+                                           ", because only bf16 weights have rests"));
 }
 
 void check_objective(const Recipe& r, Problems& problems) {
@@ -203,7 +222,9 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   if (problems.good({"model.yarn", "model.rotary_scaling"})) check_rotary_scaling(r.model, problems);
   if (problems.good({"model.moe", "model.layers"})) check_moe(r.model, problems);
   check_names(r, extensions, problems);
+  if (problems.good({"train"})) check_init(r.train, problems);
   if (problems.good({"train.precision", "optim.moment_dtype"})) check_moments(r, problems);
+  if (problems.good({"train.precision", "optim.main_weights"})) check_main_weights(r, problems);
   if (problems.good({"model", "data"})) {
     data::check(r.data, problems);
     check_objective(r, problems);
@@ -226,6 +247,7 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   } catch (const base::Error&) {
     problems.add("checkpoint.resume", "must be auto, none or a step");
   }
+  check_freeze(r, extensions, problems);
   return r;
 }
 

@@ -32,6 +32,20 @@ constexpr auto enum_names(Precision) {
 }
 base::Dtype dtype_of(Precision precision);
 
+/// Origin of experts that train.init_from does not have.
+enum class InitExperts : uint8_t { none, copy, split };
+constexpr auto enum_names(InitExperts) {
+  return std::to_array<std::pair<InitExperts, std::string_view>>(
+      {{InitExperts::none, "none"}, {InitExperts::copy, "copy"}, {InitExperts::split, "split"}});
+}
+
+/// Rows of the embedding and the head beyond the vocabulary of train.init_from.
+enum class InitVocabulary : uint8_t { none, grow, mean };
+constexpr auto enum_names(InitVocabulary) {
+  return std::to_array<std::pair<InitVocabulary, std::string_view>>(
+      {{InitVocabulary::none, "none"}, {InitVocabulary::grow, "grow"}, {InitVocabulary::mean, "mean"}});
+}
+
 struct TrainConfig {
   int64_t steps = 100;
   Precision precision = Precision::f32;
@@ -42,6 +56,9 @@ struct TrainConfig {
   bool deterministic = false;
   std::optional<double> peak_flops;
   std::string init_from;
+  InitExperts init_experts = InitExperts::none;
+  double init_noise = 0;
+  InitVocabulary init_vocabulary = InitVocabulary::none;
 
   template <class V>
   void fields(V& v) {
@@ -74,6 +91,15 @@ struct TrainConfig {
     v("init_from", init_from,
       "folder with the initial weights of a new run: a checkpoint, or a Hugging Face model; empty: random weights",
       config::file_path);
+    v("init_experts", init_experts,
+      "experts that init_from does not have: none (such a start is refused); copy: each expert is a copy of the "
+      "block's dense MLP, or the new experts are copies of the stored ones, in turn; split: each group of (width of "
+      "the dense MLP) / expert_hidden experts forms the dense MLP");
+    v("init_noise", init_noise,
+      "init_experts: copied weights are multiplied by 1 + init_noise x a standard normal number", at_least(0));
+    v("init_vocabulary", init_vocabulary,
+      "rows of embedding and head beyond the vocabulary of init_from: none (such a start is refused), grow (drawn as "
+      "for a new model) or mean (the mean of the stored rows)");
   }
 };
 

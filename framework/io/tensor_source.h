@@ -1,0 +1,35 @@
+// A tensor to write to a file.
+#pragma once
+
+#include <functional>
+#include <utility>
+
+#include "framework/tensor/tensor.h"
+
+namespace hexad::io {
+
+/// A tensor that exists, or one that is computed each time it is read. Computed tensors need memory only while they
+/// are read, one after the other.
+class TensorSource {
+ public:
+  /// Implicit, because an existing tensor is its own source.
+  TensorSource(tensor::Tensor existing)
+      : shape_(existing.shape()), dtype_(existing.dtype()), existing_(std::move(existing)) {}
+  /// `compute` must return a tensor of this shape and dtype.
+  TensorSource(base::Shape shape, base::Dtype dtype, std::function<tensor::Tensor()> compute)
+      : shape_(shape), dtype_(dtype), compute_(std::move(compute)) {}
+
+  const base::Shape& shape() const { return shape_; }
+  base::Dtype dtype() const { return dtype_; }
+  int64_t bytes() const { return shape_.numel() * base::size_of(dtype_); }
+  /// Returns the tensor. It may be strided.
+  tensor::Tensor get() const { return compute_ ? compute_() : existing_; }
+
+ private:
+  base::Shape shape_;
+  base::Dtype dtype_;
+  tensor::Tensor existing_{};
+  std::function<tensor::Tensor()> compute_{};
+};
+
+}  // namespace hexad::io

@@ -1,0 +1,74 @@
+// Seconds of attention and of small kernels, from the measured curves of a cluster.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/base/dtype.h"
+#include "tools/plan/cluster.h"
+
+namespace hexad::plan {
+
+/// Attention kernel of one pass.
+struct Attention {
+  base::Dtype dtype = base::Dtype::bf16;
+  AttentionPass pass = AttentionPass::forward;
+  double flops = 0;  // FLOPs of unmasked scores: half of all if causal; backward has 2.5 times as many as forward
+  double sequence = 0, head_dim = 128;
+  double heads = 1;  // heads of all sequences together
+};
+
+/// Returns the FLOPs of causal attention in one sequence. `width` is the number of heads times their size. As in
+/// Attention::flops, backward computes the scores again.
+double attention_flops(AttentionPass pass, double width, double positions);
+
+/// Returns the measured element of a dtype; none for other dtypes.
+std::optional<Element> element_of(base::Dtype dtype);
+
+/// Returns the class of kernel `name` of `family` (KernelTable). Kernels of unknown families are pointwise.
+KernelClass class_of(std::string_view family, std::string_view name);
+
+/// True if kernels of the class work on activations, whose type is that of the training. The others work in f32.
+bool follows_precision(KernelClass of);
+
+/// Prices attention and small kernels by measured curves.
+class KernelCurves {
+ public:
+  explicit KernelCurves(const Cluster& cluster);
+
+  /// Returns the seconds of attention; none if attention was not measured for its dtype. Uses the curve with the
+  /// nearest head size (as a ratio), among these the one of the same pass, and among these the one with the nearest
+  /// number of heads. The curve gives FLOP/s over positions: linear between points, constant above the last point.
+  /// Below the first point, the rate is proportional to the positions.
+  std::optional<double> attention(const Attention& attention) const;
+
+  /// Returns the seconds of a kernel that reads and writes `bytes`; none if no kernel of its class was measured. If its
+  /// dtype was not measured, uses the curve of the other element.
+  std::optional<double> kernel(KernelClass of, base::Dtype dtype, double bytes) const;
+
+  bool has_attention(Element element) const;
+  /// True if any class was measured.
+  bool has_kernels() const { return !kernels_.empty(); }
+
+  /// Returns one text for each curve that is missing although curves of its kind were measured.
+  std::vector<std::string> assumptions() const;
+
+ private:
+  struct AttentionRate {
+    MeasuredAttention of;
+    Curve rate;  // FLOP/s over positions
+  };
+  struct KernelTime {
+    KernelClass of;
+    Element element;
+    schedule::TimeCurve seconds;
+  };
+  const KernelTime* find(KernelClass of, std::optional<Element> element) const;
+
+  std::vector<AttentionRate> attention_;
+  std::vector<KernelTime> kernels_;
+};
+
+}  // namespace hexad::plan
