@@ -18,6 +18,7 @@ test_commands_for_one_process_refuse_several() {
   refused_by_ranks env
   refused_by_ranks report run
   refused_by_ranks reference
+  refused_by_ranks scale e.yaml
   refused_by_ranks simulate --paper monta input.yaml
   refused_by_ranks completion bash
   refused_by_ranks bench gemm

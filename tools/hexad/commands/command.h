@@ -28,6 +28,7 @@ void add_bench(const Program& program);
 void add_profile(const Program& program);
 void add_reference(const Program& program);
 void add_report(const Program& program);
+void add_scale(const Program& program);
 void add_simulate(const Program& program);
 void add_verify(const Program& program);
 void add_completion(const Program& program);
