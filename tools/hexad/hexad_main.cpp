@@ -26,10 +26,11 @@ int run(int argc, char** argv, const train::Extensions& extensions) {
                         "Trains Mixture-of-Experts transformers with mpirun and a YAML recipe.");
   const app::Program program{line.root(), extensions};
   for (const auto add :
-       {app::add_train,    app::add_generate, app::add_eval,      app::add_validate,   app::add_prepare,
-        app::add_tokenize, app::add_import,   app::add_export,    app::add_inspect,    app::add_env,
-        app::add_bench,    app::add_profile,  app::add_reference, app::add_plan,       app::add_report,
-        app::add_scale,    app::add_simulate, app::add_verify,    app::add_completion, app::add_help})
+       {app::add_train,    app::add_generate, app::add_eval,      app::add_validate,      app::add_prepare,
+        app::add_tokenize, app::add_import,   app::add_export,    app::add_inspect,       app::add_env,
+        app::add_bench,    app::add_profile,  app::add_reference, app::add_plan,          app::add_report,
+        app::add_scale,    app::add_simulate, app::add_verify,    app::add_check_cluster, app::add_completion,
+        app::add_help})
     add(program);
   return static_cast<int>(line.parse(argc, argv));
 }

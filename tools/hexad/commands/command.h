@@ -26,6 +26,7 @@ void add_inspect(const Program& program);
 void add_env(const Program& program);
 void add_bench(const Program& program);
 void add_profile(const Program& program);
+void add_check_cluster(const Program& program);
 void add_reference(const Program& program);
 void add_report(const Program& program);
 void add_scale(const Program& program);
