@@ -161,7 +161,16 @@ void CheckpointStore::check_hint(bool any) const {
   }
 }
 
+void CheckpointStore::require_current() const {
+  if (options_.generation) options_.generation->require_current();
+}
+
+void CheckpointStore::while_current(const std::function<void()>& write) const {
+  options_.generation ? options_.generation->while_current(write) : write();
+}
+
 std::vector<std::string> CheckpointStore::abandon_after(int64_t step) const {
+  require_current();
   const std::vector<int64_t> known = steps();
   std::vector<std::string> abandoned;
   for (const int64_t later : std::vector(std::ranges::upper_bound(known, step), known.end())) {
@@ -190,6 +199,7 @@ int64_t CheckpointStore::next_sequence() const {
 }
 
 void CheckpointStore::clean() const {
+  require_current();
   for (const std::string& name : names_in(folder_)) {
     if (!name.starts_with(prefix) && !name.starts_with("latest")) continue;  // ignores files that are not of this store
     const std::string path = folder_ + "/" + name;
@@ -210,6 +220,7 @@ void CheckpointStore::clean() const {
 
 void CheckpointStore::retain() const {
   if (options_.keep == 0) return;
+  require_current();
   std::vector<int64_t> expendable;
   {
     const Scan found = scan(Check::quick);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "framework/io/checkpoint.h"
+#include "framework/io/run_generation.h"
 #include "framework/io/write_fault.h"
 
 namespace hexad::io {
@@ -25,13 +26,15 @@ struct Resume {
 struct StoreOptions {
   int keep = 3;  // number of complete checkpoints to keep; 0: all
   std::function<void(const std::string&)> warn = [](const std::string&) {};
-  FaultHook fault;     // called at each file boundary of a save
-  FileWork work = {};  // receives the progress of reads, writes and removals
+  FaultHook fault;                               // called at each file boundary of a save
+  FileWork work = {};                            // receives the progress of reads, writes and removals
+  std::optional<RunGeneration> generation = {};  // generation of the job that saves; none: writes are not fenced
 };
 
 /// The checkpoints in a folder: step-00000100/, ..., and `latest`. `latest` is a text file for people and scripts; it
 /// is only a hint and is written last. Only one rank may call functions that change files, and only while it holds the
-/// RunLock of the run.
+/// RunLock of the run. If StoreOptions::generation is no longer the newest of the run, these functions change no file
+/// and throw Error(usage).
 class CheckpointStore {
  public:
   explicit CheckpointStore(std::string folder, StoreOptions options = {});
@@ -61,6 +64,11 @@ class CheckpointStore {
   std::vector<std::string> abandon_after(int64_t step) const;
   /// Returns 1 + the highest sequence number of all good checkpoints.
   int64_t next_sequence() const;
+
+  /// Throws Error(usage) if StoreOptions::generation is set, and a newer job has started in the run directory.
+  void require_current() const;
+  /// Calls `write` if require_current() does not throw. Where file locks reach, no job can start meanwhile.
+  void while_current(const std::function<void()>& write) const;
 
   const std::string& folder() const { return folder_; }
   const StoreOptions& options() const { return options_; }

@@ -49,6 +49,7 @@ FaultHook CheckpointWriter::fault(std::string prefix) const {
 }
 
 void CheckpointWriter::create() {
+  store_.require_current();
   std::error_code error;
   remove_folder(unfinished_, store_.options().work, error);
   if (!error) fs::create_directories(unfinished_, error);
@@ -60,6 +61,7 @@ void CheckpointWriter::create() {
 
 std::string CheckpointWriter::write_shard(int index, int count, std::span<const ShardItem> items) const {
   require(0 <= index && index < count, "[checkpoint] shard index is ", index, "; expected 0 to ", count - 1);
+  store_.require_current();
   std::vector<NamedTensor> tensors;
   for (const ShardItem& item : items) {
     require(inside(item.region, item.shape) && item.tensor.shape() == item.region.size, "[checkpoint] ",
@@ -85,6 +87,7 @@ void CheckpointWriter::commit(const RunState& state, std::span<const std::string
   require(state.step == step_, "[checkpoint] the state is of step ", state.step, "; expected step ", step_);
   Manifest manifest = merge_parts(state, parts);
   manifest.sequence = store_.next_sequence();
+  if (const auto& generation = store_.options().generation) manifest.generation = generation->number();
   require_visible(manifest);
   const std::string text = manifest_to_json(manifest), path = unfinished_ + "/manifest.json";
   require_readable(text, path);
@@ -93,9 +96,10 @@ void CheckpointWriter::commit(const RunState& state, std::span<const std::string
   file.finish(fault("manifest"));
   sync_folder(unfinished_);
   reach(store_.options().fault, "folder: synced");
-  replace_folder();
+  store_.while_current([&] { replace_folder(); });
   if (!survives_power_cut()) return;  // after a power cut, only older checkpoints may remain
   try {
+    store_.require_current();
     std::error_code error;
     remove_folder(replaced_, store_.options().work, error);
     if (error) store_.options().warn(cat(replaced_, ": cannot be removed: ", error.message()));
@@ -145,6 +149,7 @@ bool CheckpointWriter::survives_power_cut() const {
 
 void CheckpointWriter::discard() const noexcept {
   try {
+    store_.require_current();  // otherwise, the folder may be that of a newer job
     std::error_code error;
     remove_folder(unfinished_, store_.options().work, error);
     if (error) store_.options().warn(cat(unfinished_, ": cannot be removed: ", error.message()));

@@ -59,6 +59,7 @@ struct Manifest {
   RunState run;
   int64_t sequence = 1;  // number of this save in the run. The save with the highest number is the newest, even if the
                          // run returned to an earlier step.
+  int64_t generation = 0;  // RunGeneration of the job that saved; 0: unknown
   std::vector<ShardRecord> shards;
   std::vector<TensorRecord> tensors;  // sorted by name, then by kind
 };

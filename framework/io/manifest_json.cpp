@@ -102,6 +102,7 @@ std::string manifest_to_json(const Manifest& manifest) {
     return parse_json(text, cat("[checkpoint] ", what));
   };
   Json content{{"sequence", manifest.sequence},
+               {"generation", manifest.generation},
                {"step", run.step},
                {"tokens", run.tokens},
                {"seed", run.seed},
@@ -137,6 +138,7 @@ Manifest manifest_from_json(std::string_view text, const std::string& where) {
   }
   Manifest manifest;
   manifest.sequence = content["sequence"].integer(1);
+  if (content.value().contains("generation")) manifest.generation = content["generation"].integer();
   manifest.run = {content["step"].integer(),
                   content["tokens"].integer(),
                   content["seed"].unsigned_integer(),

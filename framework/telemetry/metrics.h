@@ -135,4 +135,8 @@ class MetricsHub : public MetricsSink {
 std::unique_ptr<MetricsSink> tolerate_failures(std::unique_ptr<MetricsSink> sink,
                                                std::function<void(const std::string&)> warn);
 
+/// Makes a sink that calls `check` before each call of `sink`. An error of `check` is not caught, and `sink` then
+/// receives nothing.
+std::unique_ptr<MetricsSink> checked(std::unique_ptr<MetricsSink> sink, std::function<void()> check);
+
 }  // namespace hexad::telemetry

@@ -11,7 +11,7 @@ table=$CLI_TESTS/docs_commands.txt
 # four spaces. A block that begins with a command holds commands, which end at " #". A block that begins with
 # "$ COMMAND" shows a terminal. The first line of any other block is "other".
 lines_of_blocks() {
-  awk -v command='^([A-Z_]+=[^ ]+ )*(hexad|mpirun|srun|cp|cmake|ctest|export|expert_products|tools/|build/)' '
+  awk -v command='^([A-Z_]+=[^ ]+ )*(hexad|mpirun|srun|sbatch|cp|cmake|ctest|export|expert_products|tools/|build/)' '
     function commands_of(text) {
       text = continued text
       continued = ""
@@ -48,6 +48,7 @@ batch:
   global: 32
 R
   cp tiny.yaml my-model.yaml
+  echo 'localhost slots=4' >hosts
   mkdir corpus
   seq -f '{"content": {"text": "line %g of a corpus of JSON lines"}}' 200 | gzip >corpus/a.jsonl.gz
   seq -f '{"prompt": "What follows %g?", "completion": "The next number."}' 200 >chats.jsonl

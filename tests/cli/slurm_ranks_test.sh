@@ -148,6 +148,56 @@ test_validate_in_an_allocation_prints_srun() {
   expect_text out "step 6/6"
 }
 
+# Submits a script of recipes/slurm with two ranks per node. Its output is in SCRIPT.out.
+scripts=$CLI_TESTS/../../recipes/slurm
+submit_script() { # SCRIPT SBATCH_OPTION... -- ARGUMENT...
+  local script=$1 options=()
+  shift
+  while [ "$1" != -- ]; do
+    options+=("$1")
+    shift
+  done
+  job=$(sbatch --parsable --output "$script.out" --ntasks-per-node=2 --cpus-per-task=1 "${options[@]}" \
+    "$scripts/$script.sbatch" "${@:2}") || failed "sbatch refused $script.sbatch"
+}
+
+test_scripts_for_one_and_for_many_nodes_train() {
+  submit_script one-node -- tiny.yaml run.dir=one
+  wait_until is "$job" COMPLETED
+  expect_text one-node.out "step 6/6"
+  submit_script many-nodes --nodes=2 -- tiny.yaml run.dir=many parallel.ep=4
+  wait_until is "$job" COMPLETED
+  expect_text many-nodes.out "step 6/6" "4 ranks"
+  expect_same_losses one many
+}
+
+test_script_for_many_nodes_is_requeued_after_the_signal() {
+  submit_script many-nodes --nodes=2 -- tiny.yaml run.dir=run "${endless[@]}" batch.global=256
+  wait_until has_steps run 3
+  scancel --signal=USR1 "$job"
+  wait_until is "$job" PENDING
+  scancel "$job"
+  expect_equal "$(saves run)" 1
+}
+
+test_tasks_of_an_array_train_their_variants() {
+  printf '%s\n' 'optim.lr=0.01' 'optim.lr=0.02 train.steps=4' >variants.txt
+  submit_script array --wait --array=1-2 -- variants.txt tiny.yaml
+  expect_count 6 runs/variant-1/metrics.jsonl '"kind":"step"'
+  expect_count 4 runs/variant-2/metrics.jsonl '"kind":"step"'
+}
+
+test_elastic_script_trains_and_saves_on_the_signal_for_the_script() {
+  export ELASTIC=$CLI_TESTS/../../tools/elastic.sh
+  submit_script elastic --nodes=2 -- tiny.yaml run.dir=run "${endless[@]}" batch.global=256
+  wait_until has_steps run 3
+  scancel --batch --signal=USR1 "$job"
+  wait_until is "$job" PENDING
+  scancel "$job"
+  expect_text elastic.out "start 1: 4 of 4 ranks" "asked to end: exit code 75"
+  expect_equal "$(saves run)" 1
+}
+
 # Returns the node to service, because other tests need it.
 bring_back() { # NODE
   scancel "$job"

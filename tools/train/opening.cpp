@@ -63,7 +63,8 @@ io::StoreOptions store_options(const Recipe& recipe, const comm::World& world, c
   return {.keep = static_cast<int>(recipe.checkpoint.keep),
           .warn = directory.warner(),
           .fault = save_fault_from_environment(world.rank()),
-          .work = world.file_work()};
+          .work = world.file_work(),
+          .generation = directory.generation()};
 }
 
 void note_layout(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory) {
@@ -136,7 +137,8 @@ telemetry::MetricsHub open_sinks(const Recipe& recipe, const TrainingDirectory& 
   const std::filesystem::path dir = recipe.run.dir;
   base::write_file((dir / "recipe.yaml").string(), config::write(recipe));
   const auto tolerant = [&](std::unique_ptr<telemetry::MetricsSink> sink) {
-    sinks.add(telemetry::tolerate_failures(std::move(sink), directory.warner()));
+    sinks.add(telemetry::checked(telemetry::tolerate_failures(std::move(sink), directory.warner()),
+                                 [generation = directory.generation()] { generation.require_current(); }));
   };
   tolerant(std::make_unique<telemetry::JsonlSink>(dir / "metrics.jsonl"));
   tolerant(std::make_unique<telemetry::TensorboardSink>(dir / "tensorboard"));

@@ -41,7 +41,7 @@ std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, co
                                     const TrainingDirectory& directory, TrainingState& state);
 
 /// On rank 0, writes recipe.yaml and opens metrics.jsonl, tensorboard/ and the progress line. Does nothing on other
-/// ranks.
+/// ranks. Files of metrics throw Error(usage) and are not changed once another job has started in the directory.
 telemetry::MetricsHub open_sinks(const Recipe& recipe, const TrainingDirectory& directory);
 
 }  // namespace hexad::train

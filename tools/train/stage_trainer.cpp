@@ -178,7 +178,7 @@ void StageTrainer::save(SaveFailure on_failure) {
     patience_.saved(phase.seconds);
     record_data();
   } catch (const Error& e) {
-    if (on_failure == SaveFailure::stop) throw;
+    if (on_failure == SaveFailure::stop || e.code() == ExitCode::usage) throw;  // usage: another job has the directory
     directory_.warn(e.what());
   }
 }
@@ -186,6 +186,7 @@ void StageTrainer::save(SaveFailure on_failure) {
 void StageTrainer::record_data() {
   if (!leader() || recipe_.data.registered()) return;
   try {
+    directory_.require_held_now();
     write_file((std::filesystem::path(recipe_.run.dir) / "data.json").string(),
                data::data_manifest(data_, progress().next_sequence, progress().step));
   } catch (const Error& e) {
@@ -238,6 +239,7 @@ void StageTrainer::write_report(const std::string& trouble, Samples samples) {
   if (!leader()) return;
   const std::filesystem::path dir = recipe_.run.dir;
   try {
+    directory_.require_held_now();
     telemetry::ReportInputs advice = this->advice();
     record_end(dir, {.step = progress().step,
                      .date = utc_now(),

@@ -57,6 +57,7 @@ void Trainer::open_next_stage(const std::string& checkpoint, int64_t step) {
 
 void Trainer::report_failure(int64_t step, const std::string& reason) {
   try {
+    directory_.require_held_now();
     record_end(recipe_.run.dir, {.step = step,
                                  .date = utc_now(),
                                  .trouble = fmt::format("{} after step {}: {}", trouble_of_failure, step, reason),

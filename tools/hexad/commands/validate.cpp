@@ -1,4 +1,5 @@
 #include <optional>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -9,6 +10,7 @@
 #include "framework/config/document.h"
 #include "layers/model_size.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/nearest.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
 #include "tools/hexad/commands/user_file.h"
@@ -44,7 +46,7 @@ struct Options {
   std::vector<std::string> overrides;
   std::string include_root;
   int64_t world = 0;
-  bool mesh = false, json = false;
+  bool mesh = false, json = false, nearest = false;
   std::string svg, cluster;
 };
 
@@ -233,8 +235,20 @@ CheckedStage checked_stage(const Options& options, const Recipe& run, int64_t st
           .step = step_on_cluster(options, recipe, layout, extensions)};
 }
 
+base::ExitCode print_nearest(const Options& options, config::Document document, const train::Extensions& extensions) {
+  for (const auto& [given, option] : {std::pair(options.json, "--json"), std::pair(options.mesh, "--mesh"),
+                                      std::pair(!options.cluster.empty(), "--cluster")})
+    if (given)
+      base::fail(base::ExitCode::usage, "--nearest and ", option,
+                 " are given; expected one of them, because --nearest only prints a layout");
+  if (options.world == 0)
+    base::fail(base::ExitCode::usage, "--world is 0, expected at least 1 with --nearest: the number of ranks to use");
+  return print_nearest_layout(options.recipe, std::move(document), options.world, extensions);
+}
+
 base::ExitCode validate(const Options& options, const train::Extensions& extensions) {
   const config::Document document = config::load(options.recipe, options.overrides, options.include_root);
+  if (options.nearest) return print_nearest(options, document, extensions);
   Recipe recipe = load_to_train(document, extensions, options.world, say);
   const int64_t ranks = options.world > 0 ? options.world : fewest_ranks(recipe);
   if (options.world == 0) recipe = load_to_train(document, extensions, ranks);
@@ -271,10 +285,16 @@ void add_validate(const Program& program) {
   command.add_option("recipe", &options->recipe, "YAML recipe").required();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
   add_include_root(command, options->include_root);
+  const Option world =
+      command
+          .add_option("--world", &options->world,
+                      "number of ranks for which to check the recipe; 0: the smallest number that the layout needs")
+          .legal(whole_number(0, 1 << 24));
   command
-      .add_option("--world", &options->world,
-                  "number of ranks for which to check the recipe; 0: the smallest number that the layout needs")
-      .legal(whole_number(0, 1 << 24));
+      .add_flag("--nearest", options->nearest,
+                "print the legal layout of at most --world ranks that is nearest to the recipe's: the number of ranks, "
+                "then each key that changes")
+      .needs(world);
   command
       .add_option("--cluster", &options->cluster,
                   "YAML of a cluster, measured or described: also estimate latency, throughput and MFU of a step there")

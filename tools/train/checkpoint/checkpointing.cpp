@@ -144,19 +144,22 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
   const auto phase = store_.options().work.announce(cat("saving the checkpoint of step ", progress.step));
   io::CheckpointWriter writer(store_, progress.step);
   // After each stage, all ranks agree on whether it failed. Only then does the next stage begin.
-  std::string problem;
   const auto attempt = [&](ExitCode code, const std::function<void()>& stage) {
-    problem.clear();
+    Failure mine;
     try {
       stage();
+    } catch (const Error& e) {
+      mine = {e.what(), e.code() == ExitCode::usage ? ExitCode::usage : code};  // usage: another job has the directory
     } catch (const std::exception& e) {
-      problem = e.what();
+      mine = {e.what(), code};
     }
-    const std::vector<std::string> problems = gather_texts(problem, world_, device);
+    const std::vector<std::string> problems = gather_texts(mine.text, world_, device);
     for (size_t r = 0; r < problems.size(); ++r) {
       if (problems[r].empty()) continue;
+      const int64_t my_code[] = {static_cast<int64_t>(mine.code)};
+      const std::vector<int64_t> codes = world_.all_gather_values(my_code, device);
       if (world_.rank() == 0) writer.discard();
-      fail(code, "checkpoint of step ", progress.step,
+      fail(static_cast<ExitCode>(codes[r]), "checkpoint of step ", progress.step,
            " was not saved: ", problems.size() > 1 ? cat("rank ", r, ": ") : "", problems[r]);
     }
   };

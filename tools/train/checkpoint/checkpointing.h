@@ -24,7 +24,7 @@ class Checkpointer {
   /// Writes checkpoints/step-N with one shard per rank. If several ranks hold a tensor, the first of these ranks writes
   /// it. Returns the bytes of the tensors that this rank wrote. If ranks fail, no file is left behind and all ranks
   /// throw the error of the lowest failed rank: Error(numeric) with the tensor's name if a tensor is not finite,
-  /// otherwise Error(resource). Collective.
+  /// Error(usage) if a newer job has started in the run directory, otherwise Error(resource). Collective.
   int64_t save(const Progress& progress, ModelInstance& instance, const optim::Optimizer& optimizer) const;
 
   /// Returns the checkpoint that checkpoint.resume names; none for a new run. Rank 0 searches and gives the warnings.

@@ -1,0 +1,213 @@
+#!/usr/bin/env bash
+# Keeps a training run going while nodes are lost and return. Starts COMMAND, and starts it again with the ranks that are
+# left after the launcher has lost ranks. The run continues from its last checkpoint in the nearest legal layout, with the
+# same global batch, so its losses stay the same up to rounding. When nodes return, the run saves and continues on them.
+#
+#   tools/elastic.sh [OPTION...] MIN MAX COMMAND...
+#
+#   tools/elastic.sh --hostfile hosts 8 32 mpirun --host {hosts} -np {ranks} hexad train recipe.yaml
+#   tools/elastic.sh 8 32 srun --mpi=pmix --kill-on-bad-exit=1 --nodelist={hosts} -n {ranks} hexad train recipe.yaml
+#
+# MIN and MAX: fewest and most ranks. With fewer than MIN, the script waits. In COMMAND, {ranks} becomes the number of
+# ranks, and {hosts} the hosts to use. COMMAND ends with `PROGRAM train RECIPE [key.path=value ...]`; the keys of the layout
+# are added at its end (`PROGRAM validate RECIPE --world RANKS --nearest` prints them).
+#
+#   --available COMMAND   command that prints the number of ranks that can be started now
+#   --hostfile FILE       lines NAME, NAME:SLOTS or NAME slots=SLOTS; a host that cannot be reached is left out
+#   --reach COMMAND       command that succeeds if it can run `true` on a host: COMMAND HOST true
+#                         [default: ssh -o BatchMode=yes -o ConnectTimeout=5]
+#   --every SECONDS       time between two looks for further ranks [default: 60]
+#   --tries N             number of starts in a row without a new checkpoint after which the script gives up [default: 3]
+#
+# Without --available and --hostfile, the ranks are those of the nodes of the Slurm job that answer (SLURM_NTASKS_PER_NODE
+# on each); outside Slurm, always MAX. Use `sbatch --no-kill`, or a lost node ends the job.
+#
+# The script goes on after the exit codes 6, 7 and 75 of COMMAND, 137 (a rank was killed), and 1 and 255 (the launcher
+# failed, as after the loss of a host). It ends with any other code: 0, or an error that a new start would repeat. After
+# SIGUSR1, SIGTERM or SIGINT, the run saves, and the script ends with its exit code (75).
+set -uo pipefail
+
+usage() {
+  [ $# -eq 0 ] || echo "elastic.sh: $1" >&2
+  sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2
+  exit 2
+}
+say() { echo "elastic.sh: $*" >&2; }
+check_count() { [[ $2 =~ ^[1-9][0-9]{0,6}$ ]] || usage "$1 is '$2', expected a whole number from 1"; }
+
+probe= hostfile= reach='ssh -o BatchMode=yes -o ConnectTimeout=5' every=60 tries=3
+while [[ ${1-} == -* ]]; do
+  [ $# -ge 2 ] || usage "$1 needs a value"
+  case $1 in
+  --available) probe=$2 ;;
+  --hostfile) hostfile=$2 ;;
+  --reach) reach=$2 ;;
+  --every) every=$2 ;;
+  --tries) tries=$2 ;;
+  *) usage "unknown option '$1'" ;;
+  esac
+  shift 2
+done
+[ $# -ge 3 ] || usage
+min=$1 max=$2 command=("${@:3}")
+check_count MIN "$min"
+check_count MAX "$max"
+check_count --every "$every"
+check_count --tries "$tries"
+[ "$min" -le "$max" ] || usage "MIN is $min, expected at most MAX ($max)"
+[ -z "$probe" ] || [ -z "$hostfile" ] || usage "--available and --hostfile are given, expected one of them"
+[ -z "$hostfile" ] || [ -r "$hostfile" ] || usage "--hostfile $hostfile cannot be read"
+[[ ${command[*]} == *"{ranks}"* ]] || usage "COMMAND contains no {ranks}, where the number of ranks belongs"
+if [[ ${command[*]} == *"{hosts}"* ]]; then
+  [ -z "$probe" ] || usage "COMMAND contains {hosts}, but --available prints only a number; expected --hostfile"
+  [ -n "$hostfile" ] || [ -n "${SLURM_JOB_ID:-}" ] || usage "COMMAND contains {hosts}, expected --hostfile or a Slurm job"
+fi
+
+# The program, and the recipe with its overrides.
+program= recipe=()
+for ((i = 1; i < ${#command[@]}; i++)); do
+  [ "${command[i]}" == train ] || continue
+  program=${command[i - 1]} recipe=("${command[@]:i + 1}")
+  break
+done
+[ ${#recipe[@]} -gt 0 ] || usage "COMMAND does not end with: PROGRAM train RECIPE"
+
+# Each prints the hosts that answer, one a line: NAME SLOTS.
+hosts_of_file() {
+  local name rest slots
+  while read -r name rest; do
+    [[ -n $name && $name != \#* ]] || continue
+    slots=1
+    [[ $name != *:* ]] || slots=${name#*:}
+    [[ $rest =~ slots=([0-9]+) ]] && slots=${BASH_REMATCH[1]}
+    # shellcheck disable=SC2086
+    if $reach "${name%%:*}" true </dev/null >/dev/null 2>&1; then echo "${name%%:*} $slots"; fi
+  done <"$hostfile"
+}
+hosts_of_slurm() {
+  local name state slots=${SLURM_NTASKS_PER_NODE:-1}
+  sinfo --noheader --Node --nodes "$SLURM_JOB_NODELIST" --format '%N %T' | sort -u | while read -r name state; do
+    # A star marks a node that does not answer.
+    case $state in
+    *\** | down* | fail* | drained* | unknown* | powered_down* | reboot*) ;;
+    *) echo "$name $slots" ;;
+    esac
+  done
+}
+
+# Sets $available to the number of ranks that can be started, at most MAX, and $hosts to the hosts that answer.
+look() {
+  hosts=
+  if [ -n "$probe" ]; then
+    available=$(bash -c "$probe")
+    [[ $available =~ ^[0-9]+$ ]] || { say "'$probe' printed '$available', expected a number of ranks"; available=0; }
+  elif [ -n "$hostfile" ] || [ -n "${SLURM_JOB_ID:-}" ]; then
+    if [ -n "$hostfile" ]; then hosts=$(hosts_of_file); else hosts=$(hosts_of_slurm); fi
+    available=$(awk '{ n += $2 } END { print n + 0 }' <<<"$hosts")
+  else
+    available=$max
+  fi
+  [ "$available" -le "$max" ] || available=$max
+}
+
+# Prints the first hosts whose slots suffice for the ranks: NAME:SLOTS for mpirun, NAME for srun, with commas.
+hosts_for() { # RANKS
+  awk -v ranks="$1" -v slots="${hostfile:+yes}" '
+    n < ranks && $2 > 0 { n += $2; list = list (list == "" ? "" : ",") $1 (slots ? ":" $2 : "") }
+    END { print list }' <<<"$hosts"
+}
+
+# Sets $ranks, $changes and $run to the nearest layout of at most RANKS ranks; $ranks is 0 if RANKS is 0.
+choose() { # RANKS
+  local text
+  ranks=0 changes=()
+  [ "$1" -gt 0 ] || return 0
+  text=$("$program" validate "${recipe[@]}" --world "$1" --nearest) || return
+  ranks=$(sed -n 's/^ranks //p' <<<"$text")
+  run=$(sed -n 's/^run_dir //p' <<<"$text")
+  mapfile -t changes < <(sed '1,2d' <<<"$text")
+}
+
+newest_checkpoint() { cat "$run/checkpoints/latest" 2>/dev/null; }
+
+asked=no child=
+ask_to_save() { [ -z "$child" ] || kill -USR1 "$child" 2>/dev/null; }
+trap 'asked=yes; ask_to_save' USR1 TERM INT
+# Sleeps, but not beyond a signal.
+rest() {
+  sleep "$1" &
+  wait $!
+}
+
+# Waits until MIN ranks or more have a layout. Ends the script if it is asked to end.
+wait_for_ranks() {
+  local told=
+  for (( ; ; )); do
+    [ $asked == no ] || exit 75
+    look
+    choose "$available" || exit
+    [ "$ranks" -lt "$min" ] || return 0
+    [ "$told" == "$available" ] || say "$available ranks are left, with a layout of $ranks; waiting for at least $min (MIN)"
+    told=$available
+    rest "$every"
+  done
+}
+
+launch() {
+  local word words=() hosts_of_ranks
+  hosts_of_ranks=$(hosts_for "$ranks")
+  for word in "${command[@]}"; do
+    word=${word//\{ranks\}/$ranks}
+    words+=("${word//\{hosts\}/$hosts_of_ranks}")
+  done
+  say "start $start: $ranks of $max ranks${changes[*]:+, ${changes[*]}}"
+  # A session of its own: Ctrl-C reaches only this script, since mpirun would kill the ranks a second after it.
+  setsid "${words[@]}" "${changes[@]}" </dev/null &
+  child=$!
+  [ $asked == no ] || ask_to_save # the signal came just before
+}
+
+# Waits for the run, and sets $code. Asks the run once to save when a layout of more ranks has become possible.
+watch() {
+  local next=$((SECONDS + every)) now=$ranks grows=no
+  while kill -0 "$child" 2>/dev/null; do
+    if [ "$now" -lt "$max" ] && [ $grows == no ] && [ $asked == no ] && [ $SECONDS -ge $next ]; then
+      next=$((SECONDS + every))
+      look
+      if [ "$available" -gt "$now" ] && choose "$available" && [ "$ranks" -gt "$now" ]; then
+        say "$available ranks are there: the run saves, to continue on $ranks"
+        grows=yes
+        ask_to_save
+      fi
+    fi
+    rest 0.5
+  done
+  wait "$child"
+  code=$?
+  child=
+}
+
+start=0 failures=0
+wait_for_ranks
+for (( ; ; )); do
+  start=$((start + 1))
+  before=$(newest_checkpoint)
+  launch
+  watch
+  [ $asked == no ] || { say "asked to end: exit code $code"; exit $code; }
+  case $code in
+  1 | 6 | 7 | 75 | 137 | 255) ;;
+  *)
+    [ $code -eq 0 ] || say "exit code $code of start $start, which a new start would not mend"
+    exit $code
+    ;;
+  esac
+  failures=$((failures + 1))
+  [ "$(newest_checkpoint)" == "$before" ] || failures=0
+  if [ $failures -ge "$tries" ]; then
+    say "exit code $code; $failures starts in a row without a new checkpoint (--tries)"
+    exit $code
+  fi
+  wait_for_ranks
+  say "exit code $code of start $start; $available ranks are left: going on from $(newest_checkpoint || echo the beginning)"
+done
