@@ -332,6 +332,13 @@ constexpr auto enum_names(RouterScore) {
       {{RouterScore::softmax, "softmax"}, {RouterScore::sigmoid, "sigmoid"}});
 }
 
+/// Score of a group of experts, by which a group-limited router ranks groups.
+enum class RouterGroupScore : uint8_t { best_two, best };
+constexpr auto enum_names(RouterGroupScore) {
+  return std::to_array<std::pair<RouterGroupScore, std::string_view>>(
+      {{RouterGroupScore::best_two, "best_two"}, {RouterGroupScore::best, "best"}});
+}
+
 /// Rule by which a router chooses experts and computes their weights.
 struct RouterRule {
   RouterScore score = RouterScore::softmax;
@@ -340,9 +347,11 @@ struct RouterRule {
   double normalize_floor = 0;  // smallest divisor; sums below it get no gradient
   double scale = 1.0;  // factor that multiplies the weights after `normalize` (DeepSeek's routed scaling factor)
   /// Group-limited choice: the experts form `groups` equal groups. A token may use only experts of the top_groups
-  /// groups with the largest sums of their two best selection scores.
+  /// groups with the largest group_score: the sum of their two best selection scores (DeepSeek-V3), or the best one
+  /// (DeepSeek-V2's device-limited routing).
   int64_t groups = 1;
   int64_t top_groups = 1;
+  RouterGroupScore group_score = RouterGroupScore::best_two;
 };
 
 /// Scores, chosen experts and their weights, all in acc. Experts are chosen by score + bias. bias[E] may be undefined

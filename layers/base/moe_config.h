@@ -71,6 +71,7 @@ struct MoeConfig {
   bool normalize = true;
   double normalize_floor = 0, scale = 1;
   int64_t groups = 1, top_groups = 1;
+  kernels::RouterGroupScore group_score = kernels::RouterGroupScore::best_two;
   std::optional<double> capacity_factor;
   kernels::DropRule drop = kernels::DropRule::probability;
   CapacityScope capacity_scope = CapacityScope::micro_batch;
@@ -90,7 +91,8 @@ struct MoeConfig {
             .normalize_floor = normalize_floor,
             .scale = scale,
             .groups = groups,
-            .top_groups = top_groups};
+            .top_groups = top_groups,
+            .group_score = group_score};
   }
 
   template <class V>
@@ -110,7 +112,7 @@ struct MoeConfig {
       at_least(1));
     v("router", router,
       "router, which chooses a token's experts: top_k (the highest scores of a linear gate; the keys from score to "
-      "top_groups apply only to it), or the name of a registered router");
+      "group_score apply only to it), or the name of a registered router");
     v("router_options", router_options, "options of a registered router, each a name and a number");
     v("score", score, "function that turns logits into scores");
     v("normalize", normalize, "scale the weights of a token's experts so that they sum to one");
@@ -119,6 +121,9 @@ struct MoeConfig {
     v("scale", scale, "factor applied to the routing weights of a token's experts, after normalize", positive());
     v("groups", groups, "group-limited routing: number of equal groups of experts", at_least(1));
     v("top_groups", top_groups, "groups from which a token may choose experts", at_least(1));
+    v("group_score", group_score,
+      "rank of a group for a token: best_two (the sum of the group's two best scores: DeepSeek-V3) or best (its best "
+      "score: DeepSeek-V2's device-limited routing)");
     v("capacity_factor", capacity_factor,
       "largest load of an expert as a multiple of the mean load; tokens above it are dropped; none: no token is "
       "dropped",

@@ -38,6 +38,23 @@ class PassMeter final : public schedule::GraphRunner {
   int64_t bytes = 0, chunks = 0;
 };
 
+// Counts the tasks `experts` of forward that wait for the offload of the previous chunk.
+class OffloadWaits final : public schedule::GraphRunner {
+ public:
+  void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
+    schedule::execute(graph, context);
+    if (!name.ends_with(" forward")) return;
+    const auto tasks = graph.tasks();
+    for (const schedule::Task& task : tasks)
+      for (int chunk = 1; chunk < 16; ++chunk)
+        if (task.spec.name == cat("experts[", chunk, "]"))
+          waits += std::ranges::count_if(task.after, [&](schedule::TaskId before) {
+            return tasks[static_cast<size_t>(before)].spec.name == cat("offload[", chunk - 1, "]");
+          });
+  }
+  int64_t waits = 0;
+};
+
 // Returns the bytes that chunks of one token need, in the layer of tests/moe/scheduled_layer.h on four ranks.
 int64_t least_limit(const Words& changes) {
   const std::string message = message_of(ExitCode::usage, [&] {
@@ -48,6 +65,19 @@ int64_t least_limit(const Words& changes) {
   const size_t at = message.find(before);
   EXPECT_NE(at, std::string::npos) << message;
   return std::stoll(message.substr(at + before.size()));
+}
+
+// MPMoE's memory equation 5 has one buffer for T_M.
+TEST(MemoryReuse, ExpertsWaitUntilTheActivationsOfTheChunkBeforeAreOffloaded) {
+  for (const auto& [strategy, waits] : {std::pair{"s1", 3}, {"s2", 3}, {"s3", 0}, {"s4", 0}})
+    on_ranks(2, [&, strategy = strategy, waits = waits](const comm::ProcessGroup& world) {
+      ScheduledLayer layer(world, {"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=4",
+                                   cat("schedule.moe.memory_reuse=", strategy)});
+      OffloadWaits seen;
+      layer.layer.run_passes_by(&seen);
+      layer.run();
+      EXPECT_EQ(seen.waits, waits) << strategy;
+    });
 }
 
 constexpr int sequences = 4, length = 16;

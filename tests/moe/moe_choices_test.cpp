@@ -55,6 +55,32 @@ TEST(MoeChoices, VariedValuesAreLegalAndBeginWithTheDefault) {
   EXPECT_GE(varied, 15u);
 }
 
+TEST(MoeSchedule, IsReadBackFromItsName) {
+  MoeSchedule s;
+  EXPECT_EQ(schedule_named(to_string(s)), s);
+  s.duplicates = Duplicates::drop, s.chunk_by = ChunkBy::tokens, s.chunks = 8, s.order = "returns_last";
+  s.esp_exchange = ep::EspExchange::direct, s.memory_reuse = ReuseStrategy::s3, s.memory_limit = 123456;
+  s.gemms = Gemms::by_load, s.dense_rows = 77, s.compute_share = 0.5, s.wire = kernels::WireFormat::fp8;
+  s.shared = SharedExperts::beside, s.rows = ep::RowOf::token;
+  EXPECT_EQ(schedule_named(to_string(s)), s) << to_string(s);
+  for (const char* wrong :
+       {"", "drop", "duplicates", "duplicates ", "duplicates none", "chunks 4x", "cut tokens", "chunks 4, rows"})
+    EXPECT_FALSE(schedule_named(wrong)) << wrong;
+}
+
+TEST(MoeChoices, OnlyOpenChoicesAreTakenFromASchedule) {
+  MoeScheduleConfig c;
+  c.duplicates.reset(), c.chunk_by = ChunkBy::tokens, c.chunks = 3;
+  MoeSchedule s;
+  s.duplicates = Duplicates::drop, s.chunks = 8, s.esp_exchange = ep::EspExchange::direct;
+  c.choose_open(s);
+  EXPECT_EQ(c.duplicates, Duplicates::drop);
+  EXPECT_EQ(c.chunk_by, ChunkBy::tokens);
+  EXPECT_EQ(c.chunks, 3);
+  EXPECT_EQ(c.esp_exchange, ep::EspExchange::direct);
+  EXPECT_FALSE(c.open());
+}
+
 TEST(MoeChoices, OpenKeysAreListedAndSettled) {
   MoeScheduleConfig c;
   EXPECT_FALSE(c.open());

@@ -106,6 +106,8 @@ TEST(Measure, FillsEveryPartAndAllRanksAgree) {
   EXPECT_EQ(cluster.measured.ranks_per_node, 2);
   EXPECT_EQ(cluster.links.size(), 3u * enum_names(Collective{}).size());
   EXPECT_EQ(cluster.products.size(), enum_names(Element{}).size() * enum_names(GemmPass{}).size());
+  EXPECT_EQ(cluster.dense_products.size(), enum_names(Element{}).size());
+  for (const MeasuredProduct& p : cluster.dense_products) EXPECT_EQ(p.pass, GemmPass::forward);
   EXPECT_EQ(cluster.attention.size(), enum_names(Element{}).size() * enum_names(AttentionPass{}).size());
   for (const MeasuredAttention& a : cluster.attention) EXPECT_EQ(a.points.points.size(), 2u);
   for (const auto& [of, name] : enum_names(KernelClass{})) {

@@ -94,6 +94,18 @@ TEST(LegalSchedules, AreTheChunkingsIfNoTokenIsHeldTwice) {
   EXPECT_EQ(all.size(), 1u + 4 + 1 + 1);
 }
 
+TEST(LegalSchedules, DivideExpertsIntoEveryNumberOfEqualGroups) {
+  const auto all = legal(small_recipe(
+      {"parallel.ep=2", "model.moe.experts=40", "schedule.moe.chunk_by=experts", "schedule.moe.chunks=auto"}));
+  EXPECT_EQ(distinct(all, [](const MoeSchedule& s) { return s.chunks; }), (std::set<int64_t>{2, 4, 5, 10, 20}))
+      << "EPS-MoE divides 20 experts of a rank into 5 or 20 groups";
+}
+
+TEST(LegalSchedules, Algorithm1HasTheSameGroupsOfExperts) {
+  const Recipe recipe = small_recipe({"parallel.ep=2", "model.moe.experts=12", "schedule.moe.chunk_by=experts"});
+  EXPECT_EQ(legal_chunks(recipe, Registry(), recipe.schedule.moe.settled()), (std::vector<int64_t>{2, 3, 6}));
+}
+
 TEST(LegalSchedules, ContainEveryTreatmentOfDuplicates) {
   const auto of = [](const MoeSchedule& s) { return s.duplicates; };
   EXPECT_EQ(distinct(legal(open_recipe({"parallel.tp=2"})), of).size(), 5u);
@@ -312,6 +324,45 @@ TEST(ScheduleChoice, Algorithm1EndsWithItsTrials) {
     EXPECT_EQ(tried.size(), 3u);
     const auto fastest = std::ranges::min_element(tried, {}, best_at_five);
     EXPECT_EQ(choice.current().schedule, *fastest);
+  });
+}
+
+// With minima, 12 chunks would win by one quick step.
+TEST(ScheduleChoice, Algorithm1ComparesMedians) {
+  const Recipe recipe = cut_recipe({"schedule.moe.trial_share=0.5"});
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe, world);
+    ScheduleChoice choice(recipe, run.instance, Predictor(recipe, run.instance.mesh), world);
+    int twelves = 0;
+    const auto tried = try_all(
+        choice, [&](const MoeSchedule& s) { return s.chunks == 12 && ++twelves == 2 ? 0.01 : best_at_five(s); });
+    EXPECT_EQ(twelves, 3) << "every number is tried equally often";
+    for (const MoeSchedule& s : tried) EXPECT_EQ(std::ranges::count(tried, s), 3) << to_string(s);
+    EXPECT_EQ(choice.current().schedule.chunks, 5);
+  });
+}
+
+// MPMoE searches the best number of chunks of each strategy, and then the best pair. S2 is the slowest at the number
+// that is best for the others.
+TEST(ScheduleChoice, Algorithm1FindsTheChunksOfEachStrategy) {
+  const Recipe recipe = cut_recipe({"train.steps=400", "schedule.moe.trial_share=0.5", "schedule.moe.memory_reuse=auto",
+                                    "schedule.moe.memory_limit=100000000"});
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe, world);
+    ScheduleChoice choice(recipe, run.instance, Predictor(recipe, run.instance.mesh), world);
+    const auto distance = [](const MoeSchedule& s, int64_t best) {
+      return std::abs(static_cast<double>(s.chunks - best));
+    };
+    const auto tried = try_all(choice, [&](const MoeSchedule& s) {
+      return s.memory_reuse == moe::ReuseStrategy::s2 ? 1 + 0.5 * distance(s, 11) : 2 + 0.1 * distance(s, 3);
+    });
+    EXPECT_LE(tried.size(), 200u);
+    for (const moe::ReuseStrategy strategy : {moe::ReuseStrategy::s1, moe::ReuseStrategy::s3, moe::ReuseStrategy::s4})
+      EXPECT_TRUE(std::ranges::any_of(tried, [&](const MoeSchedule& s) {
+        return s.memory_reuse == strategy && s.chunks == 3;
+      })) << "each strategy gets its own best number";
+    EXPECT_EQ(choice.current().schedule.memory_reuse, moe::ReuseStrategy::s2);
+    EXPECT_EQ(choice.current().schedule.chunks, 11);
   });
 }
 

@@ -213,6 +213,8 @@ TEST(Extensions, SettingsIgnoredByTheRouterAreRefused) {
   expect_refused({"model.moe.router=even", "model.moe.normalize_floor=0.5"},
                  "model.moe.normalize_floor (0.5)" + unread);
   expect_refused({"model.moe.router=even", "model.moe.scale=2"}, "model.moe.scale (2)" + unread);
+  expect_refused({"model.moe.router=even", "model.moe.groups=2", "model.moe.group_score=best"},
+                 "model.moe.group_score (best)" + unread);
   expect_refused({"model.moe.router=even", "model.moe.groups=2", "model.moe.top_groups=2"},
                  "model.moe.groups (2)" + unread);
   expect_refused({"model.moe.router=even", "model.moe.groups=2", "model.moe.top_groups=2"},

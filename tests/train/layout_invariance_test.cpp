@@ -113,6 +113,8 @@ INSTANTIATE_TEST_SUITE_P(
              {"model.moe.shared_experts=1", "model.moe.shared_gate=true", "schedule.moe.duplicates=replicated",
               "optim.name=sgd", "optim.clip=0"}},
         Case{"DenseResidual", {"model.moe.dense_residual=true", "model.mlp_hidden=20"}},
+        Case{"GroupsRankedByTheirBest",
+             {"model.moe.groups=2", "model.moe.top_groups=1", "model.moe.group_score=best", "optim.name=sgd"}},
         Case{"SigmoidWithGroups",
              {"model.moe.experts=8", "model.moe.score=sigmoid", "model.moe.groups=4", "model.moe.top_groups=2",
               "model.moe.scale=2.5"}},

@@ -95,6 +95,11 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
   EXPECT_EQ(legal(subject({"model.yarn.factor=2", "model.head_size=6"}), "forms"), "");
   EXPECT_TRUE(forms.moe.shared_gate && forms.moe.has_selection_bias());
   EXPECT_EQ(forms.moe.shared_experts, 1);
+  EXPECT_EQ(forms.moe.group_score, kernels::RouterGroupScore::best);
+  EXPECT_LT(forms.moe.top_groups, forms.moe.groups);
+  const Subject by_best = subject({"model.moe.groups=2", "model.moe.group_score=best"});
+  EXPECT_EQ(by_best.recipe_for(layout("dp=2,subject=forms", 2)).model.moe.group_score,
+            kernels::RouterGroupScore::best_two);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=bf16", 2)).train.precision, Precision::bf16);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=f32", 2)).train.precision, Precision::f32);
   EXPECT_EQ(s.oracle_recipe("bf16").train.precision, Precision::f64);

@@ -71,6 +71,7 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.moe.scale", Type::real, "1"},
                                    {"model.moe.groups", Type::integer, "1"},
                                    {"model.moe.top_groups", Type::integer, "1"},
+                                   {"model.moe.group_score", Type::text, "\"best_two\""},
                                    {"model.moe.selection_bias", Type::flag, "null"},
                                    {"model.moe.bias_rate", Type::real, "0", false},
                                    {"model.moe.aux_loss.coefficient", Type::real, "0.01", false}};

@@ -153,6 +153,8 @@ Cluster load_cluster(const std::string& path, const std::vector<std::string>& ov
   for (size_t i = 0; i < cluster.links.size(); ++i) check_link(cluster.links[i], cat("links.", i), problems);
   for (size_t i = 0; i < cluster.products.size(); ++i)
     check_points(cluster.products[i].points, cat("products.", i, ".points"), problems);
+  for (size_t i = 0; i < cluster.dense_products.size(); ++i)
+    check_points(cluster.dense_products[i].points, cat("dense_products.", i, ".points"), problems);
   for (size_t i = 0; i < cluster.attention.size(); ++i)
     check_points(cluster.attention[i].points, cat("attention.", i, ".points"), problems);
   for (size_t i = 0; i < cluster.kernels.size(); ++i)

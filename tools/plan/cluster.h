@@ -204,7 +204,7 @@ inline constexpr double longest_operation = 0.01;
 struct Cluster {
   Origin measured;
   std::vector<MeasuredLink> links;
-  std::vector<MeasuredProduct> products;
+  std::vector<MeasuredProduct> products, dense_products;
   std::vector<MeasuredAttention> attention;
   std::vector<MeasuredKernels> kernels;
   std::vector<MeasuredCopy> copies;
@@ -217,6 +217,8 @@ struct Cluster {
     v("measured", measured, "date and machine of the measurement");
     v("links", links, "communication without other work");
     v("products", products, "grouped matrix products without other work");
+    v("dense_products", dense_products,
+      "the same products in forward with one kernel call for each expert, as of schedule.moe.gemms: dense");
     v("attention", attention, "attention without other work");
     v("kernels", kernels, "all other kernels without other work");
     v("copies", copies, "copies without other work");

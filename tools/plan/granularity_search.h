@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace hexad::plan {
 
@@ -22,6 +23,17 @@ struct Trial {
 /// values, the smaller n wins.
 Trial search_unimodal(int64_t low, int64_t high, const std::function<std::optional<double>(int64_t)>& f);
 
+/// Median of samples, and their median absolute deviation from it. Of two middle values, the larger counts. Both
+/// numbers ignore a few slow steps of a shared machine.
+struct SampleSummary {
+  double median = 0, deviation = 0;
+};
+/// Summarises at least one sample.
+SampleSummary summary_of(std::vector<double> samples);
+/// True if the samples of `a` and `b` do not tell which is smaller: their medians differ by at most the larger
+/// deviation.
+bool indistinct(const SampleSummary& a, const SampleSummary& b);
+
 /// Finds n for batches B of any size with few measurements. It uses two hypotheses of the paper: the best n does not
 /// fall when B grows, and time over n falls and then rises. The search remembers ranges of B with the same n. A B
 /// inside such a range needs no measurement. For another B, it searches between the n of the neighbouring ranges. Use
@@ -34,8 +46,9 @@ Trial search_unimodal(int64_t low, int64_t high, const std::function<std::option
 ///
 ///   for (Trial t = search.propose(batch); !t.settled; t = search.propose(batch)) search.record(batch, t.n, run(t.n));
 ///
-/// A trainer can therefore use its regular steps as measurements. The search is deterministic: ranks that record the
-/// same times (for example the maximum over all ranks) make the same proposals.
+/// A trainer can therefore use its regular steps as measurements. Every n is measured equally often, and its median
+/// counts. Of the n that are indistinct from the fastest, the smallest wins. The search is deterministic: ranks that
+/// record the same times (for example the maximum over all ranks) make the same proposals.
 class GranularitySearch {
  public:
   struct Range {
@@ -44,23 +57,29 @@ class GranularitySearch {
   };
   /// Results so far, as plain data that can be saved and restored.
   struct State {
-    std::map<int64_t, Range> ranges;                        // ranges by n: the paper's G without its sentinels
-    std::map<int64_t, int64_t> chosen;                      // chosen n by B: the paper's C
-    std::map<std::pair<int64_t, int64_t>, double> seconds;  // shortest measured seconds by (B, n)
+    std::map<int64_t, Range> ranges;    // ranges by n: the paper's G without its sentinels
+    std::map<int64_t, int64_t> chosen;  // chosen n by B: the paper's C
+    std::map<std::pair<int64_t, int64_t>, std::vector<double>> samples;  // measured seconds by (B, n)
     bool operator==(const State&) const = default;
   };
   using Measure = std::function<double(int64_t batch, int64_t n)>;  // returns seconds
 
-  /// Makes a search over n from `fewest` to `most`. Requires 1 <= fewest <= most.
+  /// Makes a search over the n in `numbers`, which ascend from at least 1. An n counts once it has `samples` times, and
+  /// only its first `samples` times count.
+  GranularitySearch(std::vector<int64_t> numbers, int64_t samples, State state = {});
+  /// Makes a search over every n from `fewest` to `most` with one time for each. Requires 1 <= fewest <= most.
   GranularitySearch(int64_t fewest, int64_t most, State state = {});
 
   /// Returns the n to use for `batch` (settled), or the n to measure next. Uses all recorded times, even of an n that
   /// was not proposed.
   Trial propose(int64_t batch);
-  /// Settles `batch` without further measurements. Returns the fastest measured n, or `otherwise` if no n was measured.
+  /// Settles `batch` without further measurements. Returns the fastest n that has all its samples, or the legal n
+  /// nearest to `otherwise` if no n has.
   int64_t conclude(int64_t batch, int64_t otherwise);
-  /// Records a time. Keeps the shortest time of each (batch, n).
+  /// Records a time.
   void record(int64_t batch, int64_t n, double seconds);
+  /// Returns the times of n that count; none unless n has all its samples.
+  std::optional<SampleSummary> measured(int64_t batch, int64_t n) const;
   /// Measures until the result is settled.
   int64_t best(int64_t batch, const Measure& measure);
 
@@ -68,12 +87,13 @@ class GranularitySearch {
 
  private:
   struct Bounds {
-    int64_t low, high;
+    size_t low, high;  // positions in numbers_
   };
   Bounds bounds(int64_t batch) const;
   void settle(int64_t batch, int64_t n);
 
-  int64_t fewest_, most_;
+  std::vector<int64_t> numbers_;
+  int64_t samples_;
   State state_;
 };
 

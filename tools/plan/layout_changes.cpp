@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <iterator>
 #include <string>
 
 #include "tools/plan/within_memory.h"
@@ -61,15 +62,29 @@ std::vector<Recipe> other_overlap(const Recipe& r, const PlanSite& site) {
   return other_schedules(r, site, [](auto& c) { c.overlap.reset(), c.chunks.reset(); });
 }
 
-std::vector<Recipe> other_chunks(const Recipe& r, const PlanSite&) {
+// Returns the numbers of chunks next to `s.chunks`: half and twice, or the next divisors of a rank's experts.
+std::vector<int64_t> chunks_beside(const Recipe& r, const PlanSite& site, const MoeSchedule& s) {
+  std::vector<int64_t> beside;
+  if (s.chunk_by != moe::ChunkBy::experts) {
+    for (const int64_t chunks : {2 * s.chunks, s.chunks / 2})
+      if (chunks >= 2 && chunks <= *std::rbegin(moe::chunks_tried)) beside.push_back(chunks);
+    return beside;
+  }
+  const std::vector<int64_t> all = train::legal_chunks(r, site.extensions, s);
+  if (const auto more = std::ranges::upper_bound(all, s.chunks); more != all.end()) beside.push_back(*more);
+  if (const auto same = std::ranges::lower_bound(all, s.chunks); same != all.begin())
+    beside.push_back(*std::prev(same));
+  return beside;
+}
+
+std::vector<Recipe> other_chunks(const Recipe& r, const PlanSite& site) {
   MoeSchedule s = r.schedule.moe.settled();
   if (r.model.moe.experts == 0 || !s.overlaps()) return {};
   std::vector<Recipe> all;
-  for (const int64_t chunks : {2 * s.chunks, s.chunks / 2})
-    if (chunks >= 2 && chunks <= *std::rbegin(moe::chunks_tried)) {
-      s.chunks = chunks;
-      all.push_back(with_schedule(r, s));
-    }
+  for (const int64_t chunks : chunks_beside(r, site, s)) {
+    s.chunks = chunks;
+    all.push_back(with_schedule(r, s));
+  }
   return all;
 }
 

@@ -57,7 +57,8 @@ Cluster with_more(const Cluster& cluster, Resource resource, double factor) {
   for (MeasuredLink& link : more.links)
     if (resource_of(link) == resource) divide(link.points, factor);
   if (resource == Resource::compute)
-    for (MeasuredProduct& product : more.products) divide(product.points, factor);
+    for (std::vector<MeasuredProduct>* products : {&more.products, &more.dense_products})
+      for (MeasuredProduct& product : *products) divide(product.points, factor);
   if (resource == Resource::compute)
     for (MeasuredAttention& attention : more.attention) divide(attention.points, factor);
   if (resource == Resource::memory)

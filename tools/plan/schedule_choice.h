@@ -1,8 +1,10 @@
 // Chooses the open settings (`auto`) of the MoE layers' schedule. The simulator prices the graphs of the legal
 // schedules. Regular steps of the run try the cheapest ones. MPMoE's Algorithm 1 finds the number of chunks of the
-// fastest one. Trial steps are not wasted, because every schedule computes the same results.
+// fastest one: one number for each open strategy of memory_reuse, and then the best pair. Trial steps are not wasted,
+// because every schedule computes the same results.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
@@ -37,7 +39,7 @@ class ScheduleChoice {
   /// Returns the largest number of steps that may still be trials. Algorithm 1 may need fewer.
   int64_t trials_left() const { return made_ ? 0 : turns_ - turn_; }
   /// True while the number of chunks is searched.
-  bool searching() const { return search_.has_value() && !made_; }
+  bool searching() const { return !searches_.empty() && !made_; }
 
   /// Returns the schedules that the recipe allows, and their memory needs if memory_reuse is open.
   const WithinMemory& memory() const { return memory_; }
@@ -54,20 +56,22 @@ class ScheduleChoice {
   /// Search for the number of chunks by MPMoE's Algorithm 1. Its schedules differ only in their chunks.
   struct Search {
     moe::MoeSchedule start;
-    ChunksRange range;
-    int64_t repeats;  // trials for each number of chunks
+    std::vector<int64_t> numbers;
+    int64_t repeats;  // trials for each number of chunks, equal in all searches
     plan::GranularitySearch chunks;
   };
 
   void pick_finalists();
   bool tries_families() const { return turn_ < family_turns_; }
   void end_families();
-  void begin_search(const moe::MoeSchedule& start, plan::GranularitySearch::State known);
+  void begin_searches(const moe::MoeSchedule& like, int64_t repeats);
   void go_on_searching();
+  Trial next_of(Search& search);
+  void end_searches();
   size_t index_of(const moe::MoeSchedule& schedule);
   std::optional<moe::MoeSchedule> allowed(const std::string& text);
-  std::optional<Search> search_in(const nlohmann::json& before);
-  ChunksRange range_of(const moe::MoeSchedule& schedule);
+  std::vector<Search> searches_in(const nlohmann::json& before);
+  const std::vector<int64_t>& numbers_of(const moe::MoeSchedule& schedule);
   std::vector<std::string> finalist_names() const;
   void set(size_t candidate);
 
@@ -77,13 +81,17 @@ class ScheduleChoice {
   const comm::ProcessGroup& world_;
   MemoryNeeds needs_;
   const WithinMemory memory_;
-  std::vector<std::pair<moe::MoeSchedule, ChunksRange>> ranges_;  // known ranges, by schedule with chunks set to 0
+  // Known numbers of chunks to try, by schedule with chunks set to 0. Elements keep their addresses.
+  std::deque<std::pair<moe::MoeSchedule, std::vector<int64_t>>> numbers_;
   std::vector<ScheduleCandidate> candidates_;
   std::vector<size_t> finalists_;  // indices of candidates, one for each family
   size_t current_ = 0;
   bool made_ = false;
   int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;  // trials so far; largest number for finalists; in total
-  std::optional<Search> search_;
+  std::vector<Search> searches_;  // one for each strategy of memory_reuse, the predicted fastest first
+  size_t searched_ = 0;           // index of the current search
+  int64_t search_end_ = 0;        // trial at which the current search must end
+  size_t preferred_ = 0;          // search whose result wins unless others were measured to be faster
 };
 
 }  // namespace hexad::plan

@@ -6,6 +6,7 @@
 
 #include "framework/data/digest.h"
 #include "layers/moe/schedule/schedule_rules.h"
+#include "tools/plan/granularity_search.h"
 #include "tools/plan/layer_graphs.h"
 #include "tools/train/recipe/schedule_check.h"
 
@@ -139,24 +140,19 @@ double measured_seconds(const std::vector<PassRecorder::Recording>& passes) {
   return sum;
 }
 
-double ScheduleCandidate::measured_seconds() const {
-  if (measured.empty()) return 0;
-  std::vector<double> sorted = measured;
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  return *middle;
-}
+double ScheduleCandidate::measured_seconds() const { return measured.empty() ? 0 : summary_of(measured).median; }
 
-ChunksRange chunks_range(const Recipe& recipe, const train::Extensions& extensions, MemoryNeeds& needs,
-                         const MoeSchedule& s) {
-  ChunksRange range{2, most_chunks(recipe, extensions, s)};
+std::vector<int64_t> chunk_numbers(const Recipe& recipe, const train::Extensions& extensions, MemoryNeeds& needs,
+                                   const MoeSchedule& s) {
+  std::vector<int64_t> numbers = legal_chunks(recipe, extensions, s);
   std::vector<MoeSchedule> all;  // one for each number of chunks: more chunks need smaller buffers
-  for (int64_t n = range.fewest; n <= range.most; ++n) {
+  for (const int64_t n : numbers) {
     all.push_back(s);
     all.back().chunks = n;
   }
-  range.fewest = needs.within(all).schedules.front().chunks;
-  return range;
+  const int64_t fewest = needs.within(all).schedules.front().chunks;
+  std::erase_if(numbers, [&](int64_t n) { return n < fewest; });
+  return numbers;
 }
 
 int64_t rows_of_layer(const Recipe& r) {

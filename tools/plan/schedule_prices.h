@@ -10,15 +10,10 @@
 
 namespace hexad::plan {
 
-/// Range of the number of chunks of a schedule.
-struct ChunksRange {
-  int64_t fewest, most;
-  bool operator==(const ChunksRange&) const = default;
-};
-/// Returns the range for `s`, whose number of chunks is open. With memory_reuse: auto, it starts at the number that the
-/// memory limit requires.
-ChunksRange chunks_range(const train::Recipe& recipe, const train::Extensions& extensions, MemoryNeeds& needs,
-                         const moe::MoeSchedule& s);
+/// Returns the numbers of chunks to try in `s`, whose number is open, in ascending order. With memory_reuse: auto, they
+/// start at the number that the memory limit requires.
+std::vector<int64_t> chunk_numbers(const train::Recipe& recipe, const train::Extensions& extensions, MemoryNeeds& needs,
+                                   const moe::MoeSchedule& s);
 
 struct ScheduleCandidate {
   moe::MoeSchedule schedule;

@@ -56,7 +56,14 @@ Overrides forms(const OwnSubject& own) {
   if (!has_experts(own.recipe)) return out;
   out.push_back(base::cat("model.moe.shared_experts=", std::max<int64_t>(1, m.moe.shared_experts)));
   set("model.moe", {"shared_gate=true"});
-  if (m.moe.router == "top_k") set("model.moe", {"selection_bias=true", "normalize=true", "normalize_floor=0.5"});
+  if (m.moe.router != "top_k") return out;
+  set("model.moe", {"selection_bias=true", "normalize=true", "normalize_floor=0.5"});
+  if (m.moe.top_groups < m.moe.groups) {
+    const bool best = m.moe.group_score == kernels::RouterGroupScore::best;
+    set("model.moe", {best ? "group_score=best_two" : "group_score=best"});
+  } else if (m.moe.experts % 2 == 0 && 2 * m.moe.top_k <= m.moe.experts) {
+    set("model.moe", {"groups=2", "top_groups=1", "group_score=best"});
+  }
   return out;
 }
 

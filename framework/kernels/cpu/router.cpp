@@ -65,10 +65,10 @@ class Chooser {
     for (int64_t e = begin; e < end; ++e) experts_.offer(selection[e], static_cast<int32_t>(e));
   }
 
-  // Returns the groups with the largest sums of their two best selection scores. The result is in ascending order,
-  // because ties are decided by index.
+  // Returns the groups with the largest scores. The result is in ascending order, because ties are decided by index.
   std::vector<int32_t> open_groups(const A* selection) {
     constexpr A lowest = -std::numeric_limits<A>::infinity();
+    const bool two = group_size_ > 1 && rule_.group_score == RouterGroupScore::best_two;
     groups_.clear();
     for (int64_t g = 0; g < rule_.groups; ++g) {
       A first = lowest, second = lowest;
@@ -78,7 +78,7 @@ class Chooser {
         else if (*s > second)
           second = *s;
       }
-      groups_.offer(group_size_ > 1 ? first + second : first, static_cast<int32_t>(g));
+      groups_.offer(two ? first + second : first, static_cast<int32_t>(g));
     }
     std::vector<int32_t> open = groups_.ids();
     std::sort(open.begin(), open.end());

@@ -18,7 +18,7 @@ constexpr unsigned whole_warp = 0xffffffffu;
 /// A RouterRule with the types of the kernel.
 template <class A>
 struct Rule {
-  bool softmax, normalize;
+  bool softmax, normalize, best_two;
   int experts, top_k, groups, top_groups;
   A scale, floor;
 
@@ -33,6 +33,7 @@ template <class A>
 Rule<A> rule_for(const RouterRule& rule, int64_t experts) {
   return {.softmax = rule.score == RouterScore::softmax,
           .normalize = rule.normalize,
+          .best_two = rule.group_score == RouterGroupScore::best_two,
           .experts = static_cast<int>(experts),
           .top_k = static_cast<int>(rule.top_k),
           .groups = static_cast<int>(rule.groups),
@@ -131,7 +132,7 @@ __device__ void close_groups(Order<A>* orders, Order<A>* group_orders, const Rul
         second = s;
       }
     }
-    group_orders[g] = order_of(size > 1 ? first + second : first);
+    group_orders[g] = order_of(rule.best_two && size > 1 ? first + second : first);
   }
   for (int n = 0; n < rule.top_groups; ++n) {  // each lane reads only groups that it wrote
     Candidate<A> best;

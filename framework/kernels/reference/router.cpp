@@ -49,7 +49,8 @@ std::vector<int64_t> choose(const std::vector<double>& selection, const RouterRu
     for (double& s : members)
       if (std::isnan(s)) s = -std::numeric_limits<double>::infinity();
     std::sort(members.rbegin(), members.rend());
-    group_scores.push_back(size > 1 ? members[0] + members[1] : members[0]);
+    const bool two = size > 1 && rule.group_score == RouterGroupScore::best_two;
+    group_scores.push_back(two ? members[0] + members[1] : members[0]);
   }
   std::vector<bool> open(rule.groups);
   const auto best = ranking(group_scores);

@@ -102,6 +102,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
       (*keeps.all)[c] = std::move(made);
     return results;
   };
+  TaskId offloaded_before = no_task;  // offloads T_M of the chunk that was computed last
   g.add_steps({.dispatch =
                    [&](size_t c) {
                      // Each row to send is the row of its token (PlanIndices::wire_tokens).
@@ -114,9 +115,13 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                    },
                .compute =
                    [&](size_t c) {
-                     expert_tasks.add(c, dispatch.add_arrival(c), {},
+                     // Chunks share one buffer for T_M, as in MPMoE, so its contents are offloaded before the next
+                     // chunk is computed.
+                     expert_tasks.add(c, dispatch.add_arrival(c), {offloaded_before},
                                       [&, c](Stream& s, Rows rows) { return compute_chunk(s, c, std::move(rows)); });
-                     if (keeps.offloaded) keeps.offloaded->add_offload(g, c, expert_tasks.computed(c).by);
+                     if (!keeps.offloaded) return;
+                     const TaskId offload = keeps.offloaded->add_offload(g, c, expert_tasks.computed(c).by);
+                     if (keeps.offloaded->activations()) offloaded_before = offload;
                    },
                .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }});
   // Computes T_O, the weighted sum of each token's slot rows and its addends. If tp is 1, the own slots are all slots.

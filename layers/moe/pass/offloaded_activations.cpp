@@ -20,14 +20,14 @@ void OffloadedActivations::put(size_t chunk, ChunkActivations made) {
   if (activations_) here_[chunk].activations.gate_up = std::move(made.activations.gate_up);
 }
 
-void OffloadedActivations::add_offload(PassGraph& g, size_t chunk, TaskId computed) {
-  if (!inputs_ && !activations_) return;
-  g.add({computed}, Lane::copy, TaskKind::copy, cat("offload[", chunk, "]"), moved(g, chunk),
-        on_lane([this, chunk](Stream& s) {
-          const ChunkActivations made = std::exchange(here_[chunk], {});
-          const auto copy = [&](const Tensor& t) { return t.defined() ? policy_->save(t, s) : nullptr; };
-          away_[chunk] = {.inputs = copy(made.inputs), .gate_up = copy(made.activations.gate_up)};
-        }));
+TaskId OffloadedActivations::add_offload(PassGraph& g, size_t chunk, TaskId computed) {
+  if (!inputs_ && !activations_) return no_task;
+  return g.add({computed}, Lane::copy, TaskKind::copy, cat("offload[", chunk, "]"), moved(g, chunk),
+               on_lane([this, chunk](Stream& s) {
+                 const ChunkActivations made = std::exchange(here_[chunk], {});
+                 const auto copy = [&](const Tensor& t) { return t.defined() ? policy_->save(t, s) : nullptr; };
+                 away_[chunk] = {.inputs = copy(made.inputs), .gate_up = copy(made.activations.gate_up)};
+               }));
 }
 
 TaskId OffloadedActivations::add_fetch(PassGraph& g, size_t chunk) {

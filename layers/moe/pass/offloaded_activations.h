@@ -33,7 +33,8 @@ class OffloadedActivations {
   // Forward calls the next two functions.
   /// Keeps the activations of a computed chunk until the task `offload` moves them.
   void put(size_t chunk, ChunkActivations made);
-  void add_offload(PassGraph& g, size_t chunk, TaskId computed);
+  /// Adds the task `offload` and returns it, or no_task if nothing is offloaded.
+  TaskId add_offload(PassGraph& g, size_t chunk, TaskId computed);
   // Backward calls the next two functions.
   /// Adds the task `fetch` and returns it, or no_task if nothing is fetched.
   TaskId add_fetch(PassGraph& g, size_t chunk);

@@ -61,6 +61,7 @@ std::vector<std::string_view> score_rule_keys(const ModelConfig& model) {
   if (m.scale != usual.scale) keys.push_back("scale");
   if (m.groups != usual.groups) keys.push_back("groups");
   if (m.top_groups != usual.top_groups) keys.push_back("top_groups");
+  if (m.group_score != usual.group_score) keys.push_back("group_score");
   return keys;
 }
 

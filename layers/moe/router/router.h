@@ -32,7 +32,7 @@ using RouterFactory = std::function<std::unique_ptr<Router>(const RouterSpec&, c
 struct RouterDeclaration {
   config::OptionNames options{};  // names in model.moe.router_options
   /// True if the router reads RouterSpec::rule(). If false, model.moe.score, normalize, normalize_floor, scale,
-  /// groups and top_groups must keep their defaults.
+  /// groups, top_groups and group_score must keep their defaults.
   bool uses_score_rule = false;
   /// True if RouterInput::bias takes part in the selection. If false, the model must have no selection bias.
   bool selects_by_bias = false;
@@ -56,7 +56,8 @@ struct RouterSpec {
   /// std::logic_error if the option is not declared.
   double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
   /// Returns the recipe's rule for turning scores into weights (model.moe.score, top_k, normalize,
-  /// normalize_floor, scale, groups, top_groups). Throws std::logic_error unless the router declares uses_score_rule.
+  /// normalize_floor, scale, groups, top_groups, group_score). Throws std::logic_error unless the router declares
+  /// uses_score_rule.
   kernels::RouterRule rule() const;
 
   config::Options options{router_options(model), declared.options, model.moe.router_options};

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -70,6 +69,9 @@ class Refusals {
   std::string_view key_;
 };
 
+/// Returns the divisors of n from 2 on, in ascending order.
+std::vector<int64_t> divisors_from_two(int64_t n);
+
 /// Texts, limits and rules of one choice.
 struct ChoiceFacts {
   /// Text for the reference: the meaning of the key. The words of its values follow, then `note`, then the meaning of
@@ -86,11 +88,11 @@ struct ChoiceFacts {
   /// True if the values of this choice give different schedules at this site. If false, `auto` does not try them.
   bool (*matters)(const ScheduleSite&) = [](const ScheduleSite&) { return true; };
 
-  /// Settings for `auto`. `chosen_in` is true for schedules in which this choice matters. `tried` are the numbers to
-  /// try. `left_out` is true for schedules that are not worth trying. `late` is true if only the fastest schedules try
-  /// this choice, because there may be hundreds of schedules.
+  /// Settings for `auto`. `chosen_in` is true for schedules in which this choice matters. `tried` returns the
+  /// numbers to try in a schedule; a choice of numbers needs it. `left_out` is true for schedules that are not worth
+  /// trying. `late` is true if only the fastest schedules try this choice, because there may be hundreds of schedules.
   bool (*chosen_in)(const MoeSchedule&) = [](const MoeSchedule&) { return true; };
-  std::span<const int64_t> tried{};
+  std::vector<int64_t> (*tried)(const ScheduleSite&, const MoeSchedule&) = nullptr;
   bool (*left_out)(const ScheduleSite&, const MoeSchedule&) = [](const ScheduleSite&, const MoeSchedule&) {
     return false;
   };

@@ -1,5 +1,9 @@
 #include "layers/moe/schedule/moe_schedule.h"
 
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
 #include "framework/base/enum_names.h"
 #include "framework/base/error.h"
 #include "framework/config/type.h"
@@ -70,7 +74,47 @@ void settle(T& choice, const T& said) {
   choice = said;
 }
 
+// Sets an open or unset choice of a recipe. One overload takes a choice of the program, one a choice that may stay
+// unset, and one a choice that is always set.
+template <class T>
+void take(std::optional<T>& said, const T& chosen) {
+  if (!said) said = chosen;
+}
+template <class T>
+void take(std::optional<T>& said, const std::optional<T>& chosen) {
+  if (!said) said = chosen;
+}
+template <class T>
+void take(T&, const T&) {}
+
+// Reads the text of a value, as text_of() writes it, into `value`. Returns false if it is no such text.
+template <class T>
+bool read_text(std::string_view text, T& value) {
+  if constexpr (std::is_enum_v<T>) {
+    const auto named = base::enum_named<T>(text);
+    if (named) value = *named;
+    return named.has_value();
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    value = text;
+    return !text.empty();
+  } else if constexpr (std::is_same_v<T, config::ByteSize>) {
+    return read_text(text, value.bytes);
+  } else if constexpr (requires { value.has_value(); }) {
+    return read_text(text, value.emplace());
+  } else {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc{} && end == text.data() + text.size();
+  }
+}
+
 }  // namespace
+
+std::vector<int64_t> divisors_from_two(int64_t n) {
+  std::vector<int64_t> all;
+  for (int64_t d = 2; d <= n; ++d)
+    if (n % d == 0) all.push_back(d);
+  return all;
+}
 
 bool MoeSchedule::is_dense(std::span<const int64_t> offsets) const {
   if (gemms != Gemms::by_load) return gemms == Gemms::dense;
@@ -81,6 +125,21 @@ bool MoeSchedule::is_dense(std::span<const int64_t> offsets) const {
 
 std::string to_string(const MoeSchedule& s) {
   return choices_text(s, [](const ChoiceFacts& facts) { return facts.in_every_name; });
+}
+
+std::optional<MoeSchedule> schedule_named(std::string_view name) {
+  MoeSchedule s;
+  for (std::string_view rest = name; !rest.empty();) {
+    const std::string_view part = rest.substr(0, rest.find(", "));
+    rest.remove_prefix(std::min(rest.size(), part.size() + 2));
+    const size_t space = std::min(part.find(' '), part.size() - 1);
+    bool read = false;
+    each_choice([&](std::string_view key, auto access, const ChoiceFacts&) {
+      if (key == part.substr(0, space)) read = read_text(part.substr(space + 1), access(s));
+    });
+    if (!read) return {};
+  }
+  return name.empty() ? std::nullopt : std::optional(s);
 }
 
 std::string unusual_choices(const MoeSchedule& s) {
@@ -106,6 +165,10 @@ std::vector<std::string_view> MoeScheduleConfig::open_keys() const {
 
 void MoeScheduleConfig::choose(const MoeSchedule& schedule) {
   each_choice([&](std::string_view, auto access, const ChoiceFacts&) { access(*this) = access(schedule); });
+}
+
+void MoeScheduleConfig::choose_open(const MoeSchedule& schedule) {
+  each_choice([&](std::string_view, auto access, const ChoiceFacts&) { take(access(*this), access(schedule)); });
 }
 
 void MoeScheduleConfig::fields(config::Visitor& v) {

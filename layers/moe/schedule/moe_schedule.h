@@ -6,7 +6,10 @@
 #pragma once
 
 #include <array>
+#include <iterator>
+#include <span>
 #include <tuple>
+#include <vector>
 
 #include "framework/config/byte_size.h"
 #include "framework/kernels/wire.h"
@@ -88,7 +91,7 @@ constexpr auto words(SharedExperts) {
   });
 }
 
-/// Numbers of chunks for which `auto` predicts a time: those of MPMoE and MoNTA.
+/// Numbers of chunks for which `auto` predicts a time, except with chunk_by: experts: those of MPMoE and MoNTA.
 inline constexpr int64_t chunks_tried[] = {2, 4, 8, 16};
 
 template <class T>
@@ -157,6 +160,8 @@ struct MoeSchedule : MoeChoices<Settled> {
 /// Returns the name of a schedule: "duplicates drop, overlap sequential, chunk_by tokens, chunks 4". Other choices
 /// follow if they differ from the default.
 std::string to_string(const MoeSchedule& schedule);
+/// Returns the schedule with this name, the inverse of to_string(); none if `name` is empty or no such name.
+std::optional<MoeSchedule> schedule_named(std::string_view name);
 /// Returns the choices that differ from the default: "chunk_by tokens, chunks 4"; empty if there are none.
 std::string unusual_choices(const MoeSchedule& schedule);
 
@@ -217,7 +222,11 @@ inline constexpr std::tuple moe_choices{
                  at.experts / at.ep, ") for chunk_by: experts");
       },
       .chosen_in = [](const MoeSchedule& s) { return s.overlaps(); },
-      .tried = chunks_tried}),
+      // Groups of equally many experts: every divisor of a rank's experts, as EPS-MoE's PN = 5 and 20 need.
+      .tried = [](const ScheduleSite& at, const MoeSchedule& s) {
+        return s.chunk_by == ChunkBy::experts ? divisors_from_two(at.experts / at.ep)
+                                              : std::vector<int64_t>(std::begin(chunks_tried), std::end(chunks_tried));
+      }}),
 
   choice("esp_exchange", [](auto& s) -> auto& { return s.esp_exchange; },
     ChoiceFacts{.meaning = "transport of rows to the etp ranks that share an expert: gather (each row is sent to one "
@@ -318,7 +327,8 @@ inline constexpr std::tuple moe_choices{
   choice("dense_rows", [](auto& s) -> auto& { return s.dense_rows; },
     ChoiceFacts{.meaning = "least mean number of rows per expert, over the experts of a call that have rows, at which "
                            "gemms: by_load is dense",
-      .automatic = "256, the turning point of EPS-MoE's GPUs (4096 rows of 16 experts)",
+      .automatic = "as measured in schedule.profile, if it has dense GEMMs; else 256, the turning point of EPS-MoE's "
+                   "GPUs (4096 rows of 16 experts)",
       .limits = {config::at_least(1)},
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
         if (s.dense_rows && s.gemms != Gemms::by_load)

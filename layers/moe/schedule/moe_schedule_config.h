@@ -26,6 +26,8 @@ struct MoeScheduleConfig : MoeChoices<std::optional> {
   std::vector<std::string_view> open_keys() const;
   /// Sets all choices to those of `schedule`.
   void choose(const MoeSchedule& schedule);
+  /// Sets the choices that are left open, and those that may be unset and are, to those of `schedule`.
+  void choose_open(const MoeSchedule& schedule);
 
   void fields(config::Visitor& v);
 };

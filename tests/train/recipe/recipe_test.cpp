@@ -210,6 +210,11 @@ TEST(Recipe, RoutingMustBePossible) {
             "command line: model.moe.top_groups=2: model.moe.top_groups (2) must be at most model.moe.groups (1)");
   EXPECT_EQ(problem({"model.moe.groups=4", "model.moe.top_k=3"}),
             "command line: model.moe.top_k=3: model.moe.top_k (3) must be at most the 2 experts of 1 groups");
+  EXPECT_NE(problem({"model.moe.group_score=best"})
+                .find("model.moe.group_score (best) ranks groups, but a token may choose from all groups: "
+                      "model.moe.top_groups is model.moe.groups (1); set more groups, or group_score: best_two"),
+            std::string::npos);
+  EXPECT_NO_THROW(recipe_of(yaml, {"model.moe.groups=4", "model.moe.top_groups=2", "model.moe.group_score=best"}));
   EXPECT_NE(problem({"model.moe.dense_layers=4"}).find("but no layer has experts"), std::string::npos);
   EXPECT_NE(problem({"model.moe.routing=trace"}).find("must name a file for model.moe.routing: trace"),
             std::string::npos);

@@ -43,6 +43,20 @@ class GroupedProduct {
     };
   }
 
+  // Returns forward with one kernel call for each expert. `rows` is at least the number of experts.
+  std::function<void()> run_dense(int64_t rows) {
+    const int64_t each = rows / shape_.experts;
+    const Tensor x = filled({rows, shape_.inputs}, dtype_), y = filled({rows, shape_.outputs}, dtype_);
+    const auto& k = kernels::kernels(device_).matmul;
+    return [this, each, x, y, &k] {
+      device::Stream& stream = device_.context().compute();
+      for (int64_t e = 0; e < shape_.experts; ++e)
+        k.forward(stream, y.slice(0, e * each, (e + 1) * each), x.slice(0, e * each, (e + 1) * each),
+                  kernels::expert_matrix(weight_, e), Write::replace);
+      stream.synchronize();
+    };
+  }
+
  private:
   // Returns zeros, to which products can be added many times without overflow. The speed does not depend on the values.
   Tensor filled(base::Shape shape, Dtype dtype) const { return Tensor::zeros(shape, dtype, device_); }
@@ -92,7 +106,7 @@ void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions
   constexpr auto elements = enum_names(Element{});
   constexpr auto passes = enum_names(GemmPass{});
   const Budget budget(timer, seconds);
-  size_t open = options.products.size() * elements.size() * passes.size();
+  size_t open = options.products.size() * elements.size() * (passes.size() + 1);
   std::vector<int64_t> sizes;
   for (int64_t rows = 16; rows <= options.largest_rows; rows *= 2) sizes.push_back(rows);
   for (const auto& [element, element_name] : elements)
@@ -109,6 +123,17 @@ void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions
         for (const auto& [rows, took] : measured.points.points)
           best = std::max(best, 2.0 * rows * static_cast<double>(shape.inputs * shape.outputs) / took);
         cluster.products.push_back(std::move(measured));
+      }
+      const double share = budget.left() / static_cast<double>(open--);
+      std::vector<int64_t> of_experts = sizes;  // every expert has rows
+      std::erase_if(of_experts, [&](int64_t rows) { return rows < shape.experts; });
+      if (shape.experts > 1 && of_experts.size() > 1) {
+        const auto prepare = [&](int64_t rows) -> Timer::Work {
+          return {static_cast<double>(rows), product.run_dense(rows), kernel_batch};
+        };
+        MeasuredProduct dense{element,      GemmPass::forward, shape.experts,
+                              shape.inputs, shape.outputs,     timer.curve(of_experts, share, prepare)};
+        cluster.dense_products.push_back(std::move(dense));
       }
       progress(fmt::format("{} products of {} experts, {} x {}: up to {} a rank", element_name, shape.experts,
                            shape.inputs, shape.outputs, base::human_quantity(best, "FLOP/s")));

@@ -94,6 +94,10 @@ void check_moe(const layers::ModelConfig& model, Problems& problems) {
   else if (m.groups > 1 && m.experts % m.groups == 0 && m.top_k > m.top_groups * (m.experts / m.groups))
     problems.add("model.moe.top_k", cat("must be at most the ", m.top_groups * (m.experts / m.groups), " experts of ",
                                         m.top_groups, " groups"));
+  if (m.group_score != kernels::RouterGroupScore::best_two && m.top_groups == m.groups)
+    problems.add("model.moe.group_score",
+                 cat("ranks groups, but a token may choose from all groups: model.moe.top_groups is model.moe.groups (",
+                     m.groups, "); set more groups, or group_score: best_two"));
   if (m.shared_gate && m.shared_experts == 0)
     problems.add("model.moe.shared_gate", "must be false for model.moe.shared_experts: 0, which has no result to gate");
   if (m.normalize_floor > 0 && !m.normalize)

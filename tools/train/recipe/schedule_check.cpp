@@ -72,13 +72,21 @@ std::vector<MoeSchedule> legal_schedules(const Recipe& r, const layers::Registry
 
 bool chunks_open(const Recipe& r, const MoeSchedule& s) { return !r.schedule.moe.chunks && s.overlaps(); }
 
-int64_t most_chunks(const Recipe& r, const layers::Registry& registry, MoeSchedule s) {
-  int64_t most = 2;
-  for (s.chunks = 2; s.chunks <= *std::rbegin(moe::chunks_tried); ++s.chunks) {
-    if (!contradictions(r, s).empty() || !order_problem(s, registry).empty()) break;
-    most = s.chunks;
+std::vector<int64_t> legal_chunks(const Recipe& r, const layers::Registry& registry, MoeSchedule s) {
+  const auto legal = [&](int64_t chunks) {
+    s.chunks = chunks;
+    return contradictions(r, s).empty() && order_problem(s, registry).empty();
+  };
+  std::vector<int64_t> all;
+  if (s.chunk_by == moe::ChunkBy::experts) {
+    all = moe::divisors_from_two(r.model.moe.experts / r.parallel.ep);
+    std::erase_if(all, [&](int64_t chunks) { return !legal(chunks); });
+  } else {
+    for (int64_t chunks = 2; chunks <= *std::rbegin(moe::chunks_tried) && legal(chunks); ++chunks)
+      all.push_back(chunks);
   }
-  return most;
+  if (all.empty()) all.push_back(2);
+  return all;
 }
 
 void check_moe_schedule(const Recipe& r, const layers::Registry& registry, Problems& problems) {

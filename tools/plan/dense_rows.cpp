@@ -1,0 +1,73 @@
+#include "tools/plan/dense_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tools/plan/measured_kernels.h"
+
+namespace hexad::plan {
+namespace {
+
+// Largest time of dense GEMMs that counts as faster, relative to the grouped one. Smaller differences may be noise.
+constexpr double faster = 0.98;
+
+// Returns the grouped forward measurement of the same shape as `dense`; null if there is none.
+const MeasuredProduct* grouped_twin(const Cluster& cluster, const MeasuredProduct& dense) {
+  const auto twin = std::ranges::find_if(cluster.products, [&](const MeasuredProduct& p) {
+    return p.element == dense.element && p.pass == dense.pass && p.experts == dense.experts &&
+           p.inputs == dense.inputs && p.outputs == dense.outputs;
+  });
+  return twin == cluster.products.end() ? nullptr : &*twin;
+}
+
+// Returns the rows per expert from which `dense` is faster than `grouped`, at the sizes that both were measured at.
+int64_t turning_point(const MeasuredProduct& dense, const MeasuredProduct& grouped) {
+  int64_t rows = never_dense;
+  for (const Curve::Point& d : dense.points.points) {
+    const auto g = std::ranges::find(grouped.points.points, d.x, &Curve::Point::x);
+    if (g == grouped.points.points.end()) continue;
+    if (d.y > faster * g->y)
+      rows = never_dense;
+    else if (rows == never_dense)
+      rows = std::max<int64_t>(1, std::llround(d.x / static_cast<double>(dense.experts)));
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::optional<int64_t> measured_dense_rows(const Cluster& cluster, Element element, int64_t inputs, int64_t outputs) {
+  std::optional<int64_t> rows;
+  double nearest = 0;
+  for (const MeasuredProduct& dense : cluster.dense_products) {
+    const MeasuredProduct* grouped = grouped_twin(cluster, dense);
+    if (dense.element != element || !grouped) continue;
+    const double ratio = static_cast<double>(dense.inputs * dense.outputs) / static_cast<double>(inputs * outputs);
+    const double distance = std::abs(std::log(ratio));
+    if (!rows || distance < nearest) rows = turning_point(dense, *grouped), nearest = distance;
+  }
+  return rows;
+}
+
+std::string take_dense_rows(train::Recipe& recipe) {
+  std::vector<moe::MoeScheduleConfig*> open;
+  const auto add = [&](moe::MoeScheduleConfig& schedule) {
+    if (schedule.gemms == moe::Gemms::by_load && !schedule.dense_rows) open.push_back(&schedule);
+  };
+  add(recipe.schedule.moe);
+  for (auto& stage : recipe.stages) add(stage.schedule.moe);
+  if (open.empty() || recipe.schedule.profile.empty() || recipe.model.moe.experts == 0) return {};
+  const std::optional<Element> element = element_of(dtype_of(recipe.train.precision));
+  if (!element) return {};
+  const auto rows = measured_dense_rows(load_cluster(recipe.schedule.profile), *element, recipe.model.hidden,
+                                        recipe.model.moe.expert_hidden);
+  if (!rows) return {};
+  for (moe::MoeScheduleConfig* schedule : open) schedule->dense_rows = *rows;
+  if (*rows == never_dense)
+    return base::cat("schedule.moe.dense_rows: no load of ", recipe.schedule.profile, " favours dense GEMMs");
+  return base::cat("schedule.moe.dense_rows: ", *rows, ", as measured in ", recipe.schedule.profile);
+}
+
+}  // namespace hexad::plan
