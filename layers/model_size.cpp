@@ -112,7 +112,7 @@ std::vector<NamedSize> parameter_sizes(const ModelConfig& c, const Registry& reg
   const MetaModel model(c, registry);
   std::vector<NamedSize> sizes;
   for (const auto& p : model.parameters())
-    sizes.push_back({p->name(), p->global_shape().numel(), p->spec().stack.names});
+    sizes.push_back({p->name(), p->global_shape().numel(), p->spec().stack.names, p->spec()});
   return sizes;
 }
 

@@ -35,6 +35,7 @@ struct NamedSize {
   std::string name;
   int64_t elements;
   std::vector<std::string> parts;  // names of the stacked tensors, which older checkpoints contain instead
+  autograd::Parameter::Spec spec{};
 };
 /// Returns the parameters of the whole model, in order of creation. Runs no pass.
 std::vector<NamedSize> parameter_sizes(const ModelConfig& c, const Registry& registry);

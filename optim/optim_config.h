@@ -63,10 +63,14 @@ struct OptimConfig {
   GradientDtype grad_dtype = GradientDtype::f32;
   MomentDtype moment_dtype = MomentDtype::f32;
   MainWeights main_weights = MainWeights::f32;
+  double muon_momentum = 0.95;
+  int64_t muon_iterations = 5;
+  std::vector<std::string> muon_except;
   std::vector<std::string> freeze;
 
   // The recipe has no keys for the members below. They are set when a recipe is loaded.
-  /// Number of values per element that the chosen optimizer stores in addition to the main weights. Used for estimates.
+  /// Least number of values per element that the chosen optimizer stores in addition to the main weights. Used for
+  /// lower bounds of memory.
   int64_t states = 2;
   /// Seed of the stochastic rounding of bf16 moments: train.seed.
   uint64_t seed = 1;
@@ -78,7 +82,8 @@ struct OptimConfig {
   void fields(V& v) {
     using config::at_least, config::less_than, config::positive, config::probability;
     v("name", name,
-      "optimizer: adamw, sgd (plain, without weight decay, for tests), or the name of a registered optimizer");
+      "optimizer: adamw, sgd (plain, without weight decay, for tests), muon (matrices of hidden layers by orthogonal "
+      "updates, other parameters by AdamW), or the name of a registered optimizer");
     v("options", options, "options of a registered optimizer, each a name and a number");
     v("lr", lr, "peak learning rate", at_least(0));
     v("beta1", beta1, "AdamW: decay of the first moment", at_least(0), less_than(1));
@@ -100,6 +105,11 @@ struct OptimConfig {
     v("main_weights", main_weights,
       "AdamW: storage of the f32 main weights of bf16 weights: f32, or rest, the 16 bits that the weight lacks, for "
       "half the memory and bitwise the same results");
+    v("muon_momentum", muon_momentum, "Muon: decay of the momentum", at_least(0), less_than(1));
+    v("muon_iterations", muon_iterations, "Muon: Newton-Schulz iterations that orthogonalise an update", at_least(1));
+    v("muon_except", muon_except,
+      "Muon: further matrices that AdamW updates, as it does embeddings, head and routers: shell patterns on their "
+      "names; each pattern must match a parameter");
     v("freeze", freeze,
       "parameters that are not trained: shell patterns on their names, such as embedding.weight or layers.0.*; each "
       "pattern must match a parameter; []: all parameters are trained");

@@ -6,6 +6,7 @@
 #include "framework/base/philox.h"
 #include "framework/device/meta/meta_run.h"
 #include "framework/device/meta/meta_stream.h"
+#include "framework/tensor/host_read.h"
 
 namespace hexad::optim {
 
@@ -32,6 +33,27 @@ class Resident {
   Tensor home_, tensor_;
 };
 
+// A slice whose main weights and states are in memory where they can be updated.
+class ResidentSlice {
+ public:
+  ResidentSlice(Stream& stream, const Slice& home) : slice_(home) {
+    tensors_.emplace_back(stream, home.main);
+    slice_.main = tensors_.back().tensor();
+    for (Tensor& state : slice_.states) {
+      tensors_.emplace_back(stream, state);
+      state = tensors_.back().tensor();
+    }
+  }
+  const Slice& slice() const { return slice_; }
+  void put_back(Stream& stream) const {
+    for (const Resident& t : tensors_) t.put_back(stream);
+  }
+
+ private:
+  Slice slice_;
+  std::vector<Resident> tensors_;
+};
+
 // Returns the log of a run on the meta device; null on other devices, and if the run keeps no log.
 device::IssueLog* log_of(const Tensor& t) {
   device::MetaRun* run = t.device().context().meta();
@@ -50,16 +72,17 @@ int64_t bytes_of(const Slice& s) {
 }  // namespace
 
 Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateOffload offload,
-                     const UpdateRules& rules)
+                     const UpdateRules& rules, const mesh::Mesh* mesh)
     : rule_(rules.make(config)),
-      state_names_(rule_->states()),
       weight_decay_(config.weight_decay),
       seed_(config.seed),
       rounds_states_(config.moment_dtype == MomentDtype::bf16),
       offload_(offload) {
-  if (config.main_weights == MainWeights::rest)
-    marked_state_ = static_cast<size_t>(std::ranges::find(state_names_, rules.find(config.name)->marked_state) -
-                                        state_names_.begin());
+  if (config.main_weights == MainWeights::rest) {
+    const std::vector<std::string> names = rule_->states();
+    marked_state_ =
+        static_cast<size_t>(std::ranges::find(names, rules.find(config.name)->marked_state) - names.begin());
+  }
   const auto& k = kernels::kernels(parameters.device()).pointwise;
   Stream& stream = parameters.device().context().compute();
   const auto make = [&](const Tensor& weights, Dtype dtype) {
@@ -67,10 +90,19 @@ Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateO
                                          : Tensor::empty(weights.shape(), dtype, weights.device(), Category::optimizer);
   };
   for (const auto& p : parameters) {
-    if (!p->trainable() || p->owned().empty()) continue;
+    if (!p->trainable()) continue;
+    const bool matrices = rule_->takes_matrices(p->spec()), owns = !p->owned().empty();
+    if (matrices)
+      matrices_.push_back({dp::WholeMatrices(*p, mesh), owns ? std::optional(owned_.size()) : std::nullopt});
+    if (!owns) continue;
     const Tensor weights = p->owned_weights();
     const Dtype acc = accumulator_dtype(weights.dtype());
-    Owned owned{.parameter = p.get(), .weights = weights, .main = weights, .states = {}};
+    Owned owned{.parameter = p.get(),
+                .weights = weights,
+                .main = weights,
+                .names = rule_->states_of(p->spec()),
+                .states = {},
+                .matrices = matrices};
     if (rounds_states_) owned.place = global_index(p->global_shape(), p->region(), p->owned().begin);
     if (config.main_weights == MainWeights::rest && weights.dtype() == Dtype::bf16) {
       owned.rests = true;
@@ -80,7 +112,7 @@ Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateO
       owned.main = make(weights, acc);
       k.copy(stream, owned.main, weights);
     }
-    for (size_t i = 0; i < state_names_.size(); ++i) {
+    for (size_t i = 0; i < owned.names.size(); ++i) {
       owned.states.push_back(make(weights, config.state_dtype(acc)));
       k.fill(stream, owned.states.back(), 0.0);
     }
@@ -101,40 +133,60 @@ void Optimizer::update_in_pieces(Stream& stream, const Slice& whole, const Updat
   const int64_t n = whole.weights.numel(), piece = base::block_sizes().optimizer_elements;
   for (int64_t begin = 0; begin < n; begin += piece) {
     const auto part = [&](const Tensor& t) { return t.slice(0, begin, std::min(n, begin + piece)); };
-    std::vector<Resident> residents{{stream, part(whole.main)}};
-    for (const Tensor& state : whole.states) residents.emplace_back(stream, part(state));
-    Slice here{.main = residents.front().tensor(),
+    Slice here{.main = part(whole.main),
                .weights = part(whole.weights),
                .gradient = part(whole.gradient),
                .weight_decay = whole.weight_decay,
                .place = whole.place.from(begin),
                .rounding_key = whole.rounding_key};
-    for (size_t i = 1; i < residents.size(); ++i) here.states.push_back(residents[i].tensor());
-    update(stream, {&here, 1}, step);
-    for (const Resident& r : residents) r.put_back(stream);
+    for (const Tensor& state : whole.states) here.states.push_back(part(state));
+    const ResidentSlice resident(stream, here);
+    update(stream, {&resident.slice(), 1}, step);
+    resident.put_back(stream);
     // A device without memory only counts memory, unless it logs operations. Further pieces need as much memory.
     if (!whole.weights.device().has_memory() && begin > 0 && !log_of(whole.main)) return;
   }
 }
 
+Slice Optimizer::slice_of(Stream& stream, const Owned& o, int64_t step) const {
+  const uint32_t key =
+      rounds_states_ ? Philox(seed_, Purpose::round, o.parameter->name(), static_cast<uint64_t>(step)).bits(0) : 0;
+  return {.main = o.main,
+          .states = o.states,
+          .weights = o.weights,
+          .gradient = o.parameter->owned_gradient(stream),
+          .weight_decay = o.parameter->spec().decay ? weight_decay_ : 0.0,
+          .place = o.place,
+          .rounding_key = key};
+}
+
+// Parameters are in the same order on all ranks that share them, so the collectives are, too.
+void Optimizer::update_matrices(Stream& stream, const UpdateStep& step) const {
+  if (matrices_.empty()) return;
+  const bool known = step.factor.defined() && step.factor.device().has_memory();
+  const double factor = known ? tensor::read_to_host("optimizer: factor", step.factor, stream).scalar() : 1;
+  if (factor < 0) return;  // equal on all ranks
+  for (const Matrices& m : matrices_) {
+    if (!m.owned) {
+      rule_->update_matrices(stream, {}, {step.lr, factor}, m.whole);
+      continue;
+    }
+    const ResidentSlice resident(stream, slice_of(stream, owned_[*m.owned], step.step));
+    rule_->update_matrices(stream, resident.slice(), {step.lr, factor}, m.whole);
+    resident.put_back(stream);
+  }
+}
+
 void Optimizer::step(Stream& stream, double lr, const Tensor& factor, int64_t step) {
   const UpdateStep now{lr, step, factor};
-  const auto rounding_key = [&](const Owned& o) {
-    return rounds_states_ ? Philox(seed_, Purpose::round, o.parameter->name(), static_cast<uint64_t>(step)).bits(0) : 0;
-  };
   std::vector<Slice> slices;
   for (const Owned& o : owned_)
-    slices.push_back({.main = o.main,
-                      .states = o.states,
-                      .weights = o.weights,
-                      .gradient = o.parameter->owned_gradient(stream),
-                      .weight_decay = o.parameter->spec().decay ? weight_decay_ : 0.0,
-                      .place = o.place,
-                      .rounding_key = rounding_key(o)});
+    if (!o.matrices) slices.push_back(slice_of(stream, o, step));
   if (offload_ == StateOffload::file)
     for (const Slice& s : slices) update_in_pieces(stream, s, now);
   else if (!slices.empty())
     update(stream, slices, now);
+  update_matrices(stream, now);
 }
 
 std::vector<Optimizer::State> Optimizer::states() const {
@@ -142,8 +194,8 @@ std::vector<Optimizer::State> Optimizer::states() const {
   for (const Owned& o : owned_) {
     const Rests rests = o.rests ? Rests{o.weights, o.main, o.states[marked_state_]} : Rests{};
     out.push_back({o.parameter, "main", o.main, rests});
-    for (size_t i = 0; i < state_names_.size(); ++i)
-      out.push_back({o.parameter, state_names_[i], o.states[i], i == marked_state_ ? rests : Rests{}});
+    for (size_t i = 0; i < o.names.size(); ++i)
+      out.push_back({o.parameter, o.names[i], o.states[i], i == marked_state_ ? rests : Rests{}});
   }
   return out;
 }

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,13 +24,15 @@ using autograd::ParameterSet;
 class Optimizer {
  public:
   /// Uses the rule of `rules` named by config.name. With StateOffload::file, the states are in the device's offload
-  /// memory, and an update loads them piece by piece. The results are bitwise identical.
+  /// memory, and an update loads them piece by piece. The results are bitwise identical. A rule that takes matrices
+  /// loads one parameter at a time. It needs `mesh`, which must outlive the optimizer, if parameters are divided among
+  /// ranks.
   Optimizer(const OptimConfig& config, ParameterSet& parameters, StateOffload offload = StateOffload::none,
-            const UpdateRules& rules = {});
+            const UpdateRules& rules = {}, const mesh::Mesh* mesh = nullptr);
 
   /// Updates all owned weights once. Multiplies their gradients by factor[1] (f64; 1 if undefined), for clipping. Skips
   /// the update if the factor is negative. The first `step` is 1. A parameter without a gradient is updated with a zero
-  /// gradient.
+  /// gradient. Collective if the rule takes matrices; the host then reads the factor.
   void step(Stream& stream, double lr, const Tensor& factor, int64_t step);
 
   /// A tensor that a checkpoint must contain. Its kind is "main" or the name of a state of the rule, such as "moment1".
@@ -56,21 +59,30 @@ class Optimizer {
   struct Owned {
     Parameter* parameter;
     Tensor weights, main;
+    std::vector<std::string> names;  // names of the states
     std::vector<Tensor> states;
     base::GlobalIndex place{};  // position in the model, used to round bf16 states
     bool rests = false;         // true if `main` contains rests
+    bool matrices = false;      // true if the rule takes its matrices
   };
+  // Parameter whose matrices the rule takes. This rank may own no element of it, but takes part in its update.
+  struct Matrices {
+    dp::WholeMatrices whole;
+    std::optional<size_t> owned;  // index in owned_
+  };
+  Slice slice_of(Stream& stream, const Owned& owned, int64_t step) const;
   void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const;
   void update_in_pieces(Stream& stream, const Slice& whole, const UpdateStep& step) const;
+  void update_matrices(Stream& stream, const UpdateStep& step) const;
 
   std::unique_ptr<UpdateRule> rule_;
-  std::vector<std::string> state_names_;
   double weight_decay_;
   uint64_t seed_;
   bool rounds_states_;
   size_t marked_state_ = 0;  // index of the state that has the marks of rests
   StateOffload offload_;
   std::vector<Owned> owned_;
+  std::vector<Matrices> matrices_;
 };
 
 }  // namespace hexad::optim

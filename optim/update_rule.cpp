@@ -5,6 +5,7 @@
 
 #include "framework/config/words.h"
 #include "framework/kernels/kernel_table.h"
+#include "optim/muon.h"
 
 namespace hexad::optim {
 
@@ -64,6 +65,18 @@ void check_states(const std::string& rule, std::vector<std::string> names, const
 
 }  // namespace
 
+void UpdateRule::update_matrices(Stream&, const Slice&, const MatrixStep&, const dp::WholeMatrices&) const {
+  base::fail_invariant("[optimizer] the rule takes matrices, but it does not update them");
+}
+
+std::string misplaced_muon_key(const OptimConfig& config) {
+  const OptimConfig unset;
+  if (config.name == "muon") return {};
+  if (config.muon_momentum != unset.muon_momentum) return "optim.muon_momentum";
+  if (config.muon_iterations != unset.muon_iterations) return "optim.muon_iterations";
+  return config.muon_except.empty() ? "" : "optim.muon_except";
+}
+
 std::string moment_dtype_problem(const OptimConfig& config, const RuleDeclaration& declared) {
   if (config.moment_dtype == MomentDtype::f32 || declared.reads_moment_dtype) return {};
   return cat("must be f32 for the optimizer ", config.name, ", whose states are never in bf16");
@@ -83,7 +96,10 @@ UpdateRules::UpdateRules()
                             {.reads_moment_dtype = true,
                              .marked_state = "moment2",
                              .make = [](const RuleSpec& s) { return std::make_unique<Adamw>(s.config); }}},
-                           {"sgd", {.make = [](const RuleSpec&) { return std::make_unique<Sgd>(); }}}}) {}
+                           {"sgd", {.make = [](const RuleSpec&) { return std::make_unique<Sgd>(); }}},
+                           {"muon", {.make = [](const RuleSpec& s) {
+                              return std::make_unique<Muon>(s.config, std::make_unique<Adamw>(s.config));
+                            }}}}) {}
 
 std::unique_ptr<UpdateRule> UpdateRules::make(const OptimConfig& config) const {
   const RuleDeclaration* declared = find(config.name);

@@ -7,13 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "framework/autograd/parameter.h"
 #include "framework/base/global_index.h"
 #include "framework/base/named.h"
 #include "framework/tensor/tensor.h"
 #include "optim/optim_config.h"
+#include "parallel/dp/whole_matrices.h"
 
 namespace hexad::optim {
 
+using autograd::Parameter;
 using device::Stream;
 using tensor::Tensor;
 
@@ -37,9 +40,15 @@ struct UpdateStep {
   Tensor factor{};   // [1] f64: factor of the gradients (clipping); negative: nothing is written; undefined: 1
 };
 
-/// A rule that works elementwise: the new value of a weight depends only on its own value, gradient and states.
-/// Therefore updates are bitwise identical for whole tensors, for the shards of ZeRO, and for pieces of offloaded
-/// states.
+/// Parameters of an update of whole matrices.
+struct MatrixStep {
+  double lr = 0;
+  double factor = 1;  // factor of the gradients (clipping); never negative
+};
+
+/// A rule of new weights. Unless it takes whole matrices (takes_matrices()), it works elementwise: the new value of a
+/// weight depends only on its own value, gradient and states. Therefore updates are bitwise identical for whole
+/// tensors, for the shards of ZeRO, and for pieces of offloaded states.
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
@@ -47,6 +56,10 @@ class UpdateRule {
   /// initially zero. Checkpoints use these names. A name consists of letters, digits and underscores, and must not be
   /// "main", "parameter" or "state".
   virtual std::vector<std::string> states() const { return {}; }
+  /// Returns those of states() that are stored for the elements of a parameter, in the order of Slice::states.
+  virtual std::vector<std::string> states_of(const Parameter::Spec&) const { return states(); }
+  /// Returns the least number of states that any parameter may have.
+  virtual int64_t fewest_states() const { return std::ssize(states()); }
   /// Appends the update to `stream`. The stream of a device accepts only kernels; elementwise() (elementwise.h) works
   /// on every device.
   virtual void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const = 0;
@@ -54,6 +67,15 @@ class UpdateRule {
   /// be recorded on a device without memory. For other rules, Optimizer records an assumed update there, which reads
   /// and writes each slice once.
   virtual bool only_launches_kernels() const { return false; }
+
+  /// True if the rule updates a parameter, of rank 2 or more, by update_matrices() instead of update(). The answer must
+  /// be the same on all ranks.
+  virtual bool takes_matrices(const Parameter::Spec&) const { return false; }
+  /// Appends the update of the matrices of one parameter to `stream`. `slice` has the elements that this rank owns; its
+  /// tensors are undefined if there are none. Collective: calls `matrices.gather()` equally often on every rank.
+  /// Launches only kernels and collectives.
+  virtual void update_matrices(Stream& stream, const Slice& slice, const MatrixStep& step,
+                               const dp::WholeMatrices& matrices) const;
 };
 
 struct RuleSpec;
@@ -72,6 +94,8 @@ struct RuleDeclaration {
 
 /// Returns the problem of optim.moment_dtype with the optimizer named by `config`; empty if there is none.
 std::string moment_dtype_problem(const OptimConfig& config, const RuleDeclaration& declared);
+/// Returns the key of optim.muon_... that is set for an optimizer other than muon; empty if there is none.
+std::string misplaced_muon_key(const OptimConfig& config);
 /// Returns the problem of optim.main_weights with the optimizer named by `config`; empty if there is none.
 std::string main_weights_problem(const OptimConfig& config, const RuleDeclaration& declared);
 
@@ -90,8 +114,8 @@ struct RuleSpec {
   config::Options options{rule_options(config), declared.options, config.options};
 };
 
-/// Rules that a recipe may choose by optim.name: adamw (Loshchilov & Hutter 2019), sgd (plain), and the rules that a
-/// program adds.
+/// Rules that a recipe may choose by optim.name: adamw (Loshchilov & Hutter 2019), sgd (plain), muon (optim/muon.h),
+/// and the rules that a program adds.
 class UpdateRules : public base::Named<RuleDeclaration> {
  public:
   UpdateRules();

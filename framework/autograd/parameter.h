@@ -78,6 +78,7 @@ class Parameter {
   /// Returns the shape of the local weights.
   const Shape& shape() const { return shape_; }
   Dtype dtype() const { return spec_.dtype; }
+  Device device() const { return device_; }
   /// True if training changes the weights. An op computes no gradient of a frozen parameter. If an op does so
   /// nevertheless, the gradient has temporary memory, and nothing reads it.
   bool trainable() const { return !spec_.frozen; }

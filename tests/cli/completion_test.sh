@@ -59,6 +59,7 @@ test_values_of_keys_are_completed() {
   completes validate tiny.yaml train.threads = "" -- auto
   completes train tiny.yaml schedule.moe.memory_reuse = "" -- none s1 s2 s3 s4 auto
   completes train tiny.yaml optim.name = s -- sgd
+  completes train tiny.yaml optim.name = m -- muon
   completes train tiny.yaml model.mlp = "" -- gelu swiglu
   completes verify tiny.yaml --device em -- emulated
   completes eval run --step a -- auto

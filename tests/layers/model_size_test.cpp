@@ -27,6 +27,57 @@ TEST(ModelSize, M1_DbrxHasThePublishedParameters) {
   EXPECT_EQ(size_of_recipe("models/dbrx.yaml").parameters, 131'596'523'520);
 }
 
+// Counts that a model's authors published, in billions with so many digits as they gave. `outside` are parameters that
+// they do not count.
+struct Published {
+  std::string recipe;
+  double total, active, digit;
+  int64_t outside = 0;
+};
+void PrintTo(const Published& p, std::ostream* out) { *out << p.recipe; }
+
+class PublishedModel : public testing::TestWithParam<Published> {};
+
+TEST_P(PublishedModel, M1_HasThePublishedParameters) {
+  const Published& p = GetParam();
+  const ModelSize s = size_of_recipe("models/" + p.recipe + ".yaml");
+  EXPECT_NEAR(static_cast<double>(s.parameters) / 1e9, p.total, p.total > 100 ? 2 : p.digit);
+  EXPECT_NEAR(static_cast<double>(s.active_parameters - p.outside) / 1e9, p.active, p.digit);
+}
+
+// The recipes name the sources.
+INSTANTIATE_TEST_SUITE_P(, PublishedModel,
+                         testing::Values(Published{"mixtral-8x22b", 141, 39, 0.5}, Published{"olmoe", 6.9, 1.3, 0.05},
+                                         Published{"qwen3-30b-a3b", 30.5, 3.3, 0.06},
+                                         Published{"qwen3-235b-a22b", 235, 22, 0.5},
+                                         Published{"glm-4.5-air", 106, 12, 0.5, 2 * int64_t{151'552} * 4096},
+                                         Published{"arctic", 480, 17, 0.5}),
+                         [](const auto& i) {
+                           std::string name = i.param.recipe;
+                           std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
+                           return name;
+                         });
+
+TEST(ModelSize, M1_Qwen3AndOlmoeHaveEveryParameterOfTheirPublishedWeights) {
+  EXPECT_EQ(size_of_recipe("models/qwen3-30b-a3b.yaml").parameters, 30'532'122'624);
+  EXPECT_EQ(size_of_recipe("models/qwen3-235b-a22b.yaml").parameters, 235'093'634'560);
+  EXPECT_EQ(size_of_recipe("models/olmoe.yaml").parameters, 6'919'161'856);
+}
+
+// The papers publish the sizes of experts only.
+TEST(ModelSize, M1_ModelsOfMpmoeAndParmHaveThePapersExperts) {
+  const auto experts = [](const std::string& recipe, int64_t layers, int64_t count, int64_t hidden, int64_t width) {
+    EXPECT_EQ(size_of_recipe("models/" + recipe + ".yaml").expert_parameters,
+              layers * count * (2 * hidden * width + hidden + width))
+        << recipe;
+  };
+  experts("moe-gpt-s", 12, 64, 768, 3072);
+  experts("moe-gpt-xl", 24, 64, 2048, 8192);
+  experts("moe-bert-l", 24, 64, 1024, 4096);
+  experts("bert-base-moe", 12, 2, 768, 3072);
+  experts("gpt-2-moe", 12, 2, 768, 3072);
+}
+
 TEST(ModelSize, M1_FlopsOfATokenOfMixtralEqualTheHandCount) {
   // A layer has q and output of 4096 x 4096 each, k and v of 4096 x 1024 each, and the router of 4096 x 8. It also has
   // two experts with three matrices of 4096 x 14336 each. The head is 4096 x 32000. The embedding is a table.

@@ -187,6 +187,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Bf16Blocks", 1, {"train.precision=bf16", "recompute=block"}},
         Case{"Bf16Moments", 1, {"train.precision=bf16", "optim.moment_dtype=bf16"}},
         Case{"Rests", 1, {"train.precision=bf16", "optim.main_weights=rest"}}, Case{"Sgd", 1, {"optim.name=sgd"}},
+        Case{"Muon", 1, {"optim.name=muon"}}, Case{"MuonOfCutExperts", 2, {"parallel.tp=2", "optim.name=muon"}},
         Case{"Dense", 1, {"model.moe.experts=0"}},
         Case{"Frozen", 1, {"optim.freeze=[embedding.weight, layers.0.*, layers.1.moe.experts.*]"}},
         Case{"FrozenExperts", 2, {"parallel.ep=2", "parallel.zero=2", "optim.freeze=[\"*.experts.*\"]"}},

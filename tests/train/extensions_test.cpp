@@ -166,6 +166,7 @@ TEST(Extensions, EstimatesCountTheStatesOfARegisteredOptimizer) {
   EXPECT_EQ(recipe_with().optim.states, 1);
   EXPECT_EQ(small_recipe().optim.states, 2);
   EXPECT_EQ(small_recipe({"optim.name=sgd"}).optim.states, 0);
+  EXPECT_EQ(small_recipe({"optim.name=muon"}).optim.states, 1) << "of a matrix, which has the fewest";
 }
 
 // This router sends all tokens to the first experts.

@@ -91,7 +91,11 @@ TEST_P(EveryLayoutEqualsOneRank, F64) {
 INSTANTIATE_TEST_SUITE_P(
     , EveryLayoutEqualsOneRank,
     testing::Values(
-        Case{"Adamw", {}},
+        Case{"Adamw", {}}, Case{"Muon", {"optim.name=muon", "optim.lr=0.001"}},
+        Case{"MuonOfSharedAndDenseParts",
+             {"optim.name=muon", "optim.lr=0.001", "model.moe.shared_experts=2", "model.moe.shared_gate=true",
+              "model.moe.dense_residual=true", "model.mlp_hidden=20", "model.bias=true",
+              "optim.muon_except=[layers.0.*]"}},
         // Adam hides a wrong scale of a gradient. Clipping hides a wrong common scale of all gradients.
         Case{"G1_G5_G6_Sgd", {"optim.name=sgd", "optim.lr=0.5", "optim.clip=0"}},
         Case{"MicroBatchesOfOne", {"optim.name=sgd", "batch.micro=1"}},

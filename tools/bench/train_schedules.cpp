@@ -101,7 +101,7 @@ class Training {
         data_(data::open_training_data(
             recipe_.data,
             {.context = recipe_.model.context, .vocab_size = recipe_.model.vocab, .seed = recipe_.train.seed})),
-        optimizer_(recipe_.optim, instance_.parameters, recipe_.offload.optimizer),
+        optimizer_(recipe_.optim, instance_.parameters, recipe_.offload.optimizer, {}, &instance_.mesh),
         step_(recipe_, instance_, optimizer_) {}
 
   train::ModelInstance& instance() { return instance_; }

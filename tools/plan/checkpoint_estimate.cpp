@@ -100,10 +100,13 @@ Range last_saves(const fs::path& run_dir) {
 
 double checkpoint_bytes(const train::Recipe& recipe, const train::Extensions& extensions) {
   const base::Dtype dtype = train::dtype_of(recipe.train.precision), acc = accumulator_dtype(dtype);
-  const int64_t element = size_of(acc) + recipe.optim.states * size_of(recipe.optim.state_dtype(acc));
+  const auto rule = extensions.optimizers.make(recipe.optim);
   int64_t bytes = 0;
-  for (const auto& p : layers::parameter_sizes(recipe.model, extensions))
-    bytes += p.elements * (base::matches_any(recipe.optim.freeze, p.name) ? size_of(dtype) : element);
+  for (const auto& p : layers::parameter_sizes(recipe.model, extensions)) {
+    const int64_t states = std::ssize(rule->states_of(p.spec));
+    const int64_t trained = size_of(acc) + states * size_of(recipe.optim.state_dtype(acc));
+    bytes += p.elements * (base::matches_any(recipe.optim.freeze, p.name) ? size_of(dtype) : trained);
+  }
   return static_cast<double>(bytes);
 }
 

@@ -132,7 +132,8 @@ void measure(Candidates& candidates, const Recipe& recipe, const train::Extensio
       recipe.data, {.context = recipe.model.context, .vocab_size = recipe.model.vocab, .seed = recipe.train.seed},
       extensions.sources);
   ModelInstance instance(recipe, extensions, world.group());
-  optim::Optimizer optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer, extensions.optimizers);
+  optim::Optimizer optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer, extensions.optimizers,
+                             &instance.mesh);
   TrainStep train(recipe, instance, optimizer);
   int64_t step = 0;
   for (int round = 0; round <= rounds; ++round)  // the first round allocates memory

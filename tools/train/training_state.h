@@ -15,7 +15,7 @@ struct TrainingState {
   TrainingState(const Recipe& recipe, const Extensions& extensions, const comm::ProcessGroup& world,
                 const std::function<void(const std::string&)>& say)
       : instance(recipe, extensions, world, say),
-        optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer, extensions.optimizers),
+        optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer, extensions.optimizers, &instance.mesh),
         train_step(recipe, instance, optimizer) {
     if (say && world.rank() == 0)
       if (const std::string text = instance.connection_text(); !text.empty()) say(text);

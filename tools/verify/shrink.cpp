@@ -38,17 +38,19 @@ void shrink_experts(moe::MoeConfig& m, int64_t world) {
   lower(m.shared_hidden, std::max(odd_width, world));
 }
 
-// Removes the patterns of optim.freeze that match no parameter of the smaller model. Removes all patterns if they match
-// all of its parameters.
-void shrink_freeze(train::Recipe& small, const train::Extensions& extensions) {
+// Removes the patterns of optim.freeze and optim.muon_except that match no parameter of the smaller model. Removes all
+// patterns of optim.freeze if they match all of its parameters.
+void shrink_patterns(train::Recipe& small, const train::Extensions& extensions) {
   std::vector<std::string>& patterns = small.optim.freeze;
-  if (patterns.empty()) return;
+  if (patterns.empty() && small.optim.muon_except.empty()) return;
   layers::ModelConfig model = small.model;
   model.moe.routing = moe::Routing::model;  // another routing might read a file
   const auto parameters = layers::parameter_sizes(model, extensions);
-  std::erase_if(patterns, [&](const std::string& pattern) {
+  const auto unknown = [&](const std::string& pattern) {
     return std::ranges::none_of(parameters, [&](const auto& p) { return base::matches(pattern, p.name); });
-  });
+  };
+  std::erase_if(patterns, unknown);
+  std::erase_if(small.optim.muon_except, unknown);
   if (std::ranges::all_of(parameters, [&](const auto& p) { return base::matches_any(patterns, p.name); }))
     patterns.clear();
 }
@@ -71,7 +73,7 @@ Shrunk shrink(const train::Recipe& recipe, int world, const train::Extensions& e
   small.data.synthetic = true;
   small.parallel = {};
   small.schedule.pipeline.split.clear();
-  shrink_freeze(small, extensions);
+  shrink_patterns(small, extensions);
   // Reads the small recipe again, which checks all rules.
   train::Recipe legal =
       train::load_recipe(config::parse(config::write(small), "--shrink"), extensions, 0, {}, small.device);

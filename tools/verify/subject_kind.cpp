@@ -28,6 +28,10 @@ Overrides for_rounding(const OwnSubject& own) {
       1 / std::sqrt(static_cast<double>(own.parameters));  // typical element of a gradient with norm one
   Overrides out{base::cat("optim.eps=", std::max(own.recipe.optim.eps, typical))};
   if (has_experts(own.recipe)) out.emplace_back("model.moe.drop=position");  // drops by position instead of by score
+  // Muon makes all singular values of an update equal, so rounding would decide the directions of the smallest ones.
+  if (own.recipe.optim.name == "muon")
+    out.insert(out.end(),
+               {"optim.name=adamw", "optim.muon_momentum=0.95", "optim.muon_iterations=5", "optim.muon_except=[]"});
   return out;
 }
 
@@ -129,6 +133,13 @@ std::span<const SubjectKind> subject_kinds() {
        [](const OwnSubject& own) { return joined(in_bf16(own), {"optim.moment_dtype=bf16"}); }},
       {"bf16_rests", if_main_weights_may_be_rests,
        [](const OwnSubject& own) { return joined(in_bf16(own), {"optim.main_weights=rest"}); }},
+      {"muon", [](const Recipe& r, const Extensions&) { return r.optim.name != "muon"; },
+       [](const OwnSubject& own) {
+         // Newton-Schulz iterations amplify the rounding of small singular values, and the learning rate scales it.
+         constexpr double largest_lr = 1e-3;
+         return Overrides{"optim.name=muon", "optim.options=[]",
+                          base::cat("optim.lr=", std::min(own.recipe.optim.lr, largest_lr))};
+       }},
       {"fp8", [](const Recipe& r, const Extensions&) { return has_experts(r) && !sends_fp8(r); },
        [](const OwnSubject& own) { return joined(for_rounding(own), {"schedule.moe.wire=fp8"}); }}};
   return all;
@@ -146,6 +157,7 @@ std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject&
   // Another model may lack the parameters that optim.freeze names.
   const bool other_model = std::ranges::any_of(all, [](const std::string& o) { return o.starts_with("model."); });
   if (other_model && !own.recipe.optim.freeze.empty()) all.emplace_back("optim.freeze=[]");
+  if (other_model && !own.recipe.optim.muon_except.empty()) all.emplace_back("optim.muon_except=[]");
   return all;
 }
 

@@ -52,6 +52,7 @@ struct SubjectKind {
 /// - bf16_gradients: like bf16, also for gradients
 /// - bf16_moments: like bf16, also for the moments of an optimizer that reads optim.moment_dtype
 /// - bf16_rests: like bf16, with main weights stored as rests by an optimizer that can
+/// - muon: the optimizer
 /// - fp8: rows between ranks
 std::span<const SubjectKind> subject_kinds();
 /// Returns the kind called `name`.

@@ -17,7 +17,7 @@ using namespace train;
 TrainingRun::TrainingRun(const Recipe& r, const comm::ProcessGroup& world, const Extensions& extensions)
     : recipe(r),
       instance(recipe, extensions, world),
-      optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer, extensions.optimizers),
+      optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer, extensions.optimizers, &instance.mesh),
       train(recipe, instance, optimizer),
       world_(world) {}
 

@@ -25,18 +25,22 @@ std::string nearest_names(const std::string& pattern, std::vector<std::string> n
 }  // namespace
 
 void check_freeze(const Recipe& recipe, const Extensions& extensions, config::Problems& problems) {
-  const std::vector<std::string>& patterns = recipe.optim.freeze;
-  if (patterns.empty() || problems.any()) return;
+  const std::vector<std::string>& frozen = recipe.optim.freeze;
+  if ((frozen.empty() && recipe.optim.muon_except.empty()) || problems.any()) return;
   layers::ModelConfig model = recipe.model;
   model.vocab = std::max<int64_t>(model.vocab, 1);  // 0 stands for the vocabulary of the data
   model.moe.routing = moe::Routing::model;          // another routing might read a file
   std::vector<std::string> names;
   for (const auto& parameter : layers::parameter_sizes(model, extensions)) names.push_back(parameter.name);
-  for (const std::string& pattern : patterns)
-    if (std::ranges::none_of(names, [&](const std::string& name) { return base::matches(pattern, name); }))
-      problems.add("optim.freeze", cat("has the pattern '", config::shown(pattern),
-                                       "', which matches no parameter; nearest: ", nearest_names(pattern, names)));
-  if (std::ranges::all_of(names, [&](const std::string& name) { return base::matches_any(patterns, name); }))
+  const auto check = [&](const std::string& key, const std::vector<std::string>& patterns) {
+    for (const std::string& pattern : patterns)
+      if (std::ranges::none_of(names, [&](const std::string& name) { return base::matches(pattern, name); }))
+        problems.add(key, cat("has the pattern '", config::shown(pattern),
+                              "', which matches no parameter; nearest: ", nearest_names(pattern, names)));
+  };
+  check("optim.freeze", frozen);
+  check("optim.muon_except", recipe.optim.muon_except);
+  if (std::ranges::all_of(names, [&](const std::string& name) { return base::matches_any(frozen, name); }))
     problems.add("optim.freeze", "freezes all parameters; expected at least one that is trained");
 }
 

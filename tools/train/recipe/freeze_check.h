@@ -1,12 +1,12 @@
-// Check of optim.freeze against the names of the model's parameters.
+// Check of optim.freeze and optim.muon_except against the names of the model's parameters.
 #pragma once
 
 #include "tools/train/recipe/recipe.h"
 
 namespace hexad::train {
 
-/// Adds a problem for each pattern of optim.freeze that matches no parameter, with the nearest names, and a problem if
-/// all parameters are frozen. Does nothing if the recipe already has problems, because the model is then perhaps not
+/// Adds a problem for each pattern of optim.freeze and optim.muon_except that matches no parameter, with the nearest
+/// names, and a problem if all parameters are frozen. Does nothing if the recipe already has problems, because the model is then perhaps not
 /// legal.
 void check_freeze(const Recipe& recipe, const Extensions& extensions, config::Problems& problems);
 

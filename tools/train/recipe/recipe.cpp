@@ -153,6 +153,8 @@ void check_names(const Recipe& r, const Extensions& extensions, Problems& proble
         problems.add("optim.moment_dtype", wrong);
       if (const std::string wrong = optim::main_weights_problem(r.optim, *rule); !wrong.empty())
         problems.add("optim.main_weights", wrong);
+      if (const std::string key = optim::misplaced_muon_key(r.optim); !key.empty())
+        problems.add(key, cat("is given, but optim.name is ", r.optim.name, "; expected muon"));
     }
   }
   if (problems.good({"data"}) && !r.data.source.empty()) {
@@ -257,7 +259,7 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
 
 // Fills in the settings that depend on the registered optimizer.
 Recipe completed(Recipe r, const Extensions& extensions) {
-  r.optim.states = std::ssize(extensions.optimizers.make(r.optim)->states());
+  r.optim.states = extensions.optimizers.make(r.optim)->fewest_states();
   r.optim.seed = r.train.seed;
   return r;
 }
