@@ -5,7 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "layers/dense/attention.h"
+#include "layers/dense/norm.h"
+#include "layers/dense/rotary_table.h"
+#include "layers/dense/self_attention.h"
 #include "layers/moe/moe_layer.h"
 #include "layers/recompute_config.h"
 #include "layers/registry.h"
@@ -31,6 +33,7 @@ class Block {
     Value aux_losses;  // [1] acc: this rank's addend of the auxiliary losses; without data if the block has none
   };
   Output operator()(Tape& t, const Value& x, const ForwardContext& pass, Recompute recompute) const;
+  const SelfAttention& attention() const { return *attention_; }
   /// Returns the MoE layer; null for a dense block.
   moe::MoeLayer* experts() const { return moe_.get(); }
 
@@ -41,7 +44,7 @@ class Block {
   // mlp_name_ covers the MLP and the sum after it.
   const std::string name_, attention_name_, mlp_name_;
   Norm attention_norm_, mlp_norm_;
-  Attention attention_;
+  std::unique_ptr<SelfAttention> attention_;
   std::unique_ptr<FeedForward> mlp_;
   std::unique_ptr<moe::MoeLayer> moe_;
 };

@@ -50,7 +50,9 @@ class MetaModel {
         p.first ? Value{} : tape.leaf(Tensor::empty(model_.activation_shape(batch), model_.dtype(), context_));
     const Value out = model_.forward(tape, pass, part, input, {}).value;
     backward(tape, out, Tensor::like(out.data));
-    return run_->product_flops + run_->attention_flops;
+    // Attention runs on values that are extended to the size of keys. Only their own elements are counted.
+    const auto key = static_cast<double>(config_.size_of_head()), value = static_cast<double>(config_.size_of_value());
+    return run_->product_flops + run_->attention_flops * ((key + value) / (2 * key));
   }
 
  private:

@@ -14,8 +14,8 @@ struct ModelSize {
   int64_t expert_parameters = 0;  // parameters of routed experts, in all layers
   /// Floating-point operations of forward and backward for one token in a sequence of `context` tokens. Each weight
   /// that multiplies activations of the token counts 6; this includes the head but not the embedding. Causal attention
-  /// counts 12 head_size heads (context / 2) per layer, bidirectional attention twice that. Recomputation is not
-  /// counted.
+  /// counts 12 head_size heads (context / 2) per layer, bidirectional attention twice that. If value heads have another
+  /// size than key heads, the mean of both sizes counts. Recomputation is not counted.
   double flops_per_token = 0;
 };
 

@@ -123,11 +123,9 @@ tp::VocabularyPart Transformer::vocabulary() const {
 
 KeyValueCache Transformer::make_cache(int64_t length, Device device) const {
   KeyValueCache cache;
-  const int64_t heads = std::max<int64_t>(1, config_.key_value_heads() / tensor_.group->size());
-  const Shape shape{length, heads, config_.size_of_head()};
   cache.layers.resize(config_.layers);
   for (int64_t l = 0; l < config_.layers; ++l)
-    if (blocks_[l]) cache.layers[l] = {Tensor::empty(shape, dtype_, device), Tensor::empty(shape, dtype_, device)};
+    if (blocks_[l]) cache.layers[l] = blocks_[l]->attention().make_cache(length, dtype_, device);
   return cache;
 }
 

@@ -1,6 +1,7 @@
 // The recipe's section `model`.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "framework/config/constraints.h"
+#include "layers/base/latent_config.h"
 #include "layers/base/moe_config.h"
 
 namespace hexad::layers {
@@ -49,6 +51,14 @@ struct YarnConfig {
   double factor = 1;  // 1: off
   int64_t original_context = 4096;
   double beta_fast = 32, beta_slow = 1;
+  double mscale = 1, mscale_all_dim = 0;
+
+  /// Returns the factor 0.1 m ln(factor) + 1.
+  double magnitude(double m) const { return factor == 1 ? 1 : 0.1 * m * std::log(factor) + 1; }
+  /// Returns the factor of queries and keys, both of their rotary parts and of their other parts.
+  double score_magnitude() const { return magnitude(mscale_all_dim); }
+  /// Returns the factor of the tables of cos and sin.
+  double table_magnitude() const { return magnitude(mscale) / score_magnitude(); }
 
   template <class V>
   void fields(V& v) {
@@ -59,6 +69,13 @@ struct YarnConfig {
       config::positive());
     v("beta_slow", beta_slow, "number of turns over original_context below which a dimension is fully interpolated",
       config::positive());
+    v("mscale", mscale, "the turned dimensions of queries and keys are multiplied by 0.1 mscale ln(factor) + 1",
+      config::at_least(0));
+    v("mscale_all_dim", mscale_all_dim,
+      "latent attention: all dimensions of queries and keys are multiplied by 0.1 mscale_all_dim ln(factor) + 1, by "
+      "which "
+      "the factor of mscale is divided",
+      config::at_least(0));
   }
 };
 
@@ -95,12 +112,14 @@ struct ModelConfig {
   ModelKind kind = ModelKind::decoder;
   int64_t layers = 4, hidden = 256, heads = 4;
   std::optional<int64_t> kv_heads, head_size;
+  AttentionKind attention = AttentionKind::grouped;
   int64_t context = 256;
   int64_t vocab = 0;
   NormKind norm = NormKind::rms_norm;
   double norm_eps = 1e-5;
   PositionKind position = PositionKind::rotary;
   double rotary_theta = 10000, rotary_share = 1;
+  LatentConfig latent;
   YarnConfig yarn;
   RotaryScalingConfig rotary_scaling;
   std::string mlp = "swiglu";
@@ -116,9 +135,21 @@ struct ModelConfig {
   moe::MoeConfig moe;
 
   int64_t key_value_heads() const { return kv_heads.value_or(heads); }
-  int64_t size_of_head() const { return head_size.value_or(hidden / heads); }
+  bool is_latent() const { return attention == AttentionKind::latent; }
+  /// Returns the size of a query or key head.
+  int64_t size_of_head() const { return is_latent() ? latent.key_size() : head_size.value_or(hidden / heads); }
+  /// Returns the size of a value head.
+  int64_t size_of_value() const { return is_latent() ? latent.value_size : size_of_head(); }
+  /// Returns the elements that generation caches for a token and a layer on one of `tp` ranks.
+  int64_t cached_elements(int64_t tp) const {
+    if (is_latent()) return latent.kv_rank + latent.rope_size;
+    return 2 * std::max<int64_t>(1, key_value_heads() / tp) * size_of_head();
+  }
   /// Returns the number of dimensions of a head that rotary positions turn.
-  int64_t rotary_size() const { return std::llround(rotary_share * static_cast<double>(size_of_head())); }
+  int64_t rotary_size() const {
+    if (is_latent()) return latent.rope_size;
+    return std::llround(rotary_share * static_cast<double>(size_of_head()));
+  }
   int64_t dense_hidden() const { return mlp_hidden.value_or(4 * hidden); }
   bool has_qkv_bias() const { return qkv_bias.value_or(bias); }
   bool has_o_bias() const { return o_bias.value_or(bias); }
@@ -141,7 +172,12 @@ struct ModelConfig {
     v("hidden", hidden, "width of the residual stream", at_least(1));
     v("heads", heads, "query heads", at_least(1));
     v("kv_heads", kv_heads, "key/value heads (grouped queries); auto: as many as heads", automatic, at_least(1));
-    v("head_size", head_size, "width of a head; auto: hidden / heads", automatic, at_least(1));
+    v("head_size", head_size,
+      "width of a head; auto: hidden / heads, or for latent attention the sum of rope_size and nope_size", automatic,
+      at_least(1));
+    v("attention", attention,
+      "grouped: heads of queries that share heads of keys and values; latent: keys and values from a compressed vector "
+      "(DeepSeek-V2)");
     v("context", context, "tokens in a training sequence", at_least(1));
     v("vocab", vocab, "vocabulary size; 0: that of the data", at_least(0));
     v("norm", norm, "normalisation before attention, MLP and head");
@@ -150,6 +186,7 @@ struct ModelConfig {
     v("rotary_theta", rotary_theta, "base of the rotary frequencies", greater_than(1));
     v("rotary_share", rotary_share, "share of the dimensions of a head, the first ones, that rotary positions turn",
       positive(), at_most(1));
+    v("latent", latent, "sizes of latent attention; only for model.attention: latent");
     v("yarn", yarn, "extension of rotary positions to longer contexts (YaRN)");
     v("rotary_scaling", rotary_scaling, "other extensions of rotary positions to longer contexts");
     v("mlp", mlp, "feed-forward layer of dense blocks: swiglu, gelu, or the name of a registered layer");

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "parallel/cp/context_attention.h"
 #include "parallel/tp/split_norm.h"
 
 namespace hexad::layers {
@@ -12,15 +11,12 @@ using namespace autograd;
 using namespace kernels;
 
 Attention::Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, const Builder& b)
-    : layer_(layer),
+    : SelfAttention(c, 1 / std::sqrt(static_cast<double>(c.size_of_head())), b),
+      layer_(layer),
       heads_(c.heads / b.mesh().size(Axis::tp)),
       kv_heads_(std::max<int64_t>(1, c.key_value_heads() / b.mesh().size(Axis::tp))),
       head_size_(c.size_of_head()),
       tensor_(b.tensor_parallel()),
-      context_(&b.mesh()[Axis::cp]),
-      context_kind_(b.context_kind()),
-      causal_(c.kind == ModelKind::decoder),
-      deterministic_(b.deterministic()),
       clip_(c.qkv_clip),
       qk_norm_(c.qk_norm),
       rotary_(rotary),
@@ -72,18 +68,11 @@ Attention::Heads Attention::project(Tape& t, const Value& x, const ForwardContex
 // values are in the cache.
 Value Attention::attend_to_cache(Tape& t, const Heads& h, KeyValueCache& cache) const {
   const auto& [keys, values] = cache.layers[layer_];
-  const int64_t begin = cache.length, length = h.k.data.dim(0), end = begin + length;
+  const int64_t begin = cache.length, end = begin + h.k.data.dim(0);
   const auto& copy = kernels::kernels(h.q.device()).pointwise.copy;
   copy(t.stream, keys.slice(0, begin, end), h.k.data);
   copy(t.stream, values.slice(0, begin, end), h.v.data);
-  const AttentionShape shape{.sequences = 1,
-                             .queries = length,
-                             .keys = end,
-                             .scale = scale(),
-                             .causal = causal_,
-                             .query_offset = begin,
-                             .deterministic = deterministic_};
-  return attention(t, h.q, {keys.slice(0, 0, end)}, {values.slice(0, 0, end)}, {}, {}, shape);
+  return attend_from(t, begin, h.q, {keys.slice(0, 0, end)}, {values.slice(0, 0, end)});
 }
 
 // Computes the attention of the new tokens of each sequence. Rows of padding are zero, and no cache receives them.
@@ -102,19 +91,14 @@ Value Attention::attend_to_caches(Tape& t, const Heads& h, const ForwardContext&
 
 Value Attention::operator()(Tape& t, const Value& x, const ForwardContext& pass) const {
   const Heads h = project(t, x, pass);
-  const Value y = !pass.caches.empty() ? attend_to_caches(t, h, pass)
-                                       : cp::context_attention(t, h.q, h.k, h.v,
-                                                               {.split = pass.batch.split(),
-                                                                .kind = context_kind_,
-                                                                .group = context_,
-                                                                .causal = causal_,
-                                                                .scale = scale(),
-                                                                .deterministic = deterministic_,
-                                                                .first = pass.batch.first,
-                                                                .last = pass.batch.last,
-                                                                .documents = pass.batch.documents});
+  const Value y = pass.caches.empty() ? attend(t, h.q, h.k, h.v, pass) : attend_to_caches(t, h, pass);
   return tp::row_linear(t, reshape(t, y, {pass.batch.rows(), heads_ * head_size_}), *output_.weight, output_.bias,
                         tensor_);
+}
+
+KeyValueCache::Layer Attention::make_cache(int64_t length, Dtype dtype, Device device) const {
+  const Shape shape{length, kv_heads_, head_size_};
+  return {Tensor::empty(shape, dtype, device), Tensor::empty(shape, dtype, device)};
 }
 
 }  // namespace hexad::layers

@@ -54,8 +54,7 @@ RotaryTable::RotaryTable(int64_t positions, const RotaryFrequencies& frequencies
   cosine = tensor::Tensor::empty({positions, half}, dtype, device, device::Category::parameter);
   sine = tensor::Tensor::like(cosine, device::Category::parameter);
   if (!device.has_memory()) return;
-  const YarnConfig& yarn = frequencies.yarn;
-  const double magnitude = yarn.factor == 1 ? 1.0 : 0.1 * std::log(yarn.factor) + 1.0;
+  const double magnitude = frequencies.yarn.table_magnitude();
   base::with_dtype<float, double>("rotary_table", dtype, [&]<class T>() {
     std::vector<T> c(positions * half), s(c.size());
     for (int64_t i = 0; i < half; ++i) {

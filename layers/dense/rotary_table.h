@@ -20,8 +20,8 @@ struct RotaryFrequencies {
 
 /// Tables of cos and sin of position * frequency, [positions, size / 2] each, in `dtype` (f32 or f64). The frequencies
 /// are theta^(-2 i / size) (Su et al. 2021). If yarn.factor > 1, YaRN stretches them (Peng et al. 2023, "NTK-by-parts":
-/// eqs. 17-19 with the ramp between beta_fast and beta_slow turns) and multiplies the tables by 0.1 ln(factor) + 1.
-/// Other scalings are those of RotaryScalingConfig.
+/// eqs. 17-19 with the ramp between beta_fast and beta_slow turns) and multiplies the tables by
+/// YarnConfig::table_magnitude(). Other scalings are those of RotaryScalingConfig.
 struct RotaryTable {
   tensor::Tensor cosine, sine;
 

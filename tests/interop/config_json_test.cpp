@@ -50,6 +50,42 @@ TEST(ReadConfig, PropertiesOfFamiliesAreConstants) {
   EXPECT_EQ(gpt2.integer("model.mlp_hidden"), 64);
 }
 
+TEST(ReadConfig, SizesOfLatentAttentionBecomeRecipeKeys) {
+  const ModelKeys v3 = keys_of_config(golden_config("deepseek_v3"));
+  EXPECT_EQ(v3.text("model.attention"), "latent");
+  EXPECT_EQ(v3.integer("model.latent.q_rank"), 6);
+  EXPECT_EQ(v3.integer("model.latent.kv_rank"), 5);
+  EXPECT_EQ(v3.integer("model.latent.value_size"), 2);
+  EXPECT_EQ(v3.integer("model.head_size"), 7);
+  EXPECT_EQ(v3.real("model.yarn.mscale_all_dim"), 1);
+  EXPECT_EQ(v3.text("model.moe.group_score"), "best_two");
+  const ModelKeys v2 = keys_of_config(golden_config("deepseek_v2"));
+  EXPECT_EQ(v2.integer("model.latent.q_rank"), 0);
+  EXPECT_EQ(v2.real("model.yarn.mscale"), 0.707);
+  EXPECT_EQ(v2.text("model.moe.group_score"), "best");
+  EXPECT_FALSE(v2.flag("model.moe.normalize"));
+}
+
+TEST(ReadConfig, GreedyChoiceAmongSeveralGroupsIsRefused) {
+  Json config = golden_config("deepseek_v2");
+  config["topk_method"] = "greedy";
+  expect_contains(refusal(config), "topk_method is \"greedy\", expected group_limited_greedy for n_group 4");
+  config["n_group"] = 1, config["topk_group"] = 1;
+  EXPECT_EQ(keys_of_config(config).text("model.moe.group_score"), "best_two");
+}
+
+TEST(ReadConfig, MagnitudesOfLatentAttentionAreReadTogether) {
+  Json config = golden_config("kimi_k2");
+  config["rope_scaling"].erase("mscale_all_dim");
+  expect_contains(refusal(config), "rotary mscale is 1 and mscale_all_dim is 0, expected both above 0, or neither");
+}
+
+TEST(ReadConfig, RotaryHalvesOfLatentAttentionAreRefused) {
+  Json config = golden_config("deepseek_v3");
+  config["rope_interleave"] = false;
+  expect_contains(refusal(config), "rope_interleave is false, expected true");
+}
+
 // The forms of Transformers 4 and 5 for the same model.
 TEST(ReadConfig, OldAndNewRotaryKeysAreTheSame) {
   for (const char* family : {"mixtral", "llama", "qwen3", "glm4_moe", "minimax_m2"}) {

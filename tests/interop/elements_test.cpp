@@ -81,23 +81,5 @@ TEST(Elements, TransposeMovesEveryElement) {
   EXPECT_EQ(actual, expected);
 }
 
-TEST(HeadRows, PairsBecomeHalvesInEachHead) {
-  const std::vector<float> pairs{0, 1, 2, 3, 10, 11, 12, 13};
-  std::vector<float> halves(8), back(8);
-  const HeadRows rows{.heads = 2, .head = 4, .rotary = 4, .row_bytes = 4};
-  pairs_to_halves(reinterpret_cast<std::byte*>(halves.data()), reinterpret_cast<const std::byte*>(pairs.data()), rows);
-  EXPECT_EQ(halves, (std::vector<float>{0, 2, 1, 3, 10, 12, 11, 13}));
-  halves_to_pairs(reinterpret_cast<std::byte*>(back.data()), reinterpret_cast<const std::byte*>(halves.data()), rows);
-  EXPECT_EQ(back, pairs);
-}
-
-TEST(HeadRows, RowsThatDoNotRotateStay) {
-  const std::vector<float> pairs{0, 1, 2, 3, 4, 5};
-  std::vector<float> halves(6);
-  pairs_to_halves(reinterpret_cast<std::byte*>(halves.data()), reinterpret_cast<const std::byte*>(pairs.data()),
-                  {.heads = 1, .head = 6, .rotary = 4, .row_bytes = 4});
-  EXPECT_EQ(halves, (std::vector<float>{0, 2, 1, 3, 4, 5}));
-}
-
 }  // namespace
 }  // namespace hexad::interop

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "layers/dense/attention.h"
 #include "layers/moe/router/router_statistics.h"
 #include "parallel/comm/self_group.h"
 #include "tests/support/lab.h"

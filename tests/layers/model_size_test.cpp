@@ -78,6 +78,16 @@ TEST(ModelSize, M1_ModelsOfMpmoeAndParmHaveThePapersExperts) {
   experts("gpt-2-moe", 12, 2, 768, 3072);
 }
 
+TEST(ModelSize, ModelsWithLatentAttentionHaveThePublishedParameters) {
+  EXPECT_EQ(size_of_recipe("models/deepseek-v2-lite.yaml").parameters, 15'706'484'224);
+  EXPECT_EQ(size_of_recipe("models/deepseek-v2.yaml").parameters, 235'741'434'880);
+  const ModelSize v3 = size_of_recipe("models/deepseek-v3.yaml");
+  // The published number contains the selection biases, which are states here.
+  EXPECT_EQ(v3.parameters + 58 * 256, 671'026'419'200);
+  EXPECT_EQ(v3.active_parameters, 37'552'282'624);
+  EXPECT_EQ(size_of_recipe("models/kimi-k2.yaml").parameters, 1'026'408'209'408);
+}
+
 TEST(ModelSize, M1_FlopsOfATokenOfMixtralEqualTheHandCount) {
   // A layer has q and output of 4096 x 4096 each, k and v of 4096 x 1024 each, and the router of 4096 x 8. It also has
   // two experts with three matrices of 4096 x 14336 each. The head is 4096 x 32000. The embedding is a table.
@@ -133,17 +143,34 @@ TEST_P(CountEqualsModel, ForThisRecipe) {
 using Overrides = std::vector<std::string>;
 INSTANTIATE_TEST_SUITE_P(
     Recipes, CountEqualsModel,
-    testing::Values(Overrides{}, Overrides{"model.bias=true"}, Overrides{"model.bias=true", "model.norm=layer_norm"},
-                    Overrides{"model.qkv_bias=true"}, Overrides{"model.o_bias=true"},
-                    Overrides{"model.norm=layer_norm"}, Overrides{"model.tied_embedding=true"},
-                    Overrides{"model.position=learned"}, Overrides{"model.qk_norm=head"},
-                    Overrides{"model.qk_norm=all_heads"},
-                    Overrides{"model.moe.shared_experts=2", "model.moe.shared_hidden=7", "model.bias=true"},
-                    Overrides{"model.moe.shared_experts=1", "model.moe.shared_gate=true"},
-                    Overrides{"model.moe.dense_residual=true"}, Overrides{"model.moe.expert=gelu", "model.bias=true"},
-                    Overrides{"model.layers=5", "model.moe.dense_layers=1", "model.moe.every=2", "model.mlp=gelu"},
-                    Overrides{"model.moe.experts=0", "model.mlp_hidden=20"},
-                    Overrides{"model.head_size=6", "model.kv_heads=1"}));
+    testing::Values(
+        Overrides{}, Overrides{"model.bias=true"}, Overrides{"model.bias=true", "model.norm=layer_norm"},
+        Overrides{"model.qkv_bias=true"}, Overrides{"model.o_bias=true"}, Overrides{"model.norm=layer_norm"},
+        Overrides{"model.tied_embedding=true"}, Overrides{"model.position=learned"}, Overrides{"model.qk_norm=head"},
+        Overrides{"model.qk_norm=all_heads"},
+        Overrides{"model.moe.shared_experts=2", "model.moe.shared_hidden=7", "model.bias=true"},
+        Overrides{"model.moe.shared_experts=1", "model.moe.shared_gate=true"},
+        Overrides{"model.moe.dense_residual=true"}, Overrides{"model.moe.expert=gelu", "model.bias=true"},
+        Overrides{"model.layers=5", "model.moe.dense_layers=1", "model.moe.every=2", "model.mlp=gelu"},
+        Overrides{"model.moe.experts=0", "model.mlp_hidden=20"}, Overrides{"model.head_size=6", "model.kv_heads=1"},
+        Overrides{"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.latent.q_rank=6",
+                  "model.latent.kv_rank=5", "model.latent.nope_size=3", "model.latent.rope_size=2",
+                  "model.latent.value_size=4"},
+        Overrides{"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.latent.kv_rank=5",
+                  "model.latent.nope_size=3", "model.latent.rope_size=2", "model.latent.value_size=2"}));
+
+TEST(ModelSize, CountsTheOwnElementsOfLatentValues) {
+  const Overrides latent{"model.attention=latent",    "model.kv_heads=auto",      "model.head_size=auto",
+                         "model.latent.kv_rank=8",    "model.latent.nope_size=4", "model.latent.rope_size=2",
+                         "model.latent.value_size=3", "model.moe.experts=0",      "model.mlp_hidden=20"};
+  Recipe recipe = small_recipe(latent);
+  const double short_context = model_size(recipe.model, Registry()).flops_per_token;
+  const auto heads = static_cast<double>(recipe.model.heads * recipe.model.layers);
+  const auto context = static_cast<double>(recipe.model.context);
+  recipe.model.context *= 2;
+  EXPECT_DOUBLE_EQ(model_size(recipe.model, Registry()).flops_per_token - short_context,
+                   6.0 * (6 + 3) * heads * context / 2);
+}
 
 // A user's own layer counts like any other.
 TEST(ModelSize, HasTheParametersAndOperationsOfARegisteredLayer) {

@@ -100,6 +100,10 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
   const Subject by_best = subject({"model.moe.groups=2", "model.moe.group_score=best"});
   EXPECT_EQ(by_best.recipe_for(layout("dp=2,subject=forms", 2)).model.moe.group_score,
             kernels::RouterGroupScore::best_two);
+  const layers::ModelConfig latent = s.recipe_for(layout("dp=2,subject=latent", 2)).model;
+  EXPECT_TRUE(latent.is_latent());
+  EXPECT_EQ(latent.size_of_head(), 5);
+  EXPECT_EQ(legal(subject({"model.yarn.factor=2", "model.qk_norm=head", "model.rotary_share=0.5"}), "latent"), "");
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=bf16", 2)).train.precision, Precision::bf16);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=f32", 2)).train.precision, Precision::f32);
   EXPECT_EQ(s.oracle_recipe("bf16").train.precision, Precision::f64);
@@ -366,6 +370,18 @@ TEST(Shrink, TurnsAWholeNumberOfPairsOfSmallHeads) {
   const Shrunk s = shrink(completed(recipe_of(large_yaml, {"model.rotary_share=0.25"})), 8, registry);
   EXPECT_EQ(s.recipe.model.rotary_size(), 2);
   EXPECT_LT(s.recipe.model.rotary_size(), s.recipe.model.size_of_head());
+}
+
+TEST(Shrink, MakesLatentAttentionSmall) {
+  const Shrunk s = shrink(completed(recipe_of(large_yaml, {"model.attention=latent", "model.kv_heads=128",
+                                                           "model.qk_norm=none", "model.latent.q_rank=1536"})),
+                          8, registry);
+  const layers::LatentConfig& l = s.recipe.model.latent;
+  EXPECT_TRUE(s.recipe.model.is_latent());
+  EXPECT_EQ(s.recipe.model.heads, 8);
+  EXPECT_EQ(l.q_rank, 6);
+  EXPECT_EQ(l.kv_rank, 6);
+  EXPECT_EQ(l.key_size(), 6);
 }
 
 TEST(Shrink, KeepsTheStructureOfTheModel) {

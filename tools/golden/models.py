@@ -23,6 +23,10 @@ ROUTED = dict(num_experts_per_tok=2, output_router_logits=False)
 LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=16)
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=8)
+# Latent attention, and experts after a dense block.
+LATENT = dict(SIZES, num_attention_heads=2, intermediate_size=24, moe_intermediate_size=8, n_routed_experts=8,
+              first_k_dense_replace=1, kv_lora_rank=5, qk_nope_head_dim=3, qk_rope_head_dim=4, v_head_dim=2)
+MAGNITUDES = dict(mscale=1.0, mscale_all_dim=1.0)
 
 # Each family with a config in which the particular parts of the family have an effect.
 FAMILIES = {
@@ -36,6 +40,10 @@ FAMILIES = {
     "glm4_moe": dict(**SIZES, **ROUTED, head_dim=8, intermediate_size=24, moe_intermediate_size=8, n_routed_experts=4,
                      n_shared_experts=1, n_group=1, topk_group=1, first_k_dense_replace=1, routed_scaling_factor=2.5,
                      use_qk_norm=True, attention_bias=True, num_mtp_layers=0),
+    "deepseek_v3": dict(**LATENT, **ROUTED, q_lora_rank=6, n_shared_experts=1, n_group=4, topk_group=2,
+                        norm_topk_prob=True, routed_scaling_factor=2.5, rope_parameters=dict(**YARN, **MAGNITUDES)),
+    "deepseek_v2": dict(**LATENT, **ROUTED, q_lora_rank=None, n_shared_experts=2, n_group=4, topk_group=2,
+                        topk_method="group_limited_greedy", norm_topk_prob=False, routed_scaling_factor=16.0),
     "mixtral": dict(**SIZES, **ROUTED, intermediate_size=8, num_local_experts=4),
     "minimax_m2": dict(**SIZES, **ROUTED, head_dim=8, intermediate_size=8, num_local_experts=4,
                        rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5),

@@ -54,7 +54,17 @@ std::pair<Json, std::string> value_of(const Json& config, const ConfigKey& key, 
 Json to_recipe(const Json& value, Conversion conversion, const ModelKeys& keys, const std::string& where) {
   switch (conversion) {
     case Conversion::same:
+    case Conversion::zero_if_null:
       return value;
+    case Conversion::group_rule:
+      if (value == "group_limited_greedy")
+        return keys.integer("model.moe.top_groups") < keys.integer("model.moe.groups") ? "best" : "best_two";
+      if (value != "greedy")
+        fail(ExitCode::data, where, " is ", value.dump(), ", expected greedy or group_limited_greedy");
+      if (keys.integer("model.moe.groups") != 1)
+        fail(ExitCode::data, where, " is ", value.dump(), ", expected group_limited_greedy for n_group ",
+             keys.integer("model.moe.groups"));
+      return "best_two";
     case Conversion::head_norm:
       if (!value.is_boolean()) fail(ExitCode::data, where, " is ", value.dump(), ", expected true or false");
       return value.get<bool>() ? "head" : "none";
@@ -74,6 +84,11 @@ OrderedJson to_config(const ModelKeys& keys, const ConfigKey& key, const Ordered
   switch (key.conversion) {
     case Conversion::same:
       break;
+    case Conversion::zero_if_null:
+      if (value == 0) return nullptr;
+      break;
+    case Conversion::group_rule:
+      return keys.integer("model.moe.groups") > 1 ? "group_limited_greedy" : "greedy";
     case Conversion::head_norm:
       return value == "head";
     case Conversion::head_share:
@@ -121,7 +136,8 @@ void require_sizes(const ModelKeys& keys, LayerPattern pattern, const std::strin
   if (const Json& head = keys["model.head_size"]; !head.is_null() && head < 1)
     fail(ExitCode::data, where, ": head_dim is ", head.dump(), ", expected at least 1");
   const int64_t heads = keys.integer("model.heads"), hidden = keys.integer("model.hidden");
-  if (keys["model.head_size"].is_null() && hidden % heads != 0)
+  const bool latent = keys.text("model.attention") == "latent";
+  if (!latent && keys["model.head_size"].is_null() && hidden % heads != 0)
     fail(ExitCode::data, where, ": the hidden size is ", hidden, ", expected a multiple of the ", heads, " heads");
   const Json& groups = keys["model.kv_heads"];
   if (!groups.is_null() && (groups < 1 || heads % groups.get<int64_t>() != 0))
@@ -165,7 +181,7 @@ int64_t count_prediction_blocks(const Json& config, const std::string& where) {
 }
 
 std::set<std::string, std::less<>> keys_understood(const Family& family) {
-  std::set<std::string, std::less<>> known{"layer_types", "is_encoder_decoder"};
+  std::set<std::string, std::less<>> known{"layer_types", "is_encoder_decoder", "quantization_config"};
   for (const std::string_view key : neutral_keys()) known.emplace(key);
   for (const std::string_view key : family.neutral) known.emplace(key);
   for (const std::string_view key : family.training) known.emplace(key);
@@ -189,6 +205,19 @@ void require_known(const Json& config, const Family& family, const std::string& 
     fail(ExitCode::data, where, ": ", config::shown(key), " (", value.dump().substr(0, 60), ") is not known for ",
          family.model_type, " and may change the model; if it does not, remove it from config.json");
   }
+}
+
+/// True if weights are stored in fp8 with a scale for each block of 128 x 128. Refuses other quantised weights.
+bool has_fp8_blocks(const Json& config, const std::string& where) {
+  const auto found = config.find("quantization_config");
+  if (found == config.end() || found->is_null()) return false;
+  const Json size = found->is_object() ? found->value("weight_block_size", Json()) : Json();
+  const bool fp8 = found->is_object() && found->value("quant_method", Json()) == "fp8" &&
+                   found->value("fmt", Json("e4m3")) == "e4m3" && size == Json::array({128, 128});
+  if (!fp8)
+    fail(ExitCode::data, where, ": quantization_config is ", found->dump().substr(0, 120),
+         ", expected quant_method fp8, fmt e4m3 and weight_block_size [128, 128]");
+  return true;
 }
 
 bool same_blocks(const ModelKeys& a, const ModelKeys& b) {
@@ -225,6 +254,7 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
   require_fixed(config, family, where);
   require_full_attention(config, where);
   ForeignConfig read{&family, {}, "", count_prediction_blocks(config, where), training_notes(config, family)};
+  read.fp8_blocks = has_fp8_blocks(config, where);
   for (const Constant& constant : family.constants) read.keys.set(constant.recipe, Json::parse(constant.value), where);
   if (family.pattern == LayerPattern::none) read.keys.set("model.moe.aux_loss.coefficient", 0, where);
   read_keys(config, family, read.keys, where);
@@ -268,7 +298,7 @@ std::string write_config(const Family& family, const ModelKeys& keys, const std:
     if (like.empty() || !same_blocks(before, keys)) write_pattern(config, family.pattern, keys);
     if (like.empty() || !same_rotary(before, keys)) write_rotary(config, family, keys);
   }
-  bool changed = !same_model;
+  bool changed = config.erase("quantization_config") > 0 || !same_model;  // weights are written unquantised
   for (const auto& table : family.keys) {
     for (const ConfigKey& key : table) {
       const std::vector<std::string> names = names_of(key.config);

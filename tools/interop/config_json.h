@@ -19,6 +19,7 @@ struct ForeignConfig {
   std::string dtype;               // value of torch_dtype or dtype, for example "bfloat16"; empty: neither is set
   int64_t prediction_blocks;       // blocks after the last one that predict further tokens; they are not read
   std::vector<std::string> notes;  // notes for the user: keys whose effect on training is ignored
+  bool fp8_blocks = false;         // true if weights may be stored in fp8 with a scale for each block
 };
 
 /// Parses a config.json. Throws Error(data) beginning with `where`, which names the key, if the family is unknown, or a

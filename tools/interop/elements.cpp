@@ -48,18 +48,6 @@ void from_float(std::byte* to, Element type, float value) {
   std::memcpy(to, &bits, sizeof bits);
 }
 
-/// Calls f(row in pairs, row in halves) for each row.
-template <class F>
-void for_each_row(const HeadRows& rows, F&& f) {
-  for (int64_t h = 0; h < rows.heads; ++h) {
-    const int64_t first = h * rows.head;
-    for (int64_t i = 0; i < rows.head; ++i) {
-      const int64_t half = i % 2 == 0 ? i / 2 : rows.rotary / 2 + i / 2;
-      f(first + i, first + (i < rows.rotary ? half : i));
-    }
-  }
-}
-
 }  // namespace
 
 io::StoredDtype stored(Element element) { return {names_of(element).stored, bytes_of(element)}; }
@@ -130,18 +118,6 @@ void transpose(std::byte* to, const std::byte* from, int64_t rows, int64_t colum
       for (int64_t r = r0; r < std::min(r0 + block, rows); ++r)
         for (int64_t c = c0; c < std::min(c0 + block, columns); ++c)
           std::memcpy(to + (c * rows + r) * bytes, from + (r * columns + c) * bytes, static_cast<size_t>(bytes));
-}
-
-void pairs_to_halves(std::byte* to, const std::byte* from, const HeadRows& rows) {
-  for_each_row(rows, [&](int64_t pair, int64_t half) {
-    std::memcpy(to + half * rows.row_bytes, from + pair * rows.row_bytes, static_cast<size_t>(rows.row_bytes));
-  });
-}
-
-void halves_to_pairs(std::byte* to, const std::byte* from, const HeadRows& rows) {
-  for_each_row(rows, [&](int64_t pair, int64_t half) {
-    std::memcpy(to + pair * rows.row_bytes, from + half * rows.row_bytes, static_cast<size_t>(rows.row_bytes));
-  });
 }
 
 }  // namespace hexad::interop

@@ -34,15 +34,4 @@ int64_t first_non_finite(const std::byte* elements, Element type, int64_t count)
 /// Writes the transposed matrix of `from` [rows, columns], whose elements have `bytes` bytes.
 void transpose(std::byte* to, const std::byte* from, int64_t rows, int64_t columns, int64_t bytes);
 
-/// Rows of a projection to queries or keys, of `row_bytes` bytes each: `heads` heads with `head` rows each, of which
-/// the first `rotary` rotate.
-struct HeadRows {
-  int64_t heads, head, rotary, row_bytes;
-};
-/// Reorders the rows of each head from pairs (2i, 2i + 1) to halves (i, i + rotary / 2). The product of queries and
-/// keys does not change.
-void pairs_to_halves(std::byte* to, const std::byte* from, const HeadRows& rows);
-/// Inverse of pairs_to_halves().
-void halves_to_pairs(std::byte* to, const std::byte* from, const HeadRows& rows);
-
 }  // namespace hexad::interop

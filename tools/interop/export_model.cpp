@@ -14,6 +14,7 @@
 #include "framework/io/json.h"
 #include "framework/io/safetensors_stream.h"
 #include "tools/interop/config_json.h"
+#include "tools/interop/latent_rows.h"
 #include "tools/interop/new_folder.h"
 #include "tools/interop/origin.h"
 #include "tools/interop/source_folder.h"
@@ -172,12 +173,11 @@ class TensorReader {
     std::vector<std::byte> rearranged(joined.size());
     if (link.rearrangement == Rearrangement::transposed)
       transpose(rearranged.data(), joined.data(), link.shape[1], link.shape[0], bytes);
-    else if (link.rearrangement == Rearrangement::pairs)
-      halves_to_pairs(
-          rearranged.data(), joined.data(),
-          {link.shape[0] / sizes_.head(), sizes_.head(), sizes_.rotary(), link.shape.numel() / link.shape[0] * bytes});
-    else
+    else if (link.rearrangement == Rearrangement::none)
       rearranged = std::move(joined);
+    else
+      scatter_rows(rearranged.data(), joined.data(), sizes_.moved_rows(link.rearrangement, link.shape[0]),
+                   link.shape.numel() / link.shape[0] * bytes);
     out.append(rearranged.data(), static_cast<int64_t>(rearranged.size()));
   }
 

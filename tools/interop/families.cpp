@@ -69,6 +69,28 @@ constexpr ConfigKey glm[] = {
     {"attention_bias", "model.qkv_bias", "false"},
     {"use_qk_norm", "model.qk_norm", "false", head_norm},
 };
+// Keys of latent attention, and of the experts beside it.
+constexpr ConfigKey latent[] = {
+    {"q_lora_rank", "model.latent.q_rank", "0", zero_if_null},
+    {"kv_lora_rank", "model.latent.kv_rank", "512"},
+    {"qk_nope_head_dim", "model.latent.nope_size", "128"},
+    {"qk_rope_head_dim", "model.latent.rope_size", "64"},
+    {"v_head_dim", "model.latent.value_size", "128"},
+    {"n_routed_experts|num_local_experts", "model.moe.experts"},
+    {"moe_intermediate_size", "model.moe.expert_hidden"},
+};
+constexpr ConfigKey deepseek_v3[] = {
+    {"n_shared_experts", "model.moe.shared_experts", "1"}, {"n_group", "model.moe.groups", "8"},
+    {"topk_group", "model.moe.top_groups", "4"},           {"routed_scaling_factor", "model.moe.scale", "2.5"},
+    {"norm_topk_prob", "model.moe.normalize", "true"},
+};
+constexpr ConfigKey deepseek_v2[] = {
+    {"n_shared_experts", "model.moe.shared_experts", "2"},
+    {"n_group", "model.moe.groups", "1"},
+    {"topk_group", "model.moe.top_groups", "1"},
+    {"topk_method", "model.moe.group_score", "\"greedy\"", group_rule},
+    {"routed_scaling_factor", "model.moe.scale", "1.0"},
+};
 constexpr ConfigKey minimax[] = {{"rotary_dim", "model.rotary_share", "null", head_share}};
 constexpr ConfigKey gpt2[] = {
     {"vocab_size", "model.vocab"},
@@ -90,6 +112,27 @@ constexpr std::string_view window_keys[] = {"sliding_window", "max_window_layers
 const std::vector<std::string_view>& dropouts() {
   static const std::vector<std::string_view> all{"attention_dropout"};
   return all;
+}
+
+// Returns a family whose attention and routing are those of DeepSeek-V3.
+Family like_deepseek_v3(std::string_view model_type) {
+  return {.model_type = model_type,
+          .architecture = "DeepseekV3ForCausalLM",
+          .names = {latent_names(), expert_names(), shared_expert_names(), gate_bias_names()},
+          .keys = {common, untied, small_eps, dense_mlp, routing, latent, deepseek_v3},
+          .fixed = {silu,
+                    {"scoring_func", "\"sigmoid\""},
+                    {"topk_method", "\"noaux_tc\""},
+                    {"attention_bias", "false"},
+                    {"rope_interleave", "true"},
+                    {"moe_layer_freq", "1"}},
+          .constants = {{"model.attention", "\"latent\""},
+                        {"model.moe.score", "\"sigmoid\""},
+                        {"model.moe.selection_bias", "true"}},
+          .neutral = {"head_dim", "qk_head_dim", "pretraining_tp", "ep_size"},
+          .training = {"attention_dropout", "aux_loss_alpha", "seq_aux", "num_nextn_predict_layers"},
+          .ignored = {"model.layers.{N}.*"},
+          .pattern = LayerPattern::first_dense};
 }
 
 std::vector<Family> make_families() {
@@ -158,6 +201,23 @@ std::vector<Family> make_families() {
                  .ignored = {"model.layers.{N}.*"},
                  .pattern = LayerPattern::first_dense,
                  .rotary_share = 0.5});
+  all.push_back(like_deepseek_v3("deepseek_v3"));
+  all.push_back(like_deepseek_v3("kimi_k2"));
+  all.push_back({.model_type = "deepseek_v2",
+                 .architecture = "DeepseekV2ForCausalLM",
+                 .names = {latent_names(), expert_names(), shared_expert_names()},
+                 .keys = {common, untied, small_eps, dense_mlp, routing, latent, deepseek_v2},
+                 .fixed = {silu,
+                           {"scoring_func", "\"softmax\""},
+                           {"norm_topk_prob", "false"},
+                           {"attention_bias", "false"},
+                           {"mlp_bias", "false"},
+                           {"moe_layer_freq", "1"}},
+                 .constants = {{"model.attention", "\"latent\""}, {"model.moe.normalize", "false"}},
+                 .neutral = {"head_dim", "qk_head_dim", "pretraining_tp", "ep_size"},
+                 .training = {"attention_dropout", "aux_loss_alpha", "seq_aux"},
+                 .ignored = {},
+                 .pattern = LayerPattern::first_dense});
   all.push_back({.model_type = "mixtral",
                  .architecture = "MixtralForCausalLM",
                  .names = {llama_names(), block_sparse_names()},

@@ -13,9 +13,11 @@ namespace hexad::interop {
 /// Conversion between the value of a config key and that of a recipe key.
 enum class Conversion : uint8_t {
   same,
-  head_norm,   // true: qk_norm head; false: none
-  head_share,  // a number of dimensions of a head: rotary_share times the size of a head
-  gelu_name    // gelu_new or gelu_pytorch_tanh: tanh; gelu: exact
+  head_norm,     // true: qk_norm head; false: none
+  head_share,    // a number of dimensions of a head: rotary_share times the size of a head
+  gelu_name,     // gelu_new or gelu_pytorch_tanh: tanh; gelu: exact
+  zero_if_null,  // null: 0
+  group_rule     // greedy: experts of all groups; group_limited_greedy: group_score best
 };
 
 /// A config key with the recipe key of the same meaning.
@@ -50,8 +52,11 @@ enum class LayerPattern : uint8_t {
 /// Change of the elements between a foreign tensor and the parameters of Hexad.
 enum class Rearrangement : uint8_t {
   none,
-  transposed,  // the foreign tensor is [in, out]
-  pairs        // rows of each head rotate as pairs 2i, 2i + 1; Hexad rotates i and i + half
+  transposed,      // the foreign tensor is [in, out]
+  pairs,           // rows of each head rotate as pairs 2i, 2i + 1; Hexad rotates i and i + half
+  latent_queries,  // rows of latent attention; see LatentRows
+  latent_down,
+  latent_up
 };
 
 /// A part of a parameter of Hexad. `at` has the first indices of the part: numbers, or E for the number of the expert.
@@ -62,7 +67,7 @@ struct Target {
 
 /// Correspondence of one foreign tensor. In names, {L} is the number of a block and {E} the number of an expert.
 /// `shape` has a size for each dimension: a letter of Sizes with an optional factor, or a number. After the
-/// rearrangement, the foreign tensor is the concatenation of equal parts, one for each target. `when` lists conditions
+/// rearrangement, the foreign tensor is the concatenation of its targets. `when` lists conditions
 /// that must all hold (Sizes::holds); no conditions: always.
 struct TensorRow {
   std::string_view theirs;
@@ -112,6 +117,7 @@ std::span<const std::string_view> neutral_keys();
 // Tables of names, one for each naming class:
 
 std::span<const TensorRow> llama_names();          // everything but experts, in all families but GPT-2
+std::span<const TensorRow> latent_names();         // everything but experts, of latent attention
 std::span<const TensorRow> expert_names();         // mlp.experts.E.gate_proj, or fused mlp.experts.gate_up_proj
 std::span<const TensorRow> block_sparse_names();   // block_sparse_moe.experts.E.w1
 std::span<const TensorRow> shared_expert_names();  // mlp.shared_experts

@@ -9,6 +9,7 @@
 #include "framework/config/words.h"
 #include "framework/data/file.h"
 #include "layers/base/model_config.h"
+#include "tools/interop/fp8_blocks.h"
 
 namespace hexad::interop {
 
@@ -93,6 +94,7 @@ ForeignModel::ForeignModel(const std::string& folder, const FileWork& work)
   bare_ = !source_.find(first) && source_.find(without_first_word(first));
   check_names();
   for (const Link& link : map_.links) check_tensor(link);
+  note_fp8();
 }
 
 std::string ForeignModel::name_of(const Link& link) const {
@@ -101,6 +103,31 @@ std::string ForeignModel::name_of(const Link& link) const {
 
 std::string ForeignModel::where(const Link& link) const {
   return cat(source_.folder(), "/", tensor(link).file, ": tensor '", name_of(link), "'");
+}
+
+Element ForeignModel::element(const Link& link) const {
+  const SourceTensor& stored = tensor(link);
+  return stored.dtype == fp8_dtype ? Element::bf16 : *element_of(stored.dtype);
+}
+
+void ForeignModel::read(const Link& link, int64_t first, int64_t count, std::byte* to) const {
+  const SourceTensor& stored = tensor(link);
+  if (stored.dtype != fp8_dtype) {
+    const int64_t bytes = bytes_of(element(link));
+    return stored.read(first * bytes, to, count * bytes);
+  }
+  const SourceTensor& of_blocks = *source_.find(scales_of(name_of(link)));
+  std::vector<float> scales(of_blocks.shape.numel());
+  std::vector<std::byte> codes(count);
+  of_blocks.read(0, reinterpret_cast<std::byte*>(scales.data()), of_blocks.end - of_blocks.begin);
+  stored.read(first, codes.data(), count);
+  dequantise(to, codes, scales, first, link.shape[1]);
+}
+
+void ForeignModel::note_fp8() {
+  const int64_t weights =
+      std::ranges::count_if(map_.links, [&](const Link& l) { return tensor(l).dtype == fp8_dtype; });
+  if (weights > 0) notes_.push_back(cat(counted(weights, "tensor"), " dequantised from fp8 blocks to bf16"));
 }
 
 // Checks the conditions that the tensor tables assume.
@@ -120,7 +147,9 @@ void ForeignModel::check_names() {
   for (const Link& link : map_.links) {
     const std::string name = name_of(link);
     expected.insert(name);
-    if (!source_.find(name)) missing.push_back(name);
+    const SourceTensor* found = source_.find(name);
+    if (!found) missing.push_back(name);
+    if (found && found->dtype == fp8_dtype) expected.insert(scales_of(name));
   }
   int64_t ignored = 0;
   for (const auto& [name, tensor] : source_.tensors()) {
@@ -143,7 +172,19 @@ void ForeignModel::check_tensor(const Link& link) const {
   const SourceTensor& found = tensor(link);
   if (!(found.shape == link.shape))
     fail(ExitCode::data, where(link), " is ", found.shape, ", expected ", link.shape, " by config.json");
+  if (found.dtype == fp8_dtype && config_.fp8_blocks) return check_scales(link);
   if (!element_of(found.dtype)) fail(ExitCode::data, where(link), " is ", found.dtype, ", expected F32, BF16 or F16");
+}
+
+void ForeignModel::check_scales(const Link& link) const {
+  const std::string name = scales_of(name_of(link));
+  const SourceTensor* scales = source_.find(name);
+  if (link.shape.rank() != 2) fail(ExitCode::data, where(link), " is fp8, expected a matrix");
+  if (!scales) fail(ExitCode::data, where(link), " is fp8, but there is no tensor '", name, "'");
+  const Shape expected = shape_of_scales(link.shape);
+  if (scales->dtype != "F32" || !(scales->shape == expected))
+    fail(ExitCode::data, folder(), "/", scales->file, ": tensor '", name, "' is ", scales->dtype, " ", scales->shape,
+         ", expected F32 ", expected);
 }
 
 bool ForeignModel::is_ignored(const std::string& name) const {

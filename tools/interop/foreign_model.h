@@ -28,7 +28,10 @@ class ForeignModel {
   const std::vector<std::string>& notes() const { return notes_; }
 
   const SourceTensor& tensor(const Link& link) const { return *source_.find(name_of(link)); }
-  Element element(const Link& link) const { return *element_of(tensor(link).dtype); }
+  /// Returns the type of the elements that read() writes. Weights in fp8 blocks are read as bf16.
+  Element element(const Link& link) const;
+  /// Reads `count` elements of a tensor, from element `first` on.
+  void read(const Link& link, int64_t first, int64_t count, std::byte* to) const;
   /// Returns a text such as "DIR/model.safetensors: tensor 'lm_head.weight'".
   std::string where(const Link& link) const;
 
@@ -37,6 +40,8 @@ class ForeignModel {
   void check_config() const;
   void check_names();
   void check_tensor(const Link& link) const;
+  void check_scales(const Link& link) const;
+  void note_fp8();
   bool is_ignored(const std::string& name) const;
   bool is_tied_head(const std::string& name) const;
 

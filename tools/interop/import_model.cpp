@@ -9,6 +9,7 @@
 #include "framework/base/atomic_file.h"
 #include "framework/io/safetensors_stream.h"
 #include "tools/interop/foreign_model.h"
+#include "tools/interop/latent_rows.h"
 #include "tools/interop/new_folder.h"
 #include "tools/interop/origin.h"
 
@@ -56,14 +57,13 @@ class ParameterWriter {
   Element element(const Slot& slot) const { return model_.element(*slot.link); }
 
   void write_in_windows(const Slot& slot, Element target, io::SafetensorsStream& out) {
-    const SourceTensor& tensor = model_.tensor(*slot.link);
     const Element type = element(slot);
-    const int64_t part = slot.link->shape.numel() / static_cast<int64_t>(slot.link->parts.size());
-    const int64_t begin = part * static_cast<int64_t>(slot.index), most = window_bytes / bytes_of(type);
+    const int64_t part = slot.link->parts[slot.index].region.size.numel();
+    const int64_t begin = slot.link->begin_of(slot.index), most = window_bytes / bytes_of(type);
     for (int64_t done = 0; done < part;) {
       const int64_t count = std::min(most, part - done);
       from_.resize(count * bytes_of(type));
-      tensor.read((begin + done) * bytes_of(type), from_.data(), count * bytes_of(type));
+      model_.read(*slot.link, begin + done, count, from_.data());
       append(slot, from_.data(), count, begin + done, target, out);
       done += count;
     }
@@ -74,16 +74,14 @@ class ParameterWriter {
     const Element type = element(slot);
     const int64_t elements = link.shape.numel(), bytes = bytes_of(type);
     from_.resize(elements * bytes), whole_.resize(elements * bytes);
-    model_.tensor(link).read(0, from_.data(), elements * bytes);
+    model_.read(link, 0, elements, from_.data());
     if (link.rearrangement == Rearrangement::transposed) {
       transpose(whole_.data(), from_.data(), link.shape[0], link.shape[1], bytes);
     } else {
-      const int64_t row = elements / link.shape[0] * bytes;
-      pairs_to_halves(whole_.data(), from_.data(),
-                      {link.shape[0] / model_.sizes().head(), model_.sizes().head(), model_.sizes().rotary(), row});
+      const std::vector<int64_t> order = model_.sizes().moved_rows(link.rearrangement, link.shape[0]);
+      gather_rows(whole_.data(), from_.data(), order, elements / link.shape[0] * bytes);
     }
-    const int64_t part = elements / static_cast<int64_t>(link.parts.size());
-    const int64_t begin = part * static_cast<int64_t>(slot.index);
+    const int64_t part = link.parts[slot.index].region.size.numel(), begin = link.begin_of(slot.index);
     append(slot, whole_.data() + begin * bytes, part, begin, target, out);
   }
 

@@ -40,10 +40,19 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.rotary_scaling.low_freq_factor", Type::real, "1"},
                                    {"model.rotary_scaling.high_freq_factor", Type::real, "4"},
                                    {"model.rotary_scaling.original_context", Type::integer, "8192"},
+                                   {"model.attention", Type::text, "\"grouped\""},
+                                   {"model.latent.q_rank", Type::integer, "0"},
+                                   {"model.latent.kv_rank", Type::integer, "512"},
+                                   {"model.latent.nope_size", Type::integer, "128"},
+                                   {"model.latent.rope_size", Type::integer, "64"},
+                                   {"model.latent.value_size", Type::integer, "128"},
+                                   {"model.latent.norm_eps", Type::real, "1e-6"},
                                    {"model.yarn.factor", Type::real, "1"},
                                    {"model.yarn.original_context", Type::integer, "4096"},
                                    {"model.yarn.beta_fast", Type::real, "32"},
                                    {"model.yarn.beta_slow", Type::real, "1"},
+                                   {"model.yarn.mscale", Type::real, "1"},
+                                   {"model.yarn.mscale_all_dim", Type::real, "0"},
                                    {"model.mlp", Type::text, "\"swiglu\""},
                                    {"model.mlp_hidden", Type::integer, "null"},
                                    {"model.gelu", Type::text, "\"exact\""},
@@ -182,6 +191,8 @@ void ModelKeys::resolve() {
     if (current.is_null()) current = value;
   };
   usual("model.kv_heads", (*this)["model.heads"]);
+  if (text("model.attention") == "latent")
+    usual("model.head_size", integer("model.latent.rope_size") + integer("model.latent.nope_size"));
   usual("model.head_size", integer("model.hidden") / std::max<int64_t>(1, integer("model.heads")));
   usual("model.mlp_hidden", 4 * integer("model.hidden"));
   usual("model.qkv_bias", (*this)["model.bias"]);
@@ -222,7 +233,9 @@ std::map<std::string, Json> ModelKeys::meaning() const {
   if (moe_layers == layers && !flag("model.moe.dense_residual")) drop("model.mlp");
   if (text("model.mlp") != "gelu" && text("model.moe.expert") != "gelu") drop("model.gelu");
   if (text("model.position") != "rotary") drop("model.rotary"), drop("model.yarn");
-  if (real("model.yarn.factor") == 1) drop("model.yarn.beta"), drop("model.yarn.original");
+  if (real("model.yarn.factor") == 1) drop("model.yarn.beta"), drop("model.yarn.original"), drop("model.yarn.mscale");
+  if (text("model.attention") != "latent") drop("model.latent.");
+  if (integer("model.moe.top_groups") >= integer("model.moe.groups")) drop("model.moe.group_score");
   const std::string& scaling = text("model.rotary_scaling.kind");
   for (const char* part : {"low", "high", "original"})
     if (scaling != "llama3") drop(cat("model.rotary_scaling.", part));

@@ -8,16 +8,26 @@ namespace {
 using enum Rearrangement;
 
 // V vocabulary, P positions, H hidden, Q heads * C, K kv_heads * C, C head size, D dense MLP, E experts, I expert
-// width, S width of the shared experts.
+// width, S width of the shared experts. Of latent attention: A rank of queries, L rank of keys and values, R rotary
+// part, T = L + R, N heads * other part, W heads * value size, U = N + W.
 constexpr OwnRow own[] = {
     {"embedding.weight", "V H"},
     {"position_embedding.weight", "P H", "learned"},
     {"layers.{L}.attention_norm.weight", "H"},
     {"layers.{L}.attention_norm.bias", "H", "norm_bias"},
-    {"layers.{L}.attention.q.weight", "Q H"},
-    {"layers.{L}.attention.k.weight", "K H"},
-    {"layers.{L}.attention.v.weight", "K H"},
-    {"layers.{L}.attention.output.weight", "H Q"},
+    {"layers.{L}.attention.q.weight", "Q H", "direct"},
+    {"layers.{L}.attention.%s.weight", "K H", "grouped"},
+    {"layers.{L}.attention.%s.weight", "K H", "grouped"},
+    {"layers.{L}.attention.output.weight", "H Q", "grouped"},
+    {"layers.{L}.attention.q_down.weight", "A H", "compressed"},
+    {"layers.{L}.attention.q_norm.weight", "A", "compressed"},
+    {"layers.{L}.attention.q_up.weight", "Q A", "compressed"},
+    {"layers.{L}.attention.kv_down.weight", "L H", "latent"},
+    {"layers.{L}.attention.kv_norm.weight", "L", "latent"},
+    {"layers.{L}.attention.k_rope.weight", "R H", "latent"},
+    {"layers.{L}.attention.k_up.weight", "N L", "latent"},
+    {"layers.{L}.attention.v_up.weight", "W L", "latent"},
+    {"layers.{L}.attention.output.weight", "H W", "latent"},
     {"layers.{L}.attention.q.bias", "Q", "qkv_bias"},
     {"layers.{L}.attention.k.bias", "K", "qkv_bias"},
     {"layers.{L}.attention.v.bias", "K", "qkv_bias"},
@@ -64,6 +74,37 @@ constexpr TensorRow llama[] = {
     {"model.layers.{L}.self_attn.k_norm.weight", "C", {{"layers.{L}.attention.k_norm.weight"}}, "norm_of_heads"},
     {"model.layers.{L}.self_attn.q_norm.weight", "Q", {{"layers.{L}.attention.q_norm.weight"}}, "norm_over_heads"},
     {"model.layers.{L}.self_attn.k_norm.weight", "K", {{"layers.{L}.attention.k_norm.weight"}}, "norm_over_heads"},
+    {"model.layers.{L}.post_attention_layernorm.weight", "H", {{"layers.{L}.mlp_norm.weight"}}},
+    {"model.layers.{L}.mlp.gate_proj.weight", "D H", {{"layers.{L}.mlp.gate_up.weight", "0"}}, "dense"},
+    {"model.layers.{L}.mlp.up_proj.weight", "D H", {{"layers.{L}.mlp.gate_up.weight", "1"}}, "dense"},
+    {"model.layers.{L}.mlp.down_proj.weight", "H D", {{"layers.{L}.mlp.down.weight"}}, "dense"},
+    {"model.norm.weight", "H", {{"norm.weight"}}},
+    {"lm_head.weight", "V H", {{"head.weight"}}, "untied"},
+};
+
+constexpr TensorRow latent[] = {
+    {"model.embed_tokens.weight", "V H", {{"embedding.weight"}}},
+    {"model.layers.{L}.input_layernorm.weight", "H", {{"layers.{L}.attention_norm.weight"}}},
+    {"model.layers.{L}.self_attn.q_proj.weight", "Q H", {{"layers.{L}.attention.q.weight"}}, "direct", latent_queries},
+    {"model.layers.{L}.self_attn.q_a_proj.weight", "A H", {{"layers.{L}.attention.q_down.weight"}}, "compressed"},
+    {"model.layers.{L}.self_attn.q_a_layernorm.weight", "A", {{"layers.{L}.attention.q_norm.weight"}}, "compressed"},
+    {"model.layers.{L}.self_attn.q_b_proj.weight",
+     "Q A",
+     {{"layers.{L}.attention.q_up.weight"}},
+     "compressed",
+     latent_queries},
+    {"model.layers.{L}.self_attn.kv_a_proj_with_mqa.weight",
+     "T H",
+     {{"layers.{L}.attention.kv_down.weight"}, {"layers.{L}.attention.k_rope.weight"}},
+     "",
+     latent_down},
+    {"model.layers.{L}.self_attn.kv_a_layernorm.weight", "L", {{"layers.{L}.attention.kv_norm.weight"}}},
+    {"model.layers.{L}.self_attn.kv_b_proj.weight",
+     "U L",
+     {{"layers.{L}.attention.k_up.weight"}, {"layers.{L}.attention.v_up.weight"}},
+     "",
+     latent_up},
+    {"model.layers.{L}.self_attn.o_proj.weight", "H W", {{"layers.{L}.attention.output.weight"}}},
     {"model.layers.{L}.post_attention_layernorm.weight", "H", {{"layers.{L}.mlp_norm.weight"}}},
     {"model.layers.{L}.mlp.gate_proj.weight", "D H", {{"layers.{L}.mlp.gate_up.weight", "0"}}, "dense"},
     {"model.layers.{L}.mlp.up_proj.weight", "D H", {{"layers.{L}.mlp.gate_up.weight", "1"}}, "dense"},
@@ -196,6 +237,7 @@ constexpr TensorRow gpt2[] = {
 
 std::span<const OwnRow> own_rows() { return own; }
 std::span<const TensorRow> llama_names() { return llama; }
+std::span<const TensorRow> latent_names() { return latent; }
 std::span<const TensorRow> expert_names() { return experts; }
 std::span<const TensorRow> block_sparse_names() { return block_sparse; }
 std::span<const TensorRow> shared_expert_names() { return shared_experts; }

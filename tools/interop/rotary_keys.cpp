@@ -4,6 +4,8 @@
 #include <cmath>
 #include <functional>
 
+#include "layers/base/model_config.h"
+
 namespace hexad::interop {
 
 using namespace base;
@@ -68,15 +70,33 @@ int64_t original_context(const Json& all, const Json& config, const ModelKeys& k
   return std::llround(value);
 }
 
+/// Reads the factors of latent attention. They must be given together, because implementations differ if one is
+/// missing.
+void read_magnitudes(const Json& all, ModelKeys& keys, const std::string& where) {
+  const double turned = number(all, "mscale", 0, where), whole = number(all, "mscale_all_dim", 0, where);
+  if (turned == 0 && whole == 0) return;
+  if (turned <= 0 || whole <= 0)
+    fail(ExitCode::data, where, ": rotary mscale is ", turned, " and mscale_all_dim is ", whole,
+         ", expected both above 0, or neither");
+  keys.set("model.yarn.mscale", turned, where);
+  keys.set("model.yarn.mscale_all_dim", whole, where);
+}
+
 void read_yarn(const Json& all, const Json& config, ModelKeys& keys, const std::string& where) {
-  require_only(all,
-               {"factor", "original_max_position_embeddings", "beta_fast", "beta_slow", "attention_factor", "truncate"},
-               "yarn", where);
+  std::vector<std::string_view> known{
+      "factor", "original_max_position_embeddings", "beta_fast", "beta_slow", "attention_factor", "truncate"};
+  const bool latent = keys.text("model.attention") == "latent";
+  if (latent) known.insert(known.end(), {"mscale", "mscale_all_dim"});
+  require_only(all, known, "yarn", where);
   const double factor = required(all, "factor", "yarn", where);
-  const double attention = 0.1 * std::log(factor) + 1;
+  if (latent) read_magnitudes(all, keys, where);
+  const layers::YarnConfig yarn{.factor = factor,
+                                .mscale = keys.real("model.yarn.mscale"),
+                                .mscale_all_dim = keys.real("model.yarn.mscale_all_dim")};
+  const double attention = yarn.table_magnitude();
   if (std::abs(number(all, "attention_factor", attention, where) - attention) > 1e-9)
-    fail(ExitCode::data, where, ": rotary attention_factor is ", all["attention_factor"].dump(),
-         ", expected 0.1 ln(factor) + 1 = ", attention);
+    fail(ExitCode::data, where, ": rotary attention_factor is ", all["attention_factor"].dump(), ", expected ",
+         attention, ", by factor and mscale");
   if (present(all, "truncate") && all["truncate"] != true)
     fail(ExitCode::data, where, ": rotary truncate is ", all["truncate"].dump(), ", expected true");
   keys.set("model.yarn.factor", factor, where);
@@ -105,6 +125,10 @@ OrderedJson scaling_of(const ModelKeys& keys) {
     scaling["original_max_position_embeddings"] = keys.integer("model.yarn.original_context");
     scaling["beta_fast"] = keys.real("model.yarn.beta_fast");
     scaling["beta_slow"] = keys.real("model.yarn.beta_slow");
+    if (keys.real("model.yarn.mscale_all_dim") != 0) {
+      scaling["mscale"] = keys.real("model.yarn.mscale");
+      scaling["mscale_all_dim"] = keys.real("model.yarn.mscale_all_dim");
+    }
   } else if (kind == "linear") {
     scaling["rope_type"] = "linear";
     scaling["factor"] = keys.real("model.rotary_scaling.factor");

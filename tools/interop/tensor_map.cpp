@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include "tools/interop/latent_rows.h"
+
 namespace hexad::interop {
 
 using namespace base;
@@ -117,7 +119,40 @@ class Mapper {
 Sizes::Sizes(const ModelKeys& keys, const Family& family, ExpertLayout layout)
     : keys_(keys), pairs_(family.pairs), layout_(layout) {}
 
-int64_t Sizes::rotary() const { return std::llround(static_cast<double>(head()) * keys_.real("model.rotary_share")); }
+int64_t Link::begin_of(size_t part) const {
+  int64_t begin = 0;
+  for (size_t i = 0; i < part; ++i) begin += parts[i].region.size.numel();
+  return begin;
+}
+
+bool Sizes::is_latent() const { return keys_.text("model.attention") == "latent"; }
+
+int64_t Sizes::rotary() const {
+  if (is_latent()) return keys_.integer("model.latent.rope_size");
+  return std::llround(static_cast<double>(head()) * keys_.real("model.rotary_share"));
+}
+
+std::vector<int64_t> Sizes::moved_rows(Rearrangement rearrangement, int64_t rows) const {
+  const LatentRows latent{.heads = keys_.integer("model.heads"),
+                          .kv_rank = keys_.integer("model.latent.kv_rank"),
+                          .nope = keys_.integer("model.latent.nope_size"),
+                          .rope = keys_.integer("model.latent.rope_size"),
+                          .value = keys_.integer("model.latent.value_size")};
+  switch (rearrangement) {
+    case Rearrangement::pairs:
+      return halves_of_pairs(rows / head(), head(), rotary());
+    case Rearrangement::latent_queries:
+      return latent.queries();
+    case Rearrangement::latent_down:
+      return latent.down();
+    case Rearrangement::latent_up:
+      return latent.up();
+    case Rearrangement::none:
+    case Rearrangement::transposed:
+      break;
+  }
+  fail_invariant("[interop] this rearrangement does not move rows");
+}
 
 int64_t Sizes::size(char letter) const {
   switch (letter) {
@@ -141,6 +176,20 @@ int64_t Sizes::size(char letter) const {
       return keys_.integer("model.moe.expert_hidden");
     case 'S':
       return keys_.shared_width();
+    case 'A':
+      return keys_.integer("model.latent.q_rank");
+    case 'L':
+      return keys_.integer("model.latent.kv_rank");
+    case 'R':
+      return keys_.integer("model.latent.rope_size");
+    case 'T':
+      return size('L') + size('R');
+    case 'N':
+      return keys_.integer("model.heads") * keys_.integer("model.latent.nope_size");
+    case 'W':
+      return keys_.integer("model.heads") * keys_.integer("model.latent.value_size");
+    case 'U':
+      return size('N') + size('W');
     default:
       fail_invariant(cat("[interop] there is no size '", letter, "'"));
   }
@@ -163,6 +212,10 @@ bool Sizes::hold(std::string_view words, int64_t layer) const {
 }
 
 bool Sizes::holds(std::string_view word, int64_t layer) const {
+  if (word == "grouped") return !is_latent();
+  if (word == "latent") return is_latent();
+  if (word == "direct") return !is_latent() || size('A') == 0;
+  if (word == "compressed") return is_latent() && size('A') > 0;
   if (word == "moe") return keys_.is_moe(layer);
   if (word == "dense") return !keys_.is_moe(layer);
   if (word == "gated") return keys_.text("model.mlp") == "swiglu";

@@ -26,12 +26,15 @@ class Sizes {
   int64_t head() const { return keys_.integer("model.head_size"); }
   /// Returns the number of dimensions of each head that rotate.
   int64_t rotary() const;
+  /// Returns, for each row of the parameters, the row of the foreign tensor. `rearrangement` moves rows.
+  std::vector<int64_t> moved_rows(Rearrangement rearrangement, int64_t rows) const;
   /// Returns the shape that a text such as "E 2I H" describes.
   Shape shape(std::string_view text) const;
   /// True if all conditions in `words` hold for block `layer`.
   bool hold(std::string_view words, int64_t layer) const;
 
  private:
+  bool is_latent() const;
   int64_t size(char letter) const;
   bool holds(std::string_view word, int64_t layer) const;
 
@@ -47,7 +50,7 @@ struct OwnTensor {
   Shape shape;
 };
 
-/// A foreign tensor. After the rearrangement, it is the concatenation of `parts`, which have equal sizes.
+/// A foreign tensor. After the rearrangement, it is the concatenation of `parts`.
 struct Link {
   struct Part {
     size_t own;         // index into TensorMap::own
@@ -58,6 +61,9 @@ struct Link {
   Shape shape;
   Rearrangement rearrangement;
   std::vector<Part> parts;
+
+  /// Returns the index of the first element of a part in the rearranged tensor.
+  int64_t begin_of(size_t part) const;
 };
 
 struct TensorMap {

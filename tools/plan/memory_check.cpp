@@ -76,8 +76,7 @@ struct Pool {
 
 // Adds the keys and values of `tokens` tokens (layers::KeyValueCache) to the estimates of the pipeline stages.
 void add_caches(std::vector<MemoryEstimate>& stages, const Recipe& r, const Extensions& extensions, int64_t tokens) {
-  const int64_t heads = std::max<int64_t>(1, r.model.key_value_heads() / r.parallel.tp);
-  const auto token = static_cast<double>(2 * heads * r.model.size_of_head() * size_of(dtype_of(r.train.precision)));
+  const auto token = static_cast<double>(r.model.cached_elements(r.parallel.tp) * size_of(dtype_of(r.train.precision)));
   const pp::StageSplit split = stage_split(r, extensions);
   for (size_t s = 0; s < stages.size(); ++s)
     for (int chunk = 0; chunk < split.stages().chunks; ++chunk) {

@@ -11,7 +11,7 @@
 namespace hexad::verify {
 namespace {
 
-constexpr int64_t head_size = 4, odd_width = 10, spare_ids = 5;
+constexpr int64_t head_size = 4, latent_width = 6, odd_width = 10, spare_ids = 5;
 
 void lower(int64_t& value, int64_t to) { value = std::min(value, to); }
 void lower(std::optional<int64_t>& value, int64_t to) {
@@ -20,7 +20,16 @@ void lower(std::optional<int64_t>& value, int64_t to) {
 
 int64_t next_multiple(int64_t value, int64_t of) { return (value + of - 1) / of * of; }
 
+void shrink_latent(layers::ModelConfig& m, int64_t world) {
+  lower(m.heads, world);
+  m.kv_heads.reset(), m.head_size.reset();
+  lower(m.latent.q_rank, latent_width), lower(m.latent.kv_rank, latent_width);
+  lower(m.latent.nope_size, head_size), lower(m.latent.rope_size, 2), lower(m.latent.value_size, head_size);
+  lower(m.hidden, m.heads * head_size);
+}
+
 void shrink_attention(layers::ModelConfig& m, int64_t world) {
+  if (m.is_latent()) return shrink_latent(m, world);
   const int64_t queries_a_key = m.heads / m.key_value_heads();
   lower(m.heads, std::lcm(world, queries_a_key));
   m.kv_heads = std::max<int64_t>(1, m.heads / queries_a_key);

@@ -51,8 +51,9 @@ Overrides in_bf16(const OwnSubject& own) {
 // Returns overrides with the forms of attention and MoE layers in which families of models differ.
 Overrides forms(const OwnSubject& own) {
   const layers::ModelConfig& m = own.recipe.model;
-  Overrides out{"model.qk_norm=all_heads", "model.qkv_bias=true", "model.o_bias=true"};
-  if (m.rotary_share == 1 && m.size_of_head() % 4 == 0) out.emplace_back("model.rotary_share=0.5");
+  Overrides out{"model.o_bias=true"};
+  if (!m.is_latent()) out.emplace_back("model.qk_norm=all_heads"), out.emplace_back("model.qkv_bias=true");
+  if (!m.is_latent() && m.rotary_share == 1 && m.size_of_head() % 4 == 0) out.emplace_back("model.rotary_share=0.5");
   const auto set = [&](std::string_view section, std::initializer_list<std::string_view> settings) {
     for (const std::string_view setting : settings) out.push_back(base::cat(section, ".", setting));
   };
@@ -68,6 +69,16 @@ Overrides forms(const OwnSubject& own) {
   } else if (m.moe.experts % 2 == 0 && 2 * m.moe.top_k <= m.moe.experts) {
     set("model.moe", {"groups=2", "top_groups=1", "group_score=best"});
   }
+  return out;
+}
+
+// Returns overrides with latent attention of sizes that no number of ranks divides.
+Overrides latent(const OwnSubject& own) {
+  Overrides out{"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.position=rotary",
+                "model.rotary_share=1",   "model.qk_norm=none",  "model.qkv_clip=none",  "model.qkv_bias=false"};
+  for (const std::string_view size : {"q_rank=7", "kv_rank=5", "nope_size=3", "rope_size=2", "value_size=3"})
+    out.push_back(base::cat("model.latent.", size));
+  if (own.recipe.model.yarn.factor != 1) out.emplace_back("model.yarn.mscale_all_dim=1");
   return out;
 }
 
@@ -93,9 +104,11 @@ std::span<const SubjectKind> subject_kinds() {
        [](const OwnSubject&) { return Overrides{"model.tied_embedding=true"}; }},
       {"forms",
        [](const Recipe& r, const Extensions&) {
-         return r.model.qk_norm != layers::QkNorm::all_heads || (has_experts(r) && !r.model.moe.shared_gate);
+         const bool other_attention = !r.model.is_latent() && r.model.qk_norm != layers::QkNorm::all_heads;
+         return other_attention || (has_experts(r) && !r.model.moe.shared_gate);
        },
        forms},
+      {"latent", [](const Recipe& r, const Extensions&) { return !r.model.is_latent(); }, latent},
       {"aux_global_batch",
        [](const Recipe& r, const Extensions&) {
          const moe::AuxLossConfig& aux = r.model.moe.aux_loss;

@@ -43,10 +43,21 @@ struct Rotated {
 /// RotaryKernels.
 Rotated rotary(Tape& tape, const Value& q, const Value& k, const Tensor& positions, const Tensor& cosine,
                const Tensor& sine);
+/// Returns x[T, H, C], whose first dimensions are rotated by the angles of their positions.
+Value rotary(Tape& tape, const Value& x, const Tensor& positions, const Tensor& cosine, const Tensor& sine);
 /// Returns the attention of the queries q[T, H, C] to the keys k and values v, both [T, G, C]. `first` and `last` bound
 /// the keys that each query sees and may be undefined; see AttentionShape.
 Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, const Tensor& first, const Tensor& last,
                 const AttentionShape& shape);
+
+// --- parts of heads (heads.cpp)
+
+/// Returns heads [T, H, P + N] that begin with shared[T, P], which is the same for all heads, and end with own[T, H,
+/// N].
+Value join_heads(Tape& tape, const Value& shared, const Value& own);
+/// Returns the first `size` elements of each head of x[T, H, C]. If C is smaller, zeros follow the elements. If C
+/// equals `size`, returns x.
+Value resize_heads(Tape& tape, const Value& x, int64_t size);
 
 // --- activations (swiglu.cpp, gelu.cpp, row_gate.cpp)
 

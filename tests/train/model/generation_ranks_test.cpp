@@ -81,6 +81,8 @@ TEST(Generate, EveryFormOfModelGivesTheTokensOfOneRank) {
       {"model.qk_norm=all_heads", "model.rotary_share=0.5"},
       {"model.qk_norm=all_heads", "model.kv_heads=1", "model.qkv_bias=true"},
       {"model.moe.shared_experts=1", "model.moe.shared_gate=true", "model.moe.normalize_floor=0.7"},
+      {"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.latent.q_rank=6",
+       "model.latent.kv_rank=5", "model.latent.nope_size=3", "model.latent.rope_size=2", "model.latent.value_size=4"},
       {"model.position=learned", "model.tied_embedding=true"}};
   const std::vector<std::string> layouts[] = {
       {"parallel.tp=2"}, {"parallel.tp=2", "parallel.sp=true"}, {"parallel.pp=2"}};

@@ -201,6 +201,23 @@ TEST(Recipe, HeadsMustFit) {
   EXPECT_EQ(recipe_of(yaml, {"model.head_size=7", "model.position=learned"}).model.size_of_head(), 7);
 }
 
+TEST(Recipe, LatentAttentionRefusesKeysThatItDoesNotRead) {
+  const auto latent = [](const char* key) { return problem({"model.attention=latent", key}); };
+  EXPECT_EQ(latent("model.kv_heads=2"),
+            "command line: model.kv_heads=2: model.kv_heads (2) must be auto, or the number of heads, for "
+            "model.attention: latent");
+  EXPECT_EQ(latent("model.qk_norm=head"),
+            "command line: model.qk_norm=head: model.qk_norm (head) must be none for model.attention: latent");
+  EXPECT_NE(latent("model.latent.rope_size=3").find("must be even, because rotary positions turn pairs; nearest: 2, 4"),
+            std::string::npos);
+  EXPECT_NE(latent("model.latent.value_size=193").find("must be at most rope_size + nope_size (192)"),
+            std::string::npos);
+  EXPECT_NE(problem({"model.latent.kv_rank=64"}).find("is given, but model.attention is grouped"), std::string::npos);
+  const ModelConfig m = recipe_of(yaml, {"model.attention=latent"}).model;
+  EXPECT_EQ(m.size_of_head(), 192);
+  EXPECT_EQ(m.rotary_size(), 64);
+}
+
 TEST(Recipe, RoutingMustBePossible) {
   EXPECT_EQ(problem({"model.moe.top_k=9"}),
             "command line: model.moe.top_k=9: model.moe.top_k (9) must be at most model.moe.experts (8)");

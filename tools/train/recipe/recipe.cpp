@@ -78,7 +78,39 @@ void check_rotary_scaling(const layers::ModelConfig& m, Problems& problems) {
                  cat("must be above model.rotary_scaling.low_freq_factor (", s.low_freq_factor, ")"));
 }
 
+// Rejects settings of grouped attention that latent attention does not read, and the reverse.
+void check_latent(const layers::ModelConfig& m, Problems& problems) {
+  const layers::LatentConfig& l = m.latent;
+  if (!m.is_latent()) {
+    if (l != layers::LatentConfig{})
+      problems.add("model.latent", "is given, but model.attention is grouped; expected model.attention: latent");
+    if (m.yarn.mscale_all_dim != 0)
+      problems.add("model.yarn.mscale_all_dim", "must be 0 for model.attention: grouped, which does not read it");
+    return;
+  }
+  const auto require_value = [&](bool holds, std::string_view key, std::string_view expected) {
+    if (!holds) problems.add(key, cat("must be ", expected, " for model.attention: latent"));
+  };
+  require_value(m.key_value_heads() == m.heads, "model.kv_heads", "auto, or the number of heads,");
+  require_value(m.head_size.value_or(l.key_size()) == l.key_size(), "model.head_size",
+                cat("auto, or rope_size + nope_size (", l.key_size(), "),"));
+  require_value(m.position == layers::PositionKind::rotary, "model.position", "rotary");
+  require_value(m.rotary_share == 1, "model.rotary_share", "1");
+  require_value(m.qk_norm == layers::QkNorm::none, "model.qk_norm", "none");
+  require_value(!m.qkv_clip, "model.qkv_clip", "none");
+  require_value(!m.has_qkv_bias(), "model.qkv_bias", "false");
+  if (l.rope_size % 2 != 0)
+    problems.add(
+        "model.latent.rope_size",
+        cat("must be even, because rotary positions turn pairs; nearest: ", l.rope_size - 1, ", ", l.rope_size + 1));
+  if (l.value_size > l.key_size())
+    problems.add("model.latent.value_size",
+                 cat("must be at most rope_size + nope_size (", l.key_size(), "), the size of a key head"));
+}
+
 void check_attention(const layers::ModelConfig& m, Problems& problems) {
+  check_latent(m, problems);
+  if (m.is_latent()) return;
   if (!m.head_size) check_divisible(problems, "model.hidden", m.hidden, "model.heads", m.heads);
   check_divisible(problems, "model.heads", m.heads, "model.kv_heads", m.key_value_heads());
   if (m.position == layers::PositionKind::rotary) check_rotary_share(m, problems);
@@ -222,8 +254,9 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   if (!device) device = device_of_environment(problems);
   if (device) replace_device(r, *device);
   check_device(r, problems);
-  if (problems.good(
-          {"model.hidden", "model.heads", "model.kv_heads", "model.head_size", "model.position", "model.rotary_share"}))
+  if (problems.good({"model.hidden", "model.heads", "model.kv_heads", "model.head_size", "model.position",
+                     "model.rotary_share", "model.attention", "model.latent", "model.qk_norm", "model.qkv_clip",
+                     "model.bias", "model.qkv_bias", "model.yarn"}))
     check_attention(r.model, problems);
   if (problems.good({"model.yarn", "model.rotary_scaling"})) check_rotary_scaling(r.model, problems);
   if (problems.good({"model.moe", "model.layers"})) check_moe(r.model, problems);

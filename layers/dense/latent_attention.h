@@ -1,0 +1,52 @@
+// Multi-head latent attention (DeepSeek-V2, 2024, section 2.1).
+#pragma once
+
+#include <optional>
+
+#include "layers/dense/linear.h"
+#include "layers/dense/norm.h"
+#include "layers/dense/rotary_table.h"
+#include "layers/dense/self_attention.h"
+
+namespace hexad::layers {
+
+/// Attention whose keys and values are computed from a latent of each token, the RMS norm of [kv_rank] numbers. A key
+/// head is a rotary part, which all heads share, followed by a part from the latent. A query head has the same order.
+/// Value heads have their own size.
+///
+/// Parameters: "q", or "q_down", "q_norm" and "q_up" if queries are compressed; "kv_down" and "kv_norm" for the latent;
+/// "k_rope" for the shared rotary part; "k_up" and "v_up" for the heads; "output". Heads are divided over tp. The
+/// latents, "q_down", "kv_down", "k_rope" and the norms are replicated. The cache of generation holds the latents and
+/// the turned rotary parts; each step computes the keys and values of all tokens from them.
+class LatentAttention : public SelfAttention {
+ public:
+  /// Makes the layer. All layers share `rotary`, which outlives them.
+  LatentAttention(const ModelConfig& c, const RotaryTable& rotary, int64_t layer, const Builder& b);
+
+  Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const override;
+  KeyValueCache::Layer make_cache(int64_t length, Dtype dtype, Device device) const override;
+
+ private:
+  struct Keys {
+    Value k, v;  // [T, H, key size]; values are extended by zeros
+  };
+  Value queries(Tape& t, const Value& x, const MicroBatch& batch) const;
+  Value rotary_part(Tape& t, const Value& x, const MicroBatch& batch) const;
+  Value compressed(Tape& t, const Value& x) const { return kv_norm_(t, kv_down_(t, x)); }
+  Keys keys(Tape& t, const Value& latent, const Value& rope, const tp::TensorParallel& tensor) const;
+  Value attend_to_caches(Tape& t, const Value& q, const Value& latent, const Value& rope,
+                         const ForwardContext& pass) const;
+  Value attend_to_cache(Tape& t, const Value& q, const Value& latent, const Value& rope, KeyValueCache& cache) const;
+
+  int64_t layer_, heads_;  // index of the layer; number of heads on this rank
+  LatentConfig sizes_;
+  tp::TensorParallel tensor_;
+  const RotaryTable& rotary_;
+  std::optional<Linear> q_down_;
+  std::optional<Norm> q_norm_;
+  Linear q_, kv_down_;  // q_: from the input, or from the compressed queries
+  Norm kv_norm_;
+  Linear k_rope_, k_up_, v_up_, output_;
+};
+
+}  // namespace hexad::layers

@@ -1,0 +1,47 @@
+// Base of the self-attention layers: attention to a micro-batch divided over cp, and to cached keys in generation.
+#pragma once
+
+#include "layers/base/builder.h"
+#include "layers/base/micro_batch.h"
+#include "layers/base/model_config.h"
+
+namespace hexad::layers {
+
+using autograd::Tape;
+using autograd::Value;
+
+/// Self-attention layer of a block.
+class SelfAttention {
+ public:
+  virtual ~SelfAttention() = default;
+  SelfAttention(const SelfAttention&) = delete;
+  SelfAttention& operator=(const SelfAttention&) = delete;
+
+  /// Returns the output of the layer for the normalised input x [rows, D]. The result has the rows of x.
+  virtual Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const = 0;
+  /// Returns the empty cache of this layer for a sequence of up to `length` tokens.
+  virtual KeyValueCache::Layer make_cache(int64_t length, Dtype dtype, Device device) const = 0;
+
+ protected:
+  /// Arguments that both kinds of attention take from the model and the mesh. Scores are multiplied by `scale`.
+  SelfAttention(const ModelConfig& c, double scale, const Builder& b)
+      : scale_(scale),
+        causal_(c.kind == ModelKind::decoder),
+        deterministic_(b.deterministic()),
+        context_(&b.mesh()[Axis::cp]),
+        context_kind_(b.context_kind()) {}
+
+  /// Returns the attention of q[R, H, C] to k and v, both [R, G, C], over the whole sequences of the micro-batch.
+  Value attend(Tape& t, const Value& q, const Value& k, const Value& v, const ForwardContext& pass) const;
+  /// Returns the attention of a single sequence's new tokens, which begin at position `begin`, to the keys and values
+  /// of all its tokens so far.
+  Value attend_from(Tape& t, int64_t begin, const Value& q, const Value& k, const Value& v) const;
+
+ private:
+  double scale_;
+  bool causal_, deterministic_;
+  const comm::ProcessGroup* context_;
+  cp::ContextKind context_kind_;
+};
+
+}  // namespace hexad::layers
