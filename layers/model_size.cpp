@@ -1,8 +1,8 @@
 #include "layers/model_size.h"
 
-#include <array>
+#include <map>
 #include <numeric>
-#include <optional>
+#include <utility>
 
 #include "framework/device/meta/meta_run.h"
 #include "layers/transformer.h"
@@ -76,12 +76,12 @@ class MetaModel {
 
 PartFlops flops_of(const ModelConfig& c, MetaModel& model) {
   const auto tokens = static_cast<double>(c.context);
-  std::array<std::optional<double>, 2> known;  // FLOPs of a dense block, and of a block with experts
+  std::map<std::pair<bool, int64_t>, double> known;  // FLOPs of a block, by experts and window
   PartFlops flops;
   for (int64_t l = 0; l < c.layers; ++l) {
-    auto& of_block = known[c.is_moe(l)];
-    if (!of_block) of_block = model.flops(l) / tokens;
-    flops.layers.push_back(*of_block);
+    const auto [of_block, is_new] = known.try_emplace({c.is_moe(l), c.window_of(l)});
+    if (is_new) of_block->second = model.flops(static_cast<size_t>(l)) / tokens;
+    flops.layers.push_back(of_block->second);
   }
   flops.head = model.flops(c.layers) / tokens;
   return flops;

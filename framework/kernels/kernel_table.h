@@ -22,6 +22,7 @@
 
 #include "framework/base/global_index.h"
 #include "framework/device/stream.h"
+#include "framework/kernels/clamped_swiglu.h"
 #include "framework/kernels/kernel.h"
 #include "framework/kernels/wire.h"
 #include "framework/tensor/tensor.h"
@@ -204,8 +205,9 @@ struct RotaryKernels {
 };
 
 /// Parameters of an attention call. The query in row i of a sequence is at position i + query_offset. It sees the keys
-/// j of its document, first[i] <= j < last[i]. If `causal` is true, it sees only keys j <= i + query_offset. `first`
-/// and `last` are i32 [B, S]; if they are undefined, a document is the whole sequence.
+/// j of its document, first[i] <= j < last[i]. If `causal` is true, it sees only keys j <= i + query_offset. If
+/// `window` is positive, it sees only keys j > i + query_offset - window. `first` and `last` are i32 [B, S]; if they
+/// are undefined, a document is the whole sequence.
 struct AttentionShape {
   int64_t sequences, queries, keys;  // number of sequences B; positions of q, and of k and v, per sequence
   double scale;                      // usually 1 / sqrt(C)
@@ -217,6 +219,7 @@ struct AttentionShape {
   /// is 0, `first` and `last` must divide each sequence into documents without gaps, and all rows of a document must
   /// have the same range. Some backends are faster if the number is known.
   int64_t documents = 0;
+  int64_t window = 0;  // distance from which on earlier keys are invisible; 0: no window
 };
 
 /// Gradients of the operands of AttentionKernels::forward.
@@ -263,6 +266,24 @@ struct AttentionKernels {
   static const AttentionKernels of_reference, of_cpu, of_cuda;
 };
 
+/// Sinks of attention: a further logit for each head in the softmax of each of its queries, whose value is zero. Rows
+/// of out and dout are those of AttentionKernels::forward, out[T, H, C].
+struct SinkKernels {
+  /// Adds the sinks[H] (acc) to the attention so far: multiplies out by the share of its keys in the softmax, and adds
+  /// the sinks to log_sum_exp[T, H] (acc), the log-sum-exp of the keys.
+  Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> log_sum_exp, const Tensor& sinks)> forward;
+  /// Computes the gradient of each row's sink, dsinks[T, H] (acc) = -exp(sink - log_sum_exp) <dout, out>. out and
+  /// log_sum_exp are results of forward. The gradient of the sinks is the sum over rows.
+  Kernel<void(Stream&, Out<Tensor> dsinks, const Tensor& dout, const Tensor& out, const Tensor& log_sum_exp,
+              const Tensor& sinks)>
+      backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &SinkKernels::forward}, Named{"backward", &SinkKernels::backward}};
+  }
+  static const SinkKernels of_reference, of_cpu, of_cuda;
+};
+
 /// Gradients of the operands of SwigluKernels::forward, and the recomputed product. `product` and `dweights` are not
 /// computed if they are undefined.
 struct SwigluGradients {
@@ -294,6 +315,23 @@ struct SwigluKernels {
     return std::tuple{Named{"forward", &SwigluKernels::forward}, Named{"backward", &SwigluKernels::backward}};
   }
   static const SwigluKernels of_reference, of_cpu, of_cuda;
+};
+
+/// SwiGLU with clamped operands (gpt-oss). Operands, weights and results are as in SwigluKernels.
+struct ClampedSwigluKernels {
+  /// Computes out = g sigmoid(clamped_swiglu_slope g) (u + 1) weights, with g = min(gate, limit) and u = up, clamped to
+  /// [-limit, limit].
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& gate, const Tensor& up, const Tensor& weights, double limit)>
+      forward;
+  /// Like SwigluKernels::backward. The gradient of a gate or up beyond its limit is zero.
+  Kernel<void(Stream&, Out<SwigluGradients> gradients, const Tensor& dout, const SwigluSaved& saved, double limit)>
+      backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &ClampedSwigluKernels::forward},
+                      Named{"backward", &ClampedSwigluKernels::backward}};
+  }
+  static const ClampedSwigluKernels of_reference, of_cpu, of_cuda;
 };
 
 /// Kind of GELU: exact, out = x/2 (1 + erf(x / sqrt 2)), or its tanh approximation (Hendrycks & Gimpel 2016).
@@ -737,7 +775,9 @@ struct KernelTable {
   LayerNormKernels layer_norm;
   RotaryKernels rotary;
   AttentionKernels attention;
+  SinkKernels sink;
   SwigluKernels swiglu;
+  ClampedSwigluKernels clamped_swiglu;
   GeluKernels gelu;
   RowGateKernels row_gate;
   RouterKernels router;
@@ -762,7 +802,9 @@ struct KernelTable {
                       Named{"layer_norm", &KernelTable::layer_norm},
                       Named{"rotary", &KernelTable::rotary},
                       Named{"attention", &KernelTable::attention},
+                      Named{"sink", &KernelTable::sink},
                       Named{"swiglu", &KernelTable::swiglu},
+                      Named{"clamped_swiglu", &KernelTable::clamped_swiglu},
                       Named{"gelu", &KernelTable::gelu},
                       Named{"row_gate", &KernelTable::row_gate},
                       Named{"router", &KernelTable::router},

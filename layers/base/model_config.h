@@ -52,6 +52,7 @@ struct YarnConfig {
   int64_t original_context = 4096;
   double beta_fast = 32, beta_slow = 1;
   double mscale = 1, mscale_all_dim = 0;
+  bool truncate = true;
 
   /// Returns the factor 0.1 m ln(factor) + 1.
   double magnitude(double m) const { return factor == 1 ? 1 : 0.1 * m * std::log(factor) + 1; }
@@ -73,9 +74,10 @@ struct YarnConfig {
       config::at_least(0));
     v("mscale_all_dim", mscale_all_dim,
       "latent attention: all dimensions of queries and keys are multiplied by 0.1 mscale_all_dim ln(factor) + 1, by "
-      "which "
-      "the factor of mscale is divided",
+      "which the factor of mscale is divided",
       config::at_least(0));
+    v("truncate", truncate,
+      "the interpolation begins and ends at whole dimensions; false: exactly at beta_fast and beta_slow (gpt-oss)");
   }
 };
 
@@ -131,6 +133,10 @@ struct ModelConfig {
   QkNorm qk_norm = QkNorm::none;
   bool tied_embedding = false;
   std::optional<double> qkv_clip;
+  std::optional<int64_t> window;
+  int64_t full_attention_every = 0;
+  bool sinks = false;
+  std::optional<double> swiglu_limit;
   double init_std = 0.02;
   moe::MoeConfig moe;
 
@@ -153,6 +159,14 @@ struct ModelConfig {
   int64_t dense_hidden() const { return mlp_hidden.value_or(4 * hidden); }
   bool has_qkv_bias() const { return qkv_bias.value_or(bias); }
   bool has_o_bias() const { return o_bias.value_or(bias); }
+  bool has_expert_bias() const { return moe.expert_bias.value_or(bias); }
+  /// Returns the number of tokens that a query of block `layer` sees, itself included; 0: all earlier ones.
+  int64_t window_of(int64_t layer) const {
+    const bool full = full_attention_every > 0 && layer % full_attention_every == full_attention_every - 1;
+    return full ? 0 : window.value_or(0);
+  }
+  /// Returns the number of blocks after which the windows repeat.
+  int64_t window_period() const { return window && full_attention_every > 0 ? full_attention_every : 1; }
   /// True if block `layer` has experts.
   bool is_moe(int64_t layer) const {
     return moe.experts > 0 && layer >= moe.dense_layers && (layer - moe.dense_layers) % moe.every == moe.every - 1;
@@ -192,6 +206,10 @@ struct ModelConfig {
     v("mlp", mlp, "feed-forward layer of dense blocks: swiglu, gelu, or the name of a registered layer");
     v("mlp_hidden", mlp_hidden, "width of the dense MLP; auto: 4 hidden", automatic, at_least(1));
     v("gelu", gelu, "form of GELU: exact, or its tanh approximation");
+    v("swiglu_limit", swiglu_limit,
+      "bound x of all SwiGLUs: gates are clamped from above to x, ups to [-x, x]; the SwiGLU is then "
+      "gate sigmoid(1.702 gate) (up + 1) (gpt-oss); none: the usual SwiGLU, without bounds",
+      positive());
     v("mlp_options", mlp_options, "options of a registered layer, each a name and a number");
     v("bias", bias, "biases in linear layers, experts and LayerNorm");
     v("qkv_bias", qkv_bias, "biases of the projections to queries, keys and values; auto: model.bias", automatic);
@@ -203,6 +221,14 @@ struct ModelConfig {
       "bound x: queries, keys and values are clamped to [-x, x], before the norms of heads (DBRX) or after the norms "
       "over all heads (OLMoE); none: no clamping",
       positive());
+    v("window", window,
+      "sliding window: number of tokens that a token attends to, itself included; none: all earlier tokens",
+      at_least(1));
+    v("full_attention_every", full_attention_every,
+      "n: every n-th block attends to all earlier tokens and ignores window; 0: no block does", at_least(0));
+    v("sinks", sinks,
+      "attention sinks: each head has a trainable logit that takes part in the softmax of its queries, without a "
+      "value");
     v("init_std", init_std, "standard deviation of initial weights; output projections divide it by sqrt(2 layers)",
       at_least(0));
     v("moe", moe, "mixture of experts");

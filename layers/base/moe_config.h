@@ -61,6 +61,7 @@ struct AuxLossConfig {
 struct MoeConfig {
   int64_t experts = 0, top_k = 2, expert_hidden = 1024;
   ExpertKind expert = ExpertKind::swiglu;
+  std::optional<bool> expert_bias;
   int64_t shared_experts = 0;
   std::optional<int64_t> shared_hidden;
   bool shared_gate = false, dense_residual = false;
@@ -68,6 +69,7 @@ struct MoeConfig {
   std::string router = "top_k";
   std::vector<config::NumberOption> router_options;
   kernels::RouterScore score = kernels::RouterScore::softmax;
+  bool router_bias = false;
   bool normalize = true;
   double normalize_floor = 0, scale = 1;
   int64_t groups = 1, top_groups = 1;
@@ -102,6 +104,7 @@ struct MoeConfig {
     v("top_k", top_k, "experts that a token visits", at_least(1));
     v("expert_hidden", expert_hidden, "width of an expert's MLP", at_least(1));
     v("expert", expert, "kind of an expert's MLP");
+    v("expert_bias", expert_bias, "biases in the experts' linear layers; auto: model.bias", automatic);
     v("shared_experts", shared_experts, "experts that every token visits, fused into one MLP", at_least(0));
     v("shared_hidden", shared_hidden, "width of one shared expert; auto: expert_hidden", automatic, at_least(1));
     v("shared_gate", shared_gate,
@@ -115,6 +118,7 @@ struct MoeConfig {
       "group_score apply only to it), or the name of a registered router");
     v("router_options", router_options, "options of a registered router, each a name and a number");
     v("score", score, "function that turns logits into scores");
+    v("router_bias", router_bias, "the linear gate adds a trainable bias to each expert's logit");
     v("normalize", normalize, "scale the weights of a token's experts so that they sum to one");
     v("normalize_floor", normalize_floor,
       "least sum of a token's weights by which normalize divides them (ERNIE 4.5); 0: none", at_least(0));

@@ -11,7 +11,7 @@ using namespace autograd;
 using namespace kernels;
 
 Attention::Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, const Builder& b)
-    : SelfAttention(c, 1 / std::sqrt(static_cast<double>(c.size_of_head())), b),
+    : SelfAttention(c, 1 / std::sqrt(static_cast<double>(c.size_of_head())), layer, b),
       layer_(layer),
       heads_(c.heads / b.mesh().size(Axis::tp)),
       kv_heads_(std::max<int64_t>(1, c.key_value_heads() / b.mesh().size(Axis::tp))),

@@ -37,7 +37,7 @@ Linear::Config heads_from(int64_t inputs, int64_t size, const ModelConfig& c) {
 }  // namespace
 
 LatentAttention::LatentAttention(const ModelConfig& c, const RotaryTable& rotary, int64_t layer, const Builder& b)
-    : SelfAttention(c, scale_of(c), b),
+    : SelfAttention(c, scale_of(c), layer, b),
       layer_(layer),
       heads_(c.heads / b.mesh().size(Axis::tp)),
       sizes_(c.latent),

@@ -14,8 +14,9 @@ double stretched_by_yarn(double base, int64_t i, int64_t size, double theta, con
            std::log(static_cast<double>(yarn.original_context) / (turns * 2 * std::numbers::pi)) /
            (2 * std::log(theta));
   };
-  const double low = std::max(0.0, std::floor(dimension_of(yarn.beta_fast)));
-  const double high = std::min(static_cast<double>(size - 1), std::ceil(dimension_of(yarn.beta_slow)));
+  const double fast = dimension_of(yarn.beta_fast), slow = dimension_of(yarn.beta_slow);
+  const double low = std::max(0.0, yarn.truncate ? std::floor(fast) : fast);
+  const double high = std::min(static_cast<double>(size - 1), yarn.truncate ? std::ceil(slow) : slow);
   const double ramp = std::clamp((static_cast<double>(i) - low) / std::max(high - low, 1e-3), 0.0, 1.0);
   return base / yarn.factor * ramp + base * (1 - ramp);
 }

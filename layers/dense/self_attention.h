@@ -10,7 +10,8 @@ namespace hexad::layers {
 using autograd::Tape;
 using autograd::Value;
 
-/// Self-attention layer of a block.
+/// Self-attention layer of a block. With model.sinks, its parameter "sinks" [heads] has the logit of each head's sink.
+/// With model.window, a token attends to a sliding window.
 class SelfAttention {
  public:
   virtual ~SelfAttention() = default;
@@ -24,12 +25,7 @@ class SelfAttention {
 
  protected:
   /// Arguments that both kinds of attention take from the model and the mesh. Scores are multiplied by `scale`.
-  SelfAttention(const ModelConfig& c, double scale, const Builder& b)
-      : scale_(scale),
-        causal_(c.kind == ModelKind::decoder),
-        deterministic_(b.deterministic()),
-        context_(&b.mesh()[Axis::cp]),
-        context_kind_(b.context_kind()) {}
+  SelfAttention(const ModelConfig& c, double scale, int64_t layer, const Builder& b);
 
   /// Returns the attention of q[R, H, C] to k and v, both [R, G, C], over the whole sequences of the micro-batch.
   Value attend(Tape& t, const Value& q, const Value& k, const Value& v, const ForwardContext& pass) const;
@@ -42,6 +38,8 @@ class SelfAttention {
   bool causal_, deterministic_;
   const comm::ProcessGroup* context_;
   cp::ContextKind context_kind_;
+  int64_t window_;  // see ModelConfig::window_of
+  autograd::AttentionSinks sinks_;
 };
 
 }  // namespace hexad::layers

@@ -25,8 +25,9 @@ Experts::Config experts_config(const ModelConfig& c) {
           .expert_hidden = c.moe.expert_hidden,
           .init_std = c.init_std,
           .output_init_std = c.init_std / std::sqrt(2.0 * static_cast<double>(c.layers)),
-          .bias = c.bias,
-          .gelu = c.gelu};
+          .bias = c.has_expert_bias(),
+          .gelu = c.gelu,
+          .swiglu_limit = c.swiglu_limit};
 }
 
 // Throws Error(usage) if the all-to-all is hierarchical and a group of ranks cannot be divided into two levels. Every

@@ -44,7 +44,8 @@ Half half(int which, const ContextAttention& c) {
                    .scale = c.scale,
                    .causal = c.causal,
                    .query_offset = c.split.chunk_begin(c.split.rank, which),
-                   .deterministic = c.deterministic},
+                   .deterministic = c.deterministic,
+                   .window = c.window},
          .first = {},
          .last = {},
          .begin = which * rows,
@@ -65,6 +66,7 @@ InFlight reduce_rows(const Tensor& whole, const ContextAttention& c, Stream& str
 void all_gather_backward(Backward& b, const Tensor& dout, const Saved& saved, const ContextAttention& c) {
   auto [q, k, v, out, log_sum_exp] = saved.get<5>();
   const auto& table = kernels::kernels(q.device());
+  c.sinks.backward(b, dout, out, log_sum_exp);
   const Dtype acc = accumulator_dtype(k.dtype());
   const Tensor dq = Tensor::like(q);
   Tensor dk, dv;  // gradients of the keys and values of the whole sequences
@@ -109,8 +111,10 @@ Value all_gather_attention(Tape& tape, const Value& q, const Value& k, const Val
     const Half h = half(i, c);
     kernel.forward(tape.stream, h.of(out), h.of(log_sum_exp), h.of(q.data), whole.k, whole.v, h.first, h.last, h.shape);
   }
-  return tape.record("all_gather_attention", out, {q, k, v}, save(q.data, k.data, v.data, out, log_sum_exp),
-                     [c](Backward& b, const Tensor& dout, const Saved& s) { all_gather_backward(b, dout, s, c); });
+  c.sinks.add(tape.stream, out, log_sum_exp);
+  return tape.record(
+      "all_gather_attention", out, {q, k, v}, save(q.data, k.data, v.data, out, log_sum_exp),
+      [c](Backward& b, const Tensor& dout, const Saved& s) { all_gather_backward(b, dout, s, c); }, c.sinks.weights());
 }
 
 }  // namespace hexad::cp

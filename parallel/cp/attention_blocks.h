@@ -15,8 +15,9 @@ struct BlockPair {
 };
 /// Returns the pairs of halves in which queries of split.rank see keys of rank `owner`. If attention is causal, there
 /// are two pairs for every other owner. For the rank's own rows there are three pairs, two of which are diagonal.
-/// Therefore every rank computes the same amount.
-std::vector<BlockPair> visible_pairs(const ContextSplit& split, int owner, bool causal);
+/// Therefore every rank computes the same amount. Leaves out pairs in which every key is at least `window` positions
+/// before every query, unless `window` is 0.
+std::vector<BlockPair> visible_pairs(const ContextSplit& split, int owner, bool causal, int64_t window = 0);
 
 /// Computes softmax(scale q k^T) v over all keys that have been added so far, in acc. Partial results are weighted by
 /// their log-sum-exps (Liu et al. 2023, section 3).

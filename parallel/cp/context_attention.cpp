@@ -44,7 +44,9 @@ Value context_attention(Tape& tape, const Value& q, const Value& k, const Value&
                       .scale = c.scale,
                       .causal = c.causal,
                       .deterministic = c.deterministic,
-                      .documents = c.documents});
+                      .documents = c.documents,
+                      .window = c.window},
+                     c.sinks);
   switch (c.kind) {
     case ContextKind::ring:
       return ring_attention(tape, q, k, v, c);

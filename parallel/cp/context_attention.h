@@ -25,6 +25,9 @@ struct ContextAttention {
   /// document. If they are undefined, it sees the whole sequence.
   Tensor first = {}, last = {};
   int64_t documents = 0;  // number of documents; see AttentionShape
+  int64_t window = 0;     // a query at position p sees only positions above p - window; 0: no window
+  /// Sinks of the heads. Every query counts the sink of its head once.
+  autograd::AttentionSinks sinks = {};
 };
 
 /// Returns softmax(scale q k^T) v over the keys and values of all ranks. q and the result are [R, H, C], and k and v

@@ -119,6 +119,7 @@ void ring_backward(Backward& b, const Tensor& dout, const Saved& saved, const Co
                         .log_sum_exp = log_sum_exp,
                         .q = q};
   kernels::kernels(q.device()).pointwise.fill(b.stream, g.dq, 0);
+  c.sinks.backward(b, dout, out, log_sum_exp);
   TravellingBlock block(k, v, *c.group, b.stream);
   TravellingGradient gradient(block.present(), *c.group, b.stream);
   around(block, c.split, [&](int owner) {
@@ -145,9 +146,11 @@ Value ring_attention(Tape& tape, const Value& q, const Value& k, const Value& v,
   RunningAttention running(q.data, tape.stream);
   TravellingBlock block(k.data, v.data, *c.group, tape.stream);
   around(block, c.split, [&](int owner) { running.add(q.data, block.keys(), block.values(), owner, c, tape.stream); });
+  c.sinks.add(tape.stream, running.sum(), running.log_sum_exp());
   const Tensor out = contiguous_as(running.sum(), q.data.dtype(), tape.stream);
-  return tape.record("ring_attention", out, {q, k, v}, save(q.data, k.data, v.data, out, running.log_sum_exp()),
-                     [c](Backward& b, const Tensor& dout, const Saved& s) { ring_backward(b, dout, s, c); });
+  return tape.record(
+      "ring_attention", out, {q, k, v}, save(q.data, k.data, v.data, out, running.log_sum_exp()),
+      [c](Backward& b, const Tensor& dout, const Saved& s) { ring_backward(b, dout, s, c); }, c.sinks.weights());
 }
 
 }  // namespace hexad::cp

@@ -56,6 +56,9 @@ class HeadExchange {
     return x;
   }
 
+  /// Returns this rank's first head.
+  int64_t first_head() const { return first(split_.rank); }
+
  private:
   int64_t first(int rank) const { return rank * all_ / split_.ranks; }
   Tensor buffer(const Tensor& like) const {
@@ -111,7 +114,9 @@ Value ulysses_attention(Tape& tape, const Value& q, const Value& k, const Value&
                  .scale = c.scale,
                  .causal = c.causal,
                  .deterministic = c.deterministic,
-                 .documents = c.documents});
+                 .documents = c.documents,
+                 .window = c.window},
+                c.sinks.from(queries.first_head()));
   const Tensor mine = queries.receive_tokens(queries.send_tokens(out.data, tape.stream), tape.stream);
   return tape.record("ulysses_tokens", mine, {out}, {}, [queries](Backward& b, const Tensor& dout, const Saved&) {
     b.accumulate(0, queries.receive_heads(queries.send_heads(dout, b.stream), b.stream));

@@ -8,6 +8,8 @@
 #include <limits>
 #include <vector>
 
+#include "tools/interop/mxfp4.h"
+
 namespace hexad::interop {
 namespace {
 
@@ -44,6 +46,42 @@ TEST(Half, RoundsToTheNearestEvenValue) {
   EXPECT_EQ(to_half(-0x1p-25f), 0x8000);  // half of the smallest value rounds to zero
   EXPECT_EQ(to_half(0x1.8p-24f), 0x0002);
   EXPECT_EQ(to_half(std::numeric_limits<float>::quiet_NaN()) & 0x7e00, 0x7e00);
+}
+
+TEST(Elements, InterleavedRowsBecomeTwoHalvesAndBack) {
+  const auto from = bytes_of_floats({0, 1, 10, 11, 20, 21, 30, 31});  // four rows of two elements
+  std::vector<std::byte> apart(from.size()), again(from.size());
+  separate_interleaved(apart.data(), from.data(), 2, 8);
+  EXPECT_EQ(apart, bytes_of_floats({0, 1, 20, 21, 10, 11, 30, 31}));
+  interleave(again.data(), apart.data(), 2, 8);
+  EXPECT_EQ(again, from);
+}
+
+TEST(Mxfp4, ElementsHaveTheValuesOfE2m1) {
+  const std::vector<float> expected{0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  for (uint8_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(mxfp4::value_of(i), expected[i]);
+    EXPECT_EQ(mxfp4::value_of(static_cast<uint8_t>(i + 8)), -expected[i]);
+  }
+}
+
+TEST(Mxfp4, BlockIsScaledAndBeginsWithTheLowerBits) {
+  std::vector<std::byte> packed(2 * mxfp4::block_bytes, std::byte{0x1f});  // -6, then 0.5
+  const std::vector<std::byte> scales{std::byte{127 + 2}, std::byte{0}};
+  std::vector<std::byte> narrow(4 * mxfp4::block), wide(8 * mxfp4::block);
+  mxfp4::to_bf16(narrow.data(), packed.data(), scales.data(), 2);
+  convert(wide.data(), Element::f32, narrow.data(), Element::bf16, 2 * mxfp4::block);
+  std::vector<float> expected;
+  for (const float scale : {4.0f, 0x1p-127f})
+    for (int64_t i = 0; i < mxfp4::block_bytes; ++i) expected.push_back(-6 * scale), expected.push_back(0.5f * scale);
+  EXPECT_EQ(wide, bytes_of_floats(expected));
+}
+
+TEST(Mxfp4, ScaleOf255IsNotANumber) {
+  const std::vector<std::byte> packed(mxfp4::block_bytes, std::byte{0x22}), scales{std::byte{255}};
+  std::vector<std::byte> narrow(2 * mxfp4::block);
+  mxfp4::to_bf16(narrow.data(), packed.data(), scales.data(), 1);
+  EXPECT_EQ(first_non_finite(narrow.data(), Element::bf16, mxfp4::block), 0);
 }
 
 TEST(Elements, ConversionToBf16RoundsToNearestEven) {

@@ -71,6 +71,10 @@ TEST(MetaKernels, CountTheOperationsOfAttention) {
       << "all keys precede the queries";
   EXPECT_EQ(flops({.sequences = 2, .queries = 8, .keys = 8, .scale = 1, .query_offset = -8}), 0)
       << "all keys follow the queries";
+  const double pair = all / 64;
+  EXPECT_EQ(flops({.sequences = 2, .queries = 8, .keys = 8, .scale = 1, .window = 4}), 24 * pair)
+      << "a window of 4 hides a triangle of 4 x 4 / 2 pairs";
+  EXPECT_EQ(flops({.sequences = 2, .queries = 8, .keys = 8, .scale = 1, .window = 8}), all / 2) << "it hides nothing";
   m.run->attention_flops = 0;
   m.k.attention.backward(m.stream, {q, k, k}, q, {q, sums, q, k, k},
                          {.sequences = 2, .queries = 8, .keys = 8, .scale = 1});

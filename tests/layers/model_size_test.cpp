@@ -88,6 +88,11 @@ TEST(ModelSize, ModelsWithLatentAttentionHaveThePublishedParameters) {
   EXPECT_EQ(size_of_recipe("models/kimi-k2.yaml").parameters, 1'026'408'209'408);
 }
 
+TEST(ModelSize, M1_GptOssHasThePublishedParameters) {
+  EXPECT_EQ(size_of_recipe("models/gpt-oss-20b.yaml").parameters, 20'914'757'184);
+  EXPECT_EQ(size_of_recipe("models/gpt-oss-120b.yaml").parameters, 116'829'156'672);
+}
+
 TEST(ModelSize, M1_FlopsOfATokenOfMixtralEqualTheHandCount) {
   // A layer has q and output of 4096 x 4096 each, k and v of 4096 x 1024 each, and the router of 4096 x 8. It also has
   // two experts with three matrices of 4096 x 14336 each. The head is 4096 x 32000. The embedding is a table.
@@ -108,6 +113,12 @@ TEST(ModelSize, M1_FlopsOfATokenOfASmallModelEqualTheHandCount) {
   // An encoder's query sees every key, not half of them.
   EXPECT_DOUBLE_EQ(model_size(small_recipe({"model.kind=encoder"}).model, Registry()).flops_per_token,
                    expected + 2 * 12 * 16 * 4.0);
+  // With a window of 4 of the 8 tokens, a query sees 3 keys on average instead of 4.
+  EXPECT_DOUBLE_EQ(model_size(small_recipe({"model.window=4"}).model, Registry()).flops_per_token,
+                   expected - 2 * 12 * 16);
+  EXPECT_DOUBLE_EQ(
+      model_size(small_recipe({"model.window=4", "model.full_attention_every=2"}).model, Registry()).flops_per_token,
+      expected - 12 * 16);
 }
 
 TEST(ModelSize, GateOfSharedExpertsCountsAsProductOfOneColumn) {
@@ -147,7 +158,8 @@ INSTANTIATE_TEST_SUITE_P(
         Overrides{}, Overrides{"model.bias=true"}, Overrides{"model.bias=true", "model.norm=layer_norm"},
         Overrides{"model.qkv_bias=true"}, Overrides{"model.o_bias=true"}, Overrides{"model.norm=layer_norm"},
         Overrides{"model.tied_embedding=true"}, Overrides{"model.position=learned"}, Overrides{"model.qk_norm=head"},
-        Overrides{"model.qk_norm=all_heads"},
+        Overrides{"model.qk_norm=all_heads"}, Overrides{"model.sinks=true"},
+        Overrides{"model.moe.expert_bias=true", "model.moe.router_bias=true"},
         Overrides{"model.moe.shared_experts=2", "model.moe.shared_hidden=7", "model.bias=true"},
         Overrides{"model.moe.shared_experts=1", "model.moe.shared_gate=true"},
         Overrides{"model.moe.dense_residual=true"}, Overrides{"model.moe.expert=gelu", "model.bias=true"},
@@ -155,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(
         Overrides{"model.moe.experts=0", "model.mlp_hidden=20"}, Overrides{"model.head_size=6", "model.kv_heads=1"},
         Overrides{"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.latent.q_rank=6",
                   "model.latent.kv_rank=5", "model.latent.nope_size=3", "model.latent.rope_size=2",
-                  "model.latent.value_size=4"},
+                  "model.latent.value_size=4", "model.sinks=true"},
         Overrides{"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.latent.kv_rank=5",
                   "model.latent.nope_size=3", "model.latent.rope_size=2", "model.latent.value_size=2"}));
 

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "tests/support/compare.h"
 
@@ -77,6 +79,21 @@ TEST(RotaryTable, YarnInterpolatesOnlySlowDimensions) {
     const double f = entry(plain, i).frequency;
     EXPECT_NEAR(entry(t, i).frequency, f * (1 - ramp[i]) + f / 4 * ramp[i], 1e-14) << "dimension " << i;
     EXPECT_NEAR(entry(t, i).magnitude, 0.1 * std::log(4) + 1, 1e-14);
+  }
+}
+
+TEST(RotaryTable, YarnWithoutTruncationRampsBetweenExactDimensions) {
+  YarnConfig yarn;
+  yarn.factor = 4, yarn.original_context = 4096, yarn.beta_fast = 32, yarn.beta_slow = 1, yarn.truncate = false;
+  const RotaryTable t = table(yarn), plain = plain_table();
+  const auto dimension_of = [](double turns) {
+    return static_cast<double>(head_size) * std::log(4096 / (turns * 2 * std::numbers::pi)) / (2 * std::log(10000.0));
+  };
+  const double low = dimension_of(32), high = dimension_of(1);
+  for (int64_t i = 0; i < half; ++i) {
+    const double f = entry(plain, i).frequency;
+    const double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+    EXPECT_NEAR(entry(t, i).frequency, f * (1 - ramp) + f / 4 * ramp, 1e-14) << "dimension " << i;
   }
 }
 

@@ -27,6 +27,8 @@ YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_posit
 LATENT = dict(SIZES, num_attention_heads=2, intermediate_size=24, moe_intermediate_size=8, n_routed_experts=8,
               first_k_dense_replace=1, kv_lora_rank=5, qk_nope_head_dim=3, qk_rope_head_dim=4, v_head_dim=2)
 MAGNITUDES = dict(mscale=1.0, mscale_all_dim=1.0)
+YARN_OF_GPT_OSS = dict(rope_type="yarn", rope_theta=150000.0, factor=4.0, beta_fast=32.0, beta_slow=1.0,
+                       truncate=False, original_max_position_embeddings=8)
 
 # Each family with a config in which the particular parts of the family have an effect.
 FAMILIES = {
@@ -48,6 +50,8 @@ FAMILIES = {
     "minimax_m2": dict(**SIZES, **ROUTED, head_dim=8, intermediate_size=8, num_local_experts=4,
                        rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5),
                        bos_token_id=1, eos_token_id=2),
+    "gpt_oss": dict(SIZES, **ROUTED, hidden_size=32, head_dim=8, intermediate_size=32, num_local_experts=4, sliding_window=6,
+                    rope_parameters=YARN_OF_GPT_OSS, pad_token_id=None, bos_token_id=1, eos_token_id=2),
     "llama": dict(**SIZES, intermediate_size=24, rope_parameters=LLAMA3),
     "qwen3": dict(**SIZES, head_dim=8, intermediate_size=24, tie_word_embeddings=True, rope_parameters=YARN),
     "gpt2": dict(vocab_size=48, n_embd=16, n_layer=2, n_head=4, n_positions=32, bos_token_id=1, eos_token_id=1),

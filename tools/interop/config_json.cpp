@@ -6,6 +6,7 @@
 
 #include "framework/config/words.h"
 #include "tools/interop/rotary_keys.h"
+#include "tools/interop/window_keys.h"
 
 namespace hexad::interop {
 
@@ -152,12 +153,22 @@ void require_fixed(const Json& config, const Family& family, const std::string& 
     if (found == config.end() || found->is_null() || *found == expected) continue;
     fail(ExitCode::data, where, ": ", key.config, " is ", found->dump(), ", expected ", expected.dump());
   }
-  if (const auto types = config.find("layer_types"); types != config.end() && !types->is_null()) {
+  if (const auto types = config.find("layer_types"); !family.windows && types != config.end() && !types->is_null()) {
     const bool full =
         types->is_array() && std::ranges::all_of(*types, [](const Json& t) { return t == "full_attention"; });
     if (!full)
       fail(ExitCode::data, where, ": layer_types is ", types->dump().substr(0, 80), ", expected only full_attention");
   }
+}
+
+// Checks the form of quantized weights of a family whose experts may be in MXFP4.
+void require_mxfp4(const Json& config, const std::string& where) {
+  const auto found = config.find("quantization_config");
+  if (found == config.end() || found->is_null()) return;
+  const auto method = found->is_object() ? found->find("quant_method") : found->end();
+  if (!found->is_object() || method == found->end() || *method != "mxfp4")
+    fail(ExitCode::data, where, ": quantization_config is ", found->dump().substr(0, 80),
+         ", expected an object with quant_method mxfp4");
 }
 
 // In attn_type_list, 1 stands for full attention.
@@ -226,6 +237,11 @@ bool same_blocks(const ModelKeys& a, const ModelKeys& b) {
   return same;
 }
 
+bool same_windows(const ModelKeys& a, const ModelKeys& b) {
+  return a["model.layers"] == b["model.layers"] && a["model.window"].is_null() == b["model.window"].is_null() &&
+         a["model.full_attention_every"] == b["model.full_attention_every"];
+}
+
 bool same_rotary(const ModelKeys& a, const ModelKeys& b) {
   const std::vector<std::string> changes = ModelKeys::differences(a, b);
   return std::ranges::none_of(changes, [](const std::string& change) {
@@ -253,8 +269,9 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
   require_known(config, family, where);
   require_fixed(config, family, where);
   require_full_attention(config, where);
+  if (family.mxfp4) require_mxfp4(config, where);
   ForeignConfig read{&family, {}, "", count_prediction_blocks(config, where), training_notes(config, family)};
-  read.fp8_blocks = has_fp8_blocks(config, where);
+  read.fp8_blocks = !family.mxfp4 && has_fp8_blocks(config, where);
   for (const Constant& constant : family.constants) read.keys.set(constant.recipe, Json::parse(constant.value), where);
   if (family.pattern == LayerPattern::none) read.keys.set("model.moe.aux_loss.coefficient", 0, where);
   read_keys(config, family, read.keys, where);
@@ -269,6 +286,7 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
     read.keys.set("model.rotary_share", stated, where);
   }
   read_pattern(config, family.pattern, read.keys, where);
+  if (family.windows) read_windows(config, read.keys, where);
   read.keys.resolve();
   for (const char* key : {"dtype", "torch_dtype"})
     if (const auto found = config.find(key); found != config.end() && found->is_string()) read.dtype = *found;
@@ -297,6 +315,7 @@ std::string write_config(const Family& family, const ModelKeys& keys, const std:
       if (like.empty()) config[std::string(key.config)] = OrderedJson::parse(key.value);
     if (like.empty() || !same_blocks(before, keys)) write_pattern(config, family.pattern, keys);
     if (like.empty() || !same_rotary(before, keys)) write_rotary(config, family, keys);
+    if (family.windows && (like.empty() || !same_windows(before, keys))) write_windows(config, keys);
   }
   bool changed = config.erase("quantization_config") > 0 || !same_model;  // weights are written unquantised
   for (const auto& table : family.keys) {

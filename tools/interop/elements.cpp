@@ -120,4 +120,14 @@ void transpose(std::byte* to, const std::byte* from, int64_t rows, int64_t colum
           std::memcpy(to + (c * rows + r) * bytes, from + (r * columns + c) * bytes, static_cast<size_t>(bytes));
 }
 
+void separate_interleaved(std::byte* to, const std::byte* from, int64_t half, int64_t row_bytes) {
+  for (int64_t i = 0; i < 2 * half; ++i)
+    std::memcpy(to + (i % 2 * half + i / 2) * row_bytes, from + i * row_bytes, static_cast<size_t>(row_bytes));
+}
+
+void interleave(std::byte* to, const std::byte* from, int64_t half, int64_t row_bytes) {
+  for (int64_t i = 0; i < 2 * half; ++i)
+    std::memcpy(to + i * row_bytes, from + (i % 2 * half + i / 2) * row_bytes, static_cast<size_t>(row_bytes));
+}
+
 }  // namespace hexad::interop

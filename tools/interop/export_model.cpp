@@ -164,6 +164,7 @@ class TensorReader {
       });
       return;
     }
+    if (is_by_expert(link.rearrangement)) return write_by_expert(link, type, out);
     std::vector<std::byte> joined;
     for (const Link::Part& part : link.parts)
       for_each_block(link, part, type, [&](const std::vector<std::byte>& bytes) {
@@ -182,6 +183,20 @@ class TensorReader {
   }
 
  private:
+  /// Appends a link whose only part is a whole parameter, one expert at a time.
+  void write_by_expert(const Link& link, Element type, io::SafetensorsStream& out) {
+    for (int64_t e = 0; e < link.shape[0]; ++e) {
+      Link::Part expert = link.parts.front();
+      expert.region.begin[0] = e, expert.region.size[0] = 1;
+      std::vector<std::byte> own;
+      for_each_block(link, expert, type,
+                     [&](const std::vector<std::byte>& bytes) { own.insert(own.end(), bytes.begin(), bytes.end()); });
+      std::vector<std::byte> theirs(own.size());
+      expert_to_foreign(theirs, own, link, bytes_of(type));
+      out.append(theirs.data(), static_cast<int64_t>(theirs.size()));
+    }
+  }
+
   /// Calls use(bytes) with consecutive elements of a part, converted to `type`.
   template <class F>
   void for_each_block(const Link& link, const Link::Part& part, Element type, F&& use) {

@@ -92,6 +92,17 @@ constexpr ConfigKey deepseek_v2[] = {
     {"routed_scaling_factor", "model.moe.scale", "1.0"},
 };
 constexpr ConfigKey minimax[] = {{"rotary_dim", "model.rotary_share", "null", head_share}};
+constexpr ConfigKey gpt_oss[] = {
+    {"num_local_experts|num_experts", "model.moe.experts"},
+    {"intermediate_size", "model.moe.expert_hidden"},
+    {"num_experts_per_tok|experts_per_token", "model.moe.top_k"},
+    {"router_aux_loss_coef", "model.moe.aux_loss.coefficient", "0.9"},
+    {"head_dim", "model.head_size", "64"},
+    {"attention_bias", "model.qkv_bias", "true"},
+    {"attention_bias", "model.o_bias", "true"},
+    {"sliding_window", "model.window", "128"},
+    {"swiglu_limit", "model.swiglu_limit", "7.0"},
+};
 constexpr ConfigKey gpt2[] = {
     {"vocab_size", "model.vocab"},
     {"n_embd|hidden_size", "model.hidden"},
@@ -252,6 +263,21 @@ std::vector<Family> make_families() {
        .ignored = {"model.layers.{N}.*", "model.mtp*"},
        .pattern = LayerPattern::all,
        .rotary_theta = 5000000});
+  all.push_back(
+      {.model_type = "gpt_oss",
+       .architecture = "GptOssForCausalLM",
+       .names = {llama_names(), gpt_oss_names()},
+       .keys = {common, untied, large_eps, gpt_oss},
+       .fixed = {silu},
+       .constants = {{"model.sinks", "true"}, {"model.moe.expert_bias", "true"}, {"model.moe.router_bias", "true"}},
+       .neutral = {"quantization_config", "initial_context_length"},
+       .training = dropouts(),
+       .ignored = {},
+       .pattern = LayerPattern::all,
+       .rotary_theta = 150000,
+       .windows = true,
+       .mxfp4 = true,
+       .scaled_rotary = true});
   all.push_back({.model_type = "llama",
                  .architecture = "LlamaForCausalLM",
                  .names = {llama_names()},

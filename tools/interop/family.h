@@ -56,7 +56,11 @@ enum class Rearrangement : uint8_t {
   pairs,           // rows of each head rotate as pairs 2i, 2i + 1; Hexad rotates i and i + half
   latent_queries,  // rows of latent attention; see LatentRows
   latent_down,
-  latent_up
+  latent_up,
+  // The following are of tensors with the experts in their first dimension:
+  input_first,                 // the matrix of an expert is [in, out]
+  interleaved,                 // rows 2i and 2i + 1 of an expert are row i of gate and of up
+  interleaved_and_input_first  // columns 2i and 2i + 1 of an expert's matrix [in, 2 out] are rows of gate and of up
 };
 
 /// A part of a parameter of Hexad. `at` has the first indices of the part: numbers, or E for the number of the expert.
@@ -100,6 +104,9 @@ struct Family {
   double rotary_theta = 10000;  // base if config.json has none; 0: the family has no rotary positions
   double rotary_share = 1;      // share of each head that rotates if config.json has none
   bool pairs = false;           // true if rotary pairs are neighbours
+  bool windows = false;         // true if layer_types may name blocks with sliding windows
+  bool mxfp4 = false;           // true if experts may be stored in MXFP4
+  bool scaled_rotary = false;   // true if config.json must name the scaling of rotary frequencies
 };
 
 /// Returns all families, in the order of the documentation.
@@ -125,6 +132,7 @@ std::span<const TensorRow> gated_shared_names();   // mlp.shared_expert with a g
 std::span<const TensorRow> gate_bias_names();      // mlp.gate.e_score_correction_bias
 std::span<const TensorRow> statics_bias_names();   // mlp.moe_statics.e_score_correction_bias
 std::span<const TensorRow> block_bias_names();     // block_sparse_moe.e_score_correction_bias
+std::span<const TensorRow> gpt_oss_names();        // mlp.router, fused experts with biases, input first or in MXFP4
 std::span<const TensorRow> gpt2_names();
 
 }  // namespace hexad::interop

@@ -10,6 +10,7 @@
 #include "framework/data/file.h"
 #include "layers/base/model_config.h"
 #include "tools/interop/fp8_blocks.h"
+#include "tools/interop/mxfp4.h"
 
 namespace hexad::interop {
 
@@ -18,6 +19,7 @@ using namespace base;
 namespace {
 
 constexpr int64_t window_bytes = 8 << 20;
+constexpr std::string_view blocks_suffix = "_blocks", scales_suffix = "_scales";
 
 /// True if `name` matches `pattern`, in which * stands for any text.
 bool matches(std::string_view pattern, std::string_view name) {
@@ -41,6 +43,10 @@ std::string listed(std::string_view what, const std::vector<std::string>& names)
   return text;
 }
 
+std::string mxfp4_scales_name(const std::string& blocks) {
+  return blocks.substr(0, blocks.size() - blocks_suffix.size()) + std::string(scales_suffix);
+}
+
 bool equal(const SourceTensor& a, const SourceTensor& b) {
   std::vector<std::byte> left(window_bytes), right(window_bytes);
   for (int64_t at = 0, bytes = a.end - a.begin; at < bytes; at += window_bytes) {
@@ -51,10 +57,15 @@ bool equal(const SourceTensor& a, const SourceTensor& b) {
   return true;
 }
 
-ExpertLayout layout_of(const SourceFolder& source) {
-  const bool fused = std::ranges::any_of(
-      source.tensors(), [](const auto& t) { return std::string_view(t.first).ends_with(".mlp.experts.gate_up_proj"); });
-  return fused ? ExpertLayout::fused : ExpertLayout::separate;
+bool has_suffix(const SourceFolder& source, std::string_view suffix) {
+  return std::ranges::any_of(source.tensors(),
+                             [&](const auto& t) { return std::string_view(t.first).ends_with(suffix); });
+}
+
+ExpertLayout layout_of(const SourceFolder& source, const Family& family) {
+  if (family.mxfp4 && has_suffix(source, std::string(".mlp.experts.gate_up_proj") + std::string(blocks_suffix)))
+    return ExpertLayout::mxfp4;
+  return has_suffix(source, ".mlp.experts.gate_up_proj") ? ExpertLayout::fused : ExpertLayout::separate;
 }
 
 /// The part of a recipe that an import writes.
@@ -85,8 +96,9 @@ ForeignModel::ForeignModel(const std::string& folder, const FileWork& work)
       config_path_(checked_path(folder, "config.json")),
       config_text_(data::read_file(config_path_, max_config_bytes)),
       config_(read_config(config_text_, config_path_)),
-      experts_(layout_of(source_)),
-      sizes_(config_.keys, *config_.family, experts_),
+      layout_(layout_of(source_, *config_.family)),
+      quantized_(layout_ == ExpertLayout::mxfp4),
+      sizes_(config_.keys, *config_.family, layout_),
       map_((check_config(), map_tensors(*config_.family, sizes_))),
       bare_(false),
       notes_(config_.notes) {
@@ -94,7 +106,13 @@ ForeignModel::ForeignModel(const std::string& folder, const FileWork& work)
   bare_ = !source_.find(first) && source_.find(without_first_word(first));
   check_names();
   for (const Link& link : map_.links) check_tensor(link);
-  note_fp8();
+  note_quantised();
+}
+
+bool ForeignModel::is_mxfp4(const Link& link) const { return quantized_ && link.theirs.ends_with(blocks_suffix); }
+
+const SourceTensor& ForeignModel::mxfp4_scales_of(const Link& link) const {
+  return *source_.find(mxfp4_scales_name(name_of(link)));
 }
 
 std::string ForeignModel::name_of(const Link& link) const {
@@ -107,10 +125,11 @@ std::string ForeignModel::where(const Link& link) const {
 
 Element ForeignModel::element(const Link& link) const {
   const SourceTensor& stored = tensor(link);
-  return stored.dtype == fp8_dtype ? Element::bf16 : *element_of(stored.dtype);
+  return is_mxfp4(link) || stored.dtype == fp8_dtype ? Element::bf16 : *element_of(stored.dtype);
 }
 
 void ForeignModel::read(const Link& link, int64_t first, int64_t count, std::byte* to) const {
+  if (is_mxfp4(link)) return read_mxfp4(link, first, count, to);
   const SourceTensor& stored = tensor(link);
   if (stored.dtype != fp8_dtype) {
     const int64_t bytes = bytes_of(element(link));
@@ -124,10 +143,21 @@ void ForeignModel::read(const Link& link, int64_t first, int64_t count, std::byt
   dequantise(to, codes, scales, first, link.shape[1]);
 }
 
-void ForeignModel::note_fp8() {
+void ForeignModel::read_mxfp4(const Link& link, int64_t first, int64_t count, std::byte* to) const {
+  require(first % mxfp4::block == 0 && count % mxfp4::block == 0, "[interop] ", count, " elements from ", first,
+          " are no whole blocks of MXFP4");
+  const int64_t block = first / mxfp4::block, blocks = count / mxfp4::block;
+  std::vector<std::byte> packed(static_cast<size_t>(blocks * mxfp4::block_bytes)), scales(static_cast<size_t>(blocks));
+  tensor(link).read(block * mxfp4::block_bytes, packed.data(), blocks * mxfp4::block_bytes);
+  mxfp4_scales_of(link).read(block, scales.data(), blocks);
+  mxfp4::to_bf16(to, packed.data(), scales.data(), blocks);
+}
+
+void ForeignModel::note_quantised() {
   const int64_t weights =
       std::ranges::count_if(map_.links, [&](const Link& l) { return tensor(l).dtype == fp8_dtype; });
   if (weights > 0) notes_.push_back(cat(counted(weights, "tensor"), " dequantised from fp8 blocks to bf16"));
+  if (quantized_) notes_.emplace_back("experts in MXFP4 became bf16, with the same values; an export has bf16");
 }
 
 // Checks the conditions that the tensor tables assume.
@@ -150,6 +180,10 @@ void ForeignModel::check_names() {
     const SourceTensor* found = source_.find(name);
     if (!found) missing.push_back(name);
     if (found && found->dtype == fp8_dtype) expected.insert(scales_of(name));
+    if (!is_mxfp4(link)) continue;
+    const std::string scales = mxfp4_scales_name(name);
+    expected.insert(scales);
+    if (!source_.find(scales)) missing.push_back(scales);
   }
   int64_t ignored = 0;
   for (const auto& [name, tensor] : source_.tensors()) {
@@ -169,6 +203,7 @@ void ForeignModel::check_names() {
 }
 
 void ForeignModel::check_tensor(const Link& link) const {
+  if (is_mxfp4(link)) return check_mxfp4(link);
   const SourceTensor& found = tensor(link);
   if (!(found.shape == link.shape))
     fail(ExitCode::data, where(link), " is ", found.shape, ", expected ", link.shape, " by config.json");
@@ -185,6 +220,23 @@ void ForeignModel::check_scales(const Link& link) const {
   if (scales->dtype != "F32" || !(scales->shape == expected))
     fail(ExitCode::data, folder(), "/", scales->file, ": tensor '", name, "' is ", scales->dtype, " ", scales->shape,
          ", expected F32 ", expected);
+}
+
+// Checks the two tensors of a matrix in MXFP4: [E, outputs, inputs / 32, 16] and [E, outputs, inputs / 32].
+void ForeignModel::check_mxfp4(const Link& link) const {
+  const Shape& matrix = link.shape;
+  if (matrix[2] % mxfp4::block != 0)
+    fail(ExitCode::data, where(link), " is in MXFP4, but its matrices have ", matrix[2],
+         " inputs by config.json, expected a multiple of ", mxfp4::block);
+  const Shape scales{matrix[0], matrix[1], matrix[2] / mxfp4::block},
+      blocks{matrix[0], matrix[1], matrix[2] / mxfp4::block, mxfp4::block_bytes};
+  const auto check = [&](const SourceTensor& found, const Shape& expected, std::string_view what) {
+    if (found.dtype != "U8" || !(found.shape == expected))
+      fail(ExitCode::data, where(link), " or its scales: the ", what, " are ", found.dtype, " ", found.shape,
+           ", expected U8 ", expected, " by config.json");
+  };
+  check(tensor(link), blocks, "blocks");
+  check(mxfp4_scales_of(link), scales, "scales");
 }
 
 bool ForeignModel::is_ignored(const std::string& name) const {

@@ -21,16 +21,18 @@ class ForeignModel {
   const std::string& folder() const { return source_.folder(); }
   const ForeignConfig& config() const { return config_; }
   const std::string& config_text() const { return config_text_; }
-  ExpertLayout experts() const { return experts_; }
+  /// Returns the form of the experts in an export of this model.
+  ExpertLayout experts() const { return quantized_ ? ExpertLayout::fused : layout_; }
   const Sizes& sizes() const { return sizes_; }
   const TensorMap& map() const { return map_; }
   /// Facts for the user: keys and tensors that are not taken over.
   const std::vector<std::string>& notes() const { return notes_; }
 
   const SourceTensor& tensor(const Link& link) const { return *source_.find(name_of(link)); }
-  /// Returns the type of the elements that read() writes. Weights in fp8 blocks are read as bf16.
+  /// Returns the type of the elements that read() writes. Weights in fp8 blocks and in MXFP4 are read as bf16.
   Element element(const Link& link) const;
-  /// Reads `count` elements of a tensor, from element `first` on.
+  /// Reads `count` elements of a tensor, from element `first` on. For a tensor in MXFP4, both numbers must be multiples
+  /// of mxfp4::block.
   void read(const Link& link, int64_t first, int64_t count, std::byte* to) const;
   /// Returns a text such as "DIR/model.safetensors: tensor 'lm_head.weight'".
   std::string where(const Link& link) const;
@@ -41,14 +43,19 @@ class ForeignModel {
   void check_names();
   void check_tensor(const Link& link) const;
   void check_scales(const Link& link) const;
-  void note_fp8();
+  void check_mxfp4(const Link& link) const;
+  bool is_mxfp4(const Link& link) const;
+  const SourceTensor& mxfp4_scales_of(const Link& link) const;
+  void read_mxfp4(const Link& link, int64_t first, int64_t count, std::byte* to) const;
+  void note_quantised();
   bool is_ignored(const std::string& name) const;
   bool is_tied_head(const std::string& name) const;
 
   SourceFolder source_;
   std::string config_path_, config_text_;
   ForeignConfig config_;
-  ExpertLayout experts_;
+  ExpertLayout layout_;
+  bool quantized_;
   Sizes sizes_;
   TensorMap map_;
   bool bare_;  // true if names have no first word: the checkpoint is of a model without its head

@@ -49,6 +49,8 @@ class ParameterWriter {
     for (const Slot& slot : slots_[own])
       if (slot.link->rearrangement == Rearrangement::none)
         write_in_windows(slot, target, out);
+      else if (is_by_expert(slot.link->rearrangement))
+        write_by_expert(slot, target, out);
       else
         write_rearranged(slot, target, out);
   }
@@ -83,6 +85,19 @@ class ParameterWriter {
     }
     const int64_t part = link.parts[slot.index].region.size.numel(), begin = link.begin_of(slot.index);
     append(slot, whole_.data() + begin * bytes, part, begin, target, out);
+  }
+
+  /// Writes a link whose only part is the whole parameter, one expert at a time.
+  void write_by_expert(const Slot& slot, Element target, io::SafetensorsStream& out) {
+    const Link& link = *slot.link;
+    const Element type = element(slot);
+    const int64_t bytes = bytes_of(type), experts = link.shape[0], elements = link.shape.numel() / experts;
+    from_.resize(elements * bytes), whole_.resize(elements * bytes);
+    for (int64_t e = 0; e < experts; ++e) {
+      model_.read(link, e * elements, elements, from_.data());
+      expert_to_own(whole_, from_, link, bytes);
+      append(slot, whole_.data(), elements, e * elements, target, out);
+    }
   }
 
   /// Converts and appends elements of a foreign tensor, from element `first` on.

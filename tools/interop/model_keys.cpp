@@ -53,20 +53,26 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.yarn.beta_slow", Type::real, "1"},
                                    {"model.yarn.mscale", Type::real, "1"},
                                    {"model.yarn.mscale_all_dim", Type::real, "0"},
+                                   {"model.yarn.truncate", Type::flag, "true"},
                                    {"model.mlp", Type::text, "\"swiglu\""},
                                    {"model.mlp_hidden", Type::integer, "null"},
                                    {"model.gelu", Type::text, "\"exact\""},
+                                   {"model.swiglu_limit", Type::real, "null"},
                                    {"model.bias", Type::flag, "false"},
                                    {"model.qkv_bias", Type::flag, "null"},
                                    {"model.o_bias", Type::flag, "null"},
                                    {"model.qk_norm", Type::text, "\"none\""},
                                    {"model.tied_embedding", Type::flag, "false"},
                                    {"model.qkv_clip", Type::real, "null"},
+                                   {"model.window", Type::integer, "null"},
+                                   {"model.full_attention_every", Type::integer, "0"},
+                                   {"model.sinks", Type::flag, "false"},
                                    {"model.init_std", Type::real, "0.02", false},
                                    {"model.moe.experts", Type::integer, "0"},
                                    {"model.moe.top_k", Type::integer, "2"},
                                    {"model.moe.expert_hidden", Type::integer, "1024"},
                                    {"model.moe.expert", Type::text, "\"swiglu\""},
+                                   {"model.moe.expert_bias", Type::flag, "null"},
                                    {"model.moe.shared_experts", Type::integer, "0", false},
                                    {"model.moe.shared_hidden", Type::integer, "null", false},
                                    {"model.moe.shared_gate", Type::flag, "false"},
@@ -75,6 +81,7 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.moe.every", Type::integer, "1", false},
                                    {"model.moe.router", Type::text, "\"top_k\""},
                                    {"model.moe.score", Type::text, "\"softmax\""},
+                                   {"model.moe.router_bias", Type::flag, "false"},
                                    {"model.moe.normalize", Type::flag, "true"},
                                    {"model.moe.normalize_floor", Type::real, "0"},
                                    {"model.moe.scale", Type::real, "1"},
@@ -197,6 +204,7 @@ void ModelKeys::resolve() {
   usual("model.mlp_hidden", 4 * integer("model.hidden"));
   usual("model.qkv_bias", (*this)["model.bias"]);
   usual("model.o_bias", (*this)["model.bias"]);
+  usual("model.moe.expert_bias", (*this)["model.bias"]);
   usual("model.moe.shared_hidden", (*this)["model.moe.expert_hidden"]);
   usual("model.moe.selection_bias", real("model.moe.bias_rate") > 0);
 }
@@ -233,7 +241,8 @@ std::map<std::string, Json> ModelKeys::meaning() const {
   if (moe_layers == layers && !flag("model.moe.dense_residual")) drop("model.mlp");
   if (text("model.mlp") != "gelu" && text("model.moe.expert") != "gelu") drop("model.gelu");
   if (text("model.position") != "rotary") drop("model.rotary"), drop("model.yarn");
-  if (real("model.yarn.factor") == 1) drop("model.yarn.beta"), drop("model.yarn.original"), drop("model.yarn.mscale");
+  if (real("model.yarn.factor") == 1)
+    for (const char* part : {"beta", "original", "mscale", "truncate"}) drop(cat("model.yarn.", part));
   if (text("model.attention") != "latent") drop("model.latent.");
   if (integer("model.moe.top_groups") >= integer("model.moe.groups")) drop("model.moe.group_score");
   const std::string& scaling = text("model.rotary_scaling.kind");
@@ -242,6 +251,7 @@ std::map<std::string, Json> ModelKeys::meaning() const {
   if (scaling == "none") drop("model.rotary_scaling.factor");
   if (shared_width() == 0) drop("model.moe.shared_gate");
   if (!flag("model.moe.normalize")) drop("model.moe.normalize_floor");
+  if ((*this)["model.window"].is_null()) drop("model.full_attention_every");
   return values;
 }
 
@@ -260,8 +270,11 @@ std::string ModelKeys::yaml() const {
   for (const KnownKey& key : known_keys) {
     const Json& value = (*this)[key.path];
     const Json usual = Json::parse(key.usual);
-    const bool size = key.type == Type::integer && key.path.find('.') == key.path.rfind('.');
-    const bool follows = (key.path == "model.qkv_bias" || key.path == "model.o_bias") && value == (*this)["model.bias"];
+    const bool size = key.type == Type::integer && key.path.find('.') == key.path.rfind('.') &&
+                      key.path != "model.full_attention_every";
+    const bool follows =
+        (key.path == "model.qkv_bias" || key.path == "model.o_bias" || key.path == "model.moe.expert_bias") &&
+        value == (*this)["model.bias"];
     const bool unbiased = key.path == "model.moe.selection_bias" && value == false;
     if (value.is_null() || follows || unbiased || (value == usual && !size)) continue;
     std::vector<std::string> parts;

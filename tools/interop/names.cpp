@@ -7,17 +7,17 @@ namespace {
 
 using enum Rearrangement;
 
-// V vocabulary, P positions, H hidden, Q heads * C, K kv_heads * C, C head size, D dense MLP, E experts, I expert
-// width, S width of the shared experts. Of latent attention: A rank of queries, L rank of keys and values, R rotary
-// part, T = L + R, N heads * other part, W heads * value size, U = N + W.
+// V vocabulary, P positions, H hidden, G heads, Q heads * C, K kv_heads * C, C head size, D dense MLP, E experts, I
+// expert width, S width of the shared experts. In latent attention: A rank of queries, L rank of keys and values, R
+// rotary part, T = L + R, N heads * other part, W heads * value size, U = N + W.
 constexpr OwnRow own[] = {
     {"embedding.weight", "V H"},
     {"position_embedding.weight", "P H", "learned"},
     {"layers.{L}.attention_norm.weight", "H"},
     {"layers.{L}.attention_norm.bias", "H", "norm_bias"},
     {"layers.{L}.attention.q.weight", "Q H", "direct"},
-    {"layers.{L}.attention.%s.weight", "K H", "grouped"},
-    {"layers.{L}.attention.%s.weight", "K H", "grouped"},
+    {"layers.{L}.attention.k.weight", "K H", "grouped"},
+    {"layers.{L}.attention.v.weight", "K H", "grouped"},
     {"layers.{L}.attention.output.weight", "H Q", "grouped"},
     {"layers.{L}.attention.q_down.weight", "A H", "compressed"},
     {"layers.{L}.attention.q_norm.weight", "A", "compressed"},
@@ -32,6 +32,7 @@ constexpr OwnRow own[] = {
     {"layers.{L}.attention.k.bias", "K", "qkv_bias"},
     {"layers.{L}.attention.v.bias", "K", "qkv_bias"},
     {"layers.{L}.attention.output.bias", "H", "o_bias"},
+    {"layers.{L}.attention.sinks", "G", "sinks"},
     {"layers.{L}.attention.q_norm.weight", "C", "norm_of_heads"},
     {"layers.{L}.attention.k_norm.weight", "C", "norm_of_heads"},
     {"layers.{L}.attention.q_norm.weight", "Q", "norm_over_heads"},
@@ -45,8 +46,11 @@ constexpr OwnRow own[] = {
     {"layers.{L}.mlp.down.bias", "H", "dense bias"},
     {"layers.{L}.moe.router.weight", "E H", "moe"},
     {"layers.{L}.moe.router.bias", "E", "moe selection_bias", true},
+    {"layers.{L}.moe.router.logit_bias", "E", "moe router_bias"},
     {"layers.{L}.moe.experts.gate_up.weight", "E 2 I H", "moe"},
     {"layers.{L}.moe.experts.down.weight", "E H I", "moe"},
+    {"layers.{L}.moe.experts.gate_up.bias", "E 2 I", "moe expert_bias"},
+    {"layers.{L}.moe.experts.down.bias", "E H", "moe expert_bias"},
     {"layers.{L}.moe.shared.gate_up.weight", "2 S H", "moe shared"},
     {"layers.{L}.moe.shared.down.weight", "H S", "moe shared"},
     {"layers.{L}.moe.shared_gate.weight", "1 H", "moe shared shared_gate"},
@@ -207,6 +211,35 @@ constexpr TensorRow block_bias[] = {
     {"model.layers.{L}.mlp.e_score_correction_bias", "E", {{"layers.{L}.moe.router.bias"}}, "moe selection_bias fused"},
 };
 
+// The tensors of a matrix in MXFP4 are NAME_blocks and NAME_scales. A row names the blocks, and has the matrix's shape.
+constexpr TensorRow gpt_oss[] = {
+    {"model.layers.{L}.self_attn.sinks", "G", {{"layers.{L}.attention.sinks"}}},
+    {"model.layers.{L}.mlp.router.weight", "E H", {{"layers.{L}.moe.router.weight"}}},
+    {"model.layers.{L}.mlp.router.bias", "E", {{"layers.{L}.moe.router.logit_bias"}}},
+    {"model.layers.{L}.mlp.experts.gate_up_proj",
+     "E H 2I",
+     {{"layers.{L}.moe.experts.gate_up.weight"}},
+     "plain_experts",
+     interleaved_and_input_first},
+    {"model.layers.{L}.mlp.experts.gate_up_proj_blocks",
+     "E 2I H",
+     {{"layers.{L}.moe.experts.gate_up.weight"}},
+     "mxfp4",
+     interleaved},
+    {"model.layers.{L}.mlp.experts.gate_up_proj_bias",
+     "E 2I",
+     {{"layers.{L}.moe.experts.gate_up.bias"}},
+     "",
+     interleaved},
+    {"model.layers.{L}.mlp.experts.down_proj",
+     "E I H",
+     {{"layers.{L}.moe.experts.down.weight"}},
+     "plain_experts",
+     input_first},
+    {"model.layers.{L}.mlp.experts.down_proj_blocks", "E H I", {{"layers.{L}.moe.experts.down.weight"}}, "mxfp4"},
+    {"model.layers.{L}.mlp.experts.down_proj_bias", "E H", {{"layers.{L}.moe.experts.down.bias"}}},
+};
+
 constexpr TensorRow gpt2[] = {
     {"transformer.wte.weight", "V H", {{"embedding.weight"}}},
     {"transformer.wpe.weight", "P H", {{"position_embedding.weight"}}},
@@ -245,6 +278,7 @@ std::span<const TensorRow> gated_shared_names() { return gated_shared; }
 std::span<const TensorRow> gate_bias_names() { return gate_bias; }
 std::span<const TensorRow> statics_bias_names() { return statics_bias; }
 std::span<const TensorRow> block_bias_names() { return block_bias; }
+std::span<const TensorRow> gpt_oss_names() { return gpt_oss; }
 std::span<const TensorRow> gpt2_names() { return gpt2; }
 
 }  // namespace hexad::interop

@@ -97,8 +97,9 @@ void read_yarn(const Json& all, const Json& config, ModelKeys& keys, const std::
   if (std::abs(number(all, "attention_factor", attention, where) - attention) > 1e-9)
     fail(ExitCode::data, where, ": rotary attention_factor is ", all["attention_factor"].dump(), ", expected ",
          attention, ", by factor and mscale");
-  if (present(all, "truncate") && all["truncate"] != true)
-    fail(ExitCode::data, where, ": rotary truncate is ", all["truncate"].dump(), ", expected true");
+  if (present(all, "truncate") && !all["truncate"].is_boolean())
+    fail(ExitCode::data, where, ": rotary truncate is ", all["truncate"].dump(), ", expected true or false");
+  keys.set("model.yarn.truncate", !present(all, "truncate") || all["truncate"].get<bool>(), where);
   keys.set("model.yarn.factor", factor, where);
   keys.set("model.yarn.original_context", original_context(all, config, keys, where), where);
   keys.set("model.yarn.beta_fast", number(all, "beta_fast", 32, where), where);
@@ -129,6 +130,7 @@ OrderedJson scaling_of(const ModelKeys& keys) {
       scaling["mscale"] = keys.real("model.yarn.mscale");
       scaling["mscale_all_dim"] = keys.real("model.yarn.mscale_all_dim");
     }
+    if (!keys.flag("model.yarn.truncate")) scaling["truncate"] = false;
   } else if (kind == "linear") {
     scaling["rope_type"] = "linear";
     scaling["factor"] = keys.real("model.rotary_scaling.factor");
@@ -157,6 +159,10 @@ void read_rotary(const Json& config, const Family& family, ModelKeys& keys, cons
     return;
   }
   const Json all = parameters_of(config, where);
+  if (family.scaled_rotary && !present(all, "rope_type") && !present(all, "type"))
+    fail(ExitCode::data, where,
+         ": rope_parameters.rope_type is missing, expected default, linear, yarn or llama3, because ",
+         family.model_type, " has no usual one");
   keys.set("model.rotary_theta", number(all, "rope_theta", family.rotary_theta, where), where);
   const double share = number(all, "partial_rotary_factor", family.rotary_share, where);
   if (!(share > 0 && share <= 1))
@@ -183,6 +189,7 @@ void write_rotary(OrderedJson& config, const Family& family, const ModelKeys& ke
   if (family.rotary_theta == 0) return;
   const double theta = keys.real("model.rotary_theta"), share = keys.real("model.rotary_share");
   OrderedJson scaling = scaling_of(keys);
+  if (scaling.empty() && family.scaled_rotary) scaling["rope_type"] = "default";
   const bool is_new_form = config.contains("rope_parameters") && !config["rope_parameters"].is_null();
   if (is_new_form) {
     if (scaling.empty()) scaling["rope_type"] = "default";

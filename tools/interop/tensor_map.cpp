@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "tools/interop/elements.h"
 #include "tools/interop/latent_rows.h"
 
 namespace hexad::interop {
@@ -149,6 +150,9 @@ std::vector<int64_t> Sizes::moved_rows(Rearrangement rearrangement, int64_t rows
       return latent.up();
     case Rearrangement::none:
     case Rearrangement::transposed:
+    case Rearrangement::input_first:
+    case Rearrangement::interleaved:
+    case Rearrangement::interleaved_and_input_first:
       break;
   }
   fail_invariant("[interop] this rearrangement does not move rows");
@@ -164,6 +168,8 @@ int64_t Sizes::size(char letter) const {
       return keys_.integer("model.hidden");
     case 'C':
       return head();
+    case 'G':
+      return keys_.integer("model.heads");
     case 'Q':
       return keys_.integer("model.heads") * head();
     case 'K':
@@ -226,16 +232,47 @@ bool Sizes::holds(std::string_view word, int64_t layer) const {
   if (word == "norm_bias") return keys_.text("model.norm") == "layer_norm" && keys_.flag("model.bias");
   if (word == "norm_of_heads") return keys_.text("model.qk_norm") == "head";
   if (word == "norm_over_heads") return keys_.text("model.qk_norm") == "all_heads";
+  if (word == "sinks") return keys_.flag("model.sinks");
   if (word == "learned") return keys_.text("model.position") == "learned";
   if (word == "untied") return !keys_.flag("model.tied_embedding");
   if (word == "shared") return keys_.shared_width() > 0;
   if (word == "shared_gate") return keys_.flag("model.moe.shared_gate");
+  if (word == "expert_bias") return keys_.flag("model.moe.expert_bias");
+  if (word == "router_bias") return keys_.flag("model.moe.router_bias");
   if (word == "selection_bias") return keys_.flag("model.moe.selection_bias");
   if (word == "separate") return layout_ == ExpertLayout::separate;
   if (word == "fused") return layout_ == ExpertLayout::fused;
+  if (word == "mxfp4") return layout_ == ExpertLayout::mxfp4;
+  if (word == "plain_experts") return layout_ != ExpertLayout::mxfp4;
   if (word == "pairs") return pairs_;
   if (word == "halves") return !pairs_;
   fail_invariant(cat("[interop] there is no condition '", word, "'"));
+}
+
+bool is_by_expert(Rearrangement rearrangement) {
+  return rearrangement == Rearrangement::input_first || rearrangement == Rearrangement::interleaved ||
+         rearrangement == Rearrangement::interleaved_and_input_first;
+}
+
+void expert_to_own(std::vector<std::byte>& to, std::vector<std::byte>& from, const Link& link, int64_t bytes) {
+  const Shape& shape = link.shape;
+  if (link.rearrangement == Rearrangement::interleaved)
+    return separate_interleaved(to.data(), from.data(), shape[1] / 2, std::ssize(from) / shape[1]);
+  transpose(to.data(), from.data(), shape[1], shape[2], bytes);
+  if (link.rearrangement == Rearrangement::input_first) return;
+  from.swap(to);
+  separate_interleaved(to.data(), from.data(), shape[2] / 2, shape[1] * bytes);
+}
+
+void expert_to_foreign(std::vector<std::byte>& to, std::vector<std::byte>& from, const Link& link, int64_t bytes) {
+  const Shape& shape = link.shape;
+  if (link.rearrangement == Rearrangement::interleaved)
+    return interleave(to.data(), from.data(), shape[1] / 2, std::ssize(from) / shape[1]);
+  if (link.rearrangement == Rearrangement::interleaved_and_input_first) {
+    interleave(to.data(), from.data(), shape[2] / 2, shape[1] * bytes);
+    from.swap(to);
+  }
+  transpose(to.data(), from.data(), shape[2], shape[1], bytes);
 }
 
 TensorMap map_tensors(const Family& family, const Sizes& sizes) { return Mapper(family, sizes).map(); }

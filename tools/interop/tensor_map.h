@@ -1,6 +1,7 @@
 // The tensors of one foreign checkpoint, and the parameters of Hexad to which they correspond.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,8 +14,9 @@ namespace hexad::interop {
 
 using base::Shape;
 
-/// Form in which a checkpoint stores the experts of a block: one tensor for each expert, or one for all experts.
-enum class ExpertLayout : uint8_t { separate, fused };
+/// Form in which a checkpoint stores the experts of a block: one tensor for each expert, one for all experts, or one
+/// for all experts in MXFP4, which is only read.
+enum class ExpertLayout : uint8_t { separate, fused, mxfp4 };
 
 /// Sizes of a model, by the letters that the tables use, and the conditions of the tables.
 class Sizes {
@@ -70,6 +72,13 @@ struct TensorMap {
   std::vector<OwnTensor> own;
   std::vector<Link> links;
 };
+
+/// True if the rearrangement changes the elements of each expert separately.
+bool is_by_expert(Rearrangement rearrangement);
+/// Rearrange the elements of one expert of a link, of `bytes` bytes each: from the foreign form to that of Hexad, and
+/// back. `to` has the size of `from`, whose contents may change.
+void expert_to_own(std::vector<std::byte>& to, std::vector<std::byte>& from, const Link& link, int64_t bytes);
+void expert_to_foreign(std::vector<std::byte>& to, std::vector<std::byte>& from, const Link& link, int64_t bytes);
 
 /// Returns the tensors of a model. Throws std::logic_error if the tables do not cover every parameter exactly once.
 TensorMap map_tensors(const Family& family, const Sizes& sizes);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -25,7 +26,9 @@ OfLayer divided(const std::string& name) {
 
 }  // namespace
 
-int64_t layers_of_period(const train::Recipe& r) { return r.model.moe.experts > 0 ? r.model.moe.every : 1; }
+int64_t layers_of_period(const train::Recipe& r) {
+  return std::lcm(r.model.moe.experts > 0 ? r.model.moe.every : 1, r.model.window_period());
+}
 
 std::vector<FrozenPeriods> frozen_periods(const train::Recipe& r, const train::Extensions& extensions) {
   if (r.optim.freeze.empty()) return {FrozenPeriods{}};

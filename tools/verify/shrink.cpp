@@ -11,7 +11,7 @@
 namespace hexad::verify {
 namespace {
 
-constexpr int64_t head_size = 4, latent_width = 6, odd_width = 10, spare_ids = 5;
+constexpr int64_t head_size = 4, latent_width = 6, odd_width = 10, spare_ids = 5, window = 5;
 
 void lower(int64_t& value, int64_t to) { value = std::min(value, to); }
 void lower(std::optional<int64_t>& value, int64_t to) {
@@ -36,6 +36,7 @@ void shrink_attention(layers::ModelConfig& m, int64_t world) {
   if (m.size_of_head() > head_size && m.rotary_share < 1) m.rotary_share = 0.5;  // a whole number of pairs
   m.head_size = std::min(m.size_of_head(), head_size);
   lower(m.hidden, m.heads * head_size);
+  lower(m.window, window);
 }
 
 void shrink_experts(moe::MoeConfig& m, int64_t world) {
@@ -69,7 +70,8 @@ void shrink_patterns(train::Recipe& small, const train::Extensions& extensions) 
 Shrunk shrink(const train::Recipe& recipe, int world, const train::Extensions& extensions) {
   train::Recipe small = recipe;
   layers::ModelConfig& m = small.model;
-  const int64_t pattern = m.moe.experts > 0 ? m.moe.dense_layers + m.moe.every : 1;
+  const int64_t pattern =
+      m.moe.experts > 0 ? m.moe.dense_layers + std::lcm(m.moe.every, m.window_period()) : m.window_period();
   lower(m.layers, std::max<int64_t>(world, pattern));
   shrink_attention(m, world);
   lower(m.mlp_hidden, std::max<int64_t>(odd_width, world));

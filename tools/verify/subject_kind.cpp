@@ -51,18 +51,24 @@ Overrides in_bf16(const OwnSubject& own) {
 // Returns overrides with the forms of attention and MoE layers in which families of models differ.
 Overrides forms(const OwnSubject& own) {
   const layers::ModelConfig& m = own.recipe.model;
-  Overrides out{"model.o_bias=true"};
+  Overrides out{"model.o_bias=true", "model.sinks=true"};
   if (!m.is_latent()) out.emplace_back("model.qk_norm=all_heads"), out.emplace_back("model.qkv_bias=true");
   if (!m.is_latent() && m.rotary_share == 1 && m.size_of_head() % 4 == 0) out.emplace_back("model.rotary_share=0.5");
   const auto set = [&](std::string_view section, std::initializer_list<std::string_view> settings) {
     for (const std::string_view setting : settings) out.push_back(base::cat(section, ".", setting));
   };
   if (m.yarn.factor == 1) set("model.rotary_scaling", {"kind=llama3", "factor=4", "original_context=16"});
+  const bool gated = has_experts(own.recipe) ? m.moe.expert == moe::ExpertKind::swiglu : m.mlp == "swiglu";
+  if (gated && !m.swiglu_limit) out.emplace_back("model.swiglu_limit=0.2");
+  if (m.kind == layers::ModelKind::decoder && !m.window) {
+    out.push_back(base::cat("model.window=", std::max<int64_t>(1, m.context / 3)));
+    if (m.layers > 1) out.emplace_back("model.full_attention_every=2");
+  }
   if (!has_experts(own.recipe)) return out;
   out.push_back(base::cat("model.moe.shared_experts=", std::max<int64_t>(1, m.moe.shared_experts)));
-  set("model.moe", {"shared_gate=true"});
+  set("model.moe", {"shared_gate=true", "expert_bias=true"});
   if (m.moe.router != "top_k") return out;
-  set("model.moe", {"selection_bias=true", "normalize=true", "normalize_floor=0.5"});
+  set("model.moe", {"selection_bias=true", "router_bias=true", "normalize=true", "normalize_floor=0.5"});
   if (m.moe.top_groups < m.moe.groups) {
     const bool best = m.moe.group_score == kernels::RouterGroupScore::best;
     set("model.moe", {best ? "group_score=best_two" : "group_score=best"});
@@ -105,7 +111,7 @@ std::span<const SubjectKind> subject_kinds() {
       {"forms",
        [](const Recipe& r, const Extensions&) {
          const bool other_attention = !r.model.is_latent() && r.model.qk_norm != layers::QkNorm::all_heads;
-         return other_attention || (has_experts(r) && !r.model.moe.shared_gate);
+         return other_attention || !r.model.sinks || (has_experts(r) && !r.model.moe.shared_gate);
        },
        forms},
       {"latent", [](const Recipe& r, const Extensions&) { return !r.model.is_latent(); }, latent},

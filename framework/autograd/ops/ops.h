@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "framework/autograd/ops/sinks.h"
 #include "framework/autograd/tape.h"
 
 namespace hexad::autograd {
@@ -46,9 +47,9 @@ Rotated rotary(Tape& tape, const Value& q, const Value& k, const Tensor& positio
 /// Returns x[T, H, C], whose first dimensions are rotated by the angles of their positions.
 Value rotary(Tape& tape, const Value& x, const Tensor& positions, const Tensor& cosine, const Tensor& sine);
 /// Returns the attention of the queries q[T, H, C] to the keys k and values v, both [T, G, C]. `first` and `last` bound
-/// the keys that each query sees and may be undefined; see AttentionShape.
+/// the keys that each query sees and may be undefined; see AttentionShape. `sinks` has the sinks of the heads.
 Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, const Tensor& first, const Tensor& last,
-                const AttentionShape& shape);
+                const AttentionShape& shape, const AttentionSinks& sinks = {});
 
 // --- parts of heads (heads.cpp)
 
@@ -61,8 +62,9 @@ Value resize_heads(Tape& tape, const Value& x, int64_t size);
 
 // --- activations (swiglu.cpp, gelu.cpp, row_gate.cpp)
 
-/// Returns the SwiGLU of gate and up, which are the two halves of each row: [T, 2 F] -> [T, F].
-Value swiglu(Tape& tape, const Value& gate_up);
+/// Returns the SwiGLU of gate and up, which are the two halves of each row: [T, 2 F] -> [T, F]. With a `limit`, it is
+/// that of ClampedSwigluKernels.
+Value swiglu(Tape& tape, const Value& gate_up, std::optional<double> limit = {});
 Value gelu(Tape& tape, const Value& x, GeluKind kind);
 /// Returns the rows of x[T, D], each multiplied by the sigmoid of its logit. logits[T, 1] are in the accumulator dtype.
 Value gate_rows(Tape& tape, const Value& x, const Value& logits);

@@ -130,6 +130,7 @@ struct Attention {
   Range seen(int64_t i) const {
     Range r{p.first ? max(p.first[query_token(i)], 0) : 0, p.last ? min(p.last[query_token(i)], p.keys) : p.keys};
     if (p.causal) r.end = min(r.end, i + p.query_offset + 1);
+    if (p.window > 0) r.begin = max(r.begin, i + p.query_offset - p.window + 1);
     return r.begin < r.end ? r : Range{0, 0};
   }
   /// Returns the smallest range that contains all keys seen by queries [begin, end).

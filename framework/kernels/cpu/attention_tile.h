@@ -22,7 +22,7 @@ struct AttentionProblem {
   int64_t queries, keys, heads, key_heads, size;  // `queries` and `keys` are numbers per sequence; `size` is C
   double scale;
   bool causal;
-  int64_t query_offset;
+  int64_t query_offset, window;             // see AttentionShape
   HeadRows q, k, v, out, dout, dq, dk, dv;  // dout, dq, dk and dv are used only in backward
   void* log_sum_exp;                        // [B S, H]
   const int32_t *first, *last;              // [B, S] or null

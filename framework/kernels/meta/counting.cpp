@@ -40,17 +40,20 @@ int64_t groups_of(const GroupOffsets& offsets) {
   return groups;
 }
 
+// Returns the number of pairs of a position in [begin, end) and one of the `keys` first positions that precedes it. A
+// position is assumed to precede itself half.
+double pairs_before(double begin, double end, double keys) {
+  const double first = std::clamp(begin, 0.0, keys), last = std::clamp(end, 0.0, keys);
+  return (last * last - first * first) / 2 + std::max(0.0, end - std::max(keys, begin)) * keys;
+}
+
 // Returns the FLOPs of the scores and of the product with the values. A causal mask is assumed to leave half of the
 // pairs of query and key. Borders of documents are ignored.
 double attention_flops(const Tensor& q, const AttentionShape& shape) {
   const auto queries = static_cast<double>(shape.queries), keys = static_cast<double>(shape.keys);
-  double seen = queries * keys;
-  if (shape.causal) {
-    const double begin = std::clamp(static_cast<double>(shape.query_offset), 0.0, keys),
-                 end = std::clamp(static_cast<double>(shape.query_offset) + queries, 0.0, keys);
-    seen = (end * end - begin * begin) / 2 +
-           std::max(0.0, static_cast<double>(shape.query_offset) + queries - std::max(keys, begin)) * keys;
-  }
+  const auto begin = static_cast<double>(shape.query_offset), window = static_cast<double>(shape.window);
+  double seen = shape.causal ? pairs_before(begin, begin + queries, keys) : queries * keys;
+  if (shape.window > 0) seen -= pairs_before(begin - window, begin + queries - window, keys);
   return 4.0 * static_cast<double>(shape.sequences * q.dim(1) * q.dim(2)) * seen;
 }
 

@@ -75,7 +75,15 @@ Tensor ExpertWeights::activated_like(const ExpertActivations& m) const {
 void ExpertWeights::activate(Stream& s, const Tensor& out, const ExpertActivations& m) const {
   if (kind_ == ExpertKind::gelu) return table(out).gelu.forward(s, out, m.gate_up, gelu_);
   const auto [gate, up] = kernels::gate_and_up(m.gate_up);
+  if (swiglu_limit_) return table(out).clamped_swiglu.forward(s, out, gate, up, m.weights, *swiglu_limit_);
   table(out).swiglu.forward(s, out, gate, up, m.weights);
+}
+
+void ExpertWeights::swiglu_gradients(Stream& s, const SwigluGradients& gradients, const Tensor& dactivated,
+                                     const SwigluSaved& saved) const {
+  const KernelTable& k = table(dactivated);
+  if (swiglu_limit_) return k.clamped_swiglu.backward(s, gradients, dactivated, saved, *swiglu_limit_);
+  k.swiglu.backward(s, gradients, dactivated, saved);
 }
 
 Tensor ExpertWeights::output(Stream& s, const ExpertActivations& m, const RowGroups& groups) const {
@@ -91,9 +99,8 @@ ExpertGradients ExpertWeights::input_gradients(Stream& s, ExpertActivations& m, 
     const auto [dgate, dup] = kernels::gate_and_up(g.gate_up);
     const auto [gate, up] = kernels::gate_and_up(m.gate_up);
     // The kernel replaces the gradient in `dactivated` by `activated`.
-    table(dactivated)
-        .swiglu.backward(s, {.dgate = dgate, .dup = dup, .product = dactivated, .dweights = dweights}, dactivated,
-                         {gate, up, m.weights});
+    swiglu_gradients(s, {.dgate = dgate, .dup = dup, .product = dactivated, .dweights = dweights}, dactivated,
+                     {gate, up, m.weights});
     m.activated = std::move(dactivated);
   } else {
     gate_up_gradient(s, g.gate_up, dactivated, m);
@@ -112,7 +119,7 @@ void ExpertWeights::gate_up_gradient(Stream& s, const Tensor& dgate_up, const Te
   if (kind_ == ExpertKind::gelu) return table(dactivated).gelu.backward(s, dgate_up, dactivated, m.gate_up, gelu_);
   const auto [dgate, dup] = kernels::gate_and_up(dgate_up);
   const auto [gate, up] = kernels::gate_and_up(m.gate_up);
-  table(dactivated).swiglu.backward(s, {dgate, dup}, dactivated, {gate, up});
+  swiglu_gradients(s, {dgate, dup}, dactivated, {gate, up});
 }
 
 Tensor ExpertWeights::row_gradient(Stream& s, const Tensor& dgate_up, const RowGroups& groups) const {

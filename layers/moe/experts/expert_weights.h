@@ -1,6 +1,8 @@
 // Expert weights held for the duration of one pass.
 #pragma once
 
+#include <optional>
+
 #include "layers/base/builder.h"
 #include "layers/base/moe_config.h"
 
@@ -82,6 +84,8 @@ class ExpertWeights {
 
  private:
   friend class Experts;
+  void swiglu_gradients(Stream& s, const kernels::SwigluGradients& gradients, const Tensor& dactivated,
+                        const kernels::SwigluSaved& saved) const;
   struct HeldProjection {
     HeldWeight weight, bias;
     bool adds_bias = false;  // true if there is a bias and this rank adds it
@@ -98,6 +102,7 @@ class ExpertWeights {
   HeldProjection gate_up_, down_;
   ExpertKind kind_{};
   GeluKind gelu_{};
+  std::optional<double> swiglu_limit_;
 };
 
 }  // namespace hexad::moe

@@ -70,7 +70,7 @@ const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.d
 
 ExpertWeights Experts::hold(Stream& s, kernels::Direction direction) const {
   ExpertWeights all;
-  all.kind_ = config_.kind, all.gelu_ = config_.gelu;
+  all.kind_ = config_.kind, all.gelu_ = config_.gelu, all.swiglu_limit_ = config_.swiglu_limit;
   std::vector<std::pair<Parameter*, HeldWeight*>> order;
   const auto add = [&](const Projection& from, ExpertWeights::HeldProjection& to) {
     to.adds_bias = from.adds_bias;

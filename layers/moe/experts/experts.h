@@ -1,6 +1,7 @@
 // Experts of one layer on one rank.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "layers/base/builder.h"
@@ -36,6 +37,7 @@ class Experts {
     double init_std, output_init_std;
     bool bias;
     GeluKind gelu;
+    std::optional<double> swiglu_limit{};  // limit of ClampedSwigluKernels; none: SwigluKernels
   };
   Experts(const Config& c, const Builder& b);
 

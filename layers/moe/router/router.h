@@ -31,8 +31,8 @@ using RouterFactory = std::function<std::unique_ptr<Router>(const RouterSpec&, c
 /// rejected before a router is made.
 struct RouterDeclaration {
   config::OptionNames options{};  // names in model.moe.router_options
-  /// True if the router reads RouterSpec::rule(). If false, model.moe.score, normalize, normalize_floor, scale,
-  /// groups, top_groups and group_score must keep their defaults.
+  /// True if the router reads RouterSpec::rule() and model.moe.router_bias. If false, model.moe.score, router_bias,
+  /// normalize, normalize_floor, scale, groups, top_groups and group_score must keep their defaults.
   bool uses_score_rule = false;
   /// True if RouterInput::bias takes part in the selection. If false, the model must have no selection bias.
   bool selects_by_bias = false;
@@ -94,18 +94,19 @@ class Router {
   virtual RouterOutput operator()(Tape& t, const RouterInput& in) const = 0;
 };
 
-/// Linear map without bias for routers and the gate of shared experts, from [T, in] to [T, out], in f32 (f64 in an f64
-/// run). The gradient of x counts all rows, the gradient of the weight only rows [own_begin, own_end). If several ranks
-/// route the same rows, each rank's own rows are its share, so that every token counts once in the weight gradient.
+/// Linear map for routers and the gate of shared experts, from [T, in] to [T, out], in f32 (f64 in an f64 run). The
+/// gradient of x counts all rows, the gradients of weight and bias only rows [own_begin, own_end). If several ranks
+/// route the same rows, each rank's own rows are its share, so that every token counts once in these gradients.
 class Gate {
  public:
-  /// Makes the parameter "weight" [out, in], drawn with model.init_std.
-  Gate(const RouterSpec& s, int64_t out, int64_t in, const Builder& b);
-  /// Returns x[T, in] weight^T. Row i of x belongs to row i of `in`.
+  /// Makes the parameter "weight" [out, in], drawn with model.init_std, and on request "logit_bias" [out] of zeros. The
+  /// name "bias" is that of the selection bias, a state.
+  Gate(const RouterSpec& s, int64_t out, int64_t in, const Builder& b, bool bias = false);
+  /// Returns x[T, in] weight^T + logit_bias. Row i of x belongs to row i of `in`.
   Value operator()(Tape& t, const Value& x, const RouterInput& in) const;
 
  private:
-  Parameter* weight_;
+  Parameter *weight_, *bias_;  // bias_: null if there is none
 };
 
 /// Returns the built-in routers. top_k chooses the experts with the highest scores of a linear gate. Softmax or

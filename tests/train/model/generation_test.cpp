@@ -138,6 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
                                              "model.latent.q_rank=6", "model.latent.kv_rank=5",
                                              "model.latent.nope_size=3", "model.latent.rope_size=2",
                                              "model.latent.value_size=4"},
+                    std::vector<std::string>{"model.window=3", "model.full_attention_every=2", "model.sinks=true"},
                     std::vector<std::string>{"model.yarn.factor=4", "model.yarn.original_context=2"},
                     std::vector<std::string>{"model.kv_heads=1", "model.moe.shared_experts=1"},
                     std::vector<std::string>{"model.moe.shared_experts=1", "model.moe.shared_gate=true",

@@ -339,12 +339,33 @@ TEST(Recipe, OneRuleScalesRotaryFrequencies) {
       << unread;
 }
 
+TEST(Recipe, WindowsNeedADecoderAndABlockThatReadsThem) {
+  EXPECT_NO_THROW(recipe_of(yaml, {"model.window=16", "model.full_attention_every=2"}));
+  EXPECT_NE(
+      problem({"model.full_attention_every=2"}).find("model.full_attention_every (2) must be 0 for model.window: none"),
+      std::string::npos);
+  EXPECT_NE(problem({"model.window=16", "model.full_attention_every=1"})
+                .find("model.full_attention_every (1) must not be 1 with model.window (16)"),
+            std::string::npos);
+  EXPECT_NE(problem({"model.window=16", "model.kind=encoder", "data.mlm_probability=0.15"})
+                .find("model.window (16) must be none for model.kind: encoder"),
+            std::string::npos);
+}
+
+TEST(Recipe, SwigluLimitNeedsASwiglu) {
+  EXPECT_NO_THROW(recipe_of(yaml, {"model.swiglu_limit=7", "model.mlp=gelu"}));
+  const std::string none = problem({"model.swiglu_limit=7", "model.mlp=gelu", "model.moe.expert=gelu"});
+  EXPECT_NE(none.find("model.swiglu_limit (7) must be none for a model without a SwiGLU"), std::string::npos) << none;
+}
+
 TEST(Recipe, WrittenBiasesEqualAutomaticOnes) {
   const auto changes = [](const std::vector<std::string>& before, const std::vector<std::string>& now) {
     return changes_of_model(recipe_of(yaml, before), recipe_of(yaml, now));
   };
   const std::vector<std::string> none;
-  EXPECT_EQ(changes({"model.bias=true"}, {"model.bias=true", "model.qkv_bias=true", "model.o_bias=true"}), none);
+  EXPECT_EQ(changes({"model.bias=true"},
+                    {"model.bias=true", "model.qkv_bias=true", "model.o_bias=true", "model.moe.expert_bias=true"}),
+            none);
   EXPECT_EQ(changes({"model.qkv_bias=false", "model.moe.selection_bias=false"}, {}), none);
   EXPECT_EQ(changes({}, {"model.qkv_bias=true"}), std::vector<std::string>{"model.qkv_bias: auto -> true"});
   EXPECT_EQ(changes({"model.moe.selection_bias=true"}, {}),

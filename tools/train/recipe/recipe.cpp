@@ -116,6 +116,28 @@ void check_attention(const layers::ModelConfig& m, Problems& problems) {
   if (m.position == layers::PositionKind::rotary) check_rotary_share(m, problems);
 }
 
+void check_window(const layers::ModelConfig& m, Problems& problems) {
+  if (!m.window) {
+    if (m.full_attention_every != 0)
+      problems.add("model.full_attention_every",
+                   "must be 0 for model.window: none, with which all blocks have full attention");
+    return;
+  }
+  if (m.kind != layers::ModelKind::decoder)
+    problems.add("model.window", "must be none for model.kind: encoder, whose tokens also attend to later tokens");
+  if (m.full_attention_every == 1)
+    problems.add("model.full_attention_every",
+                 cat("must not be 1 with model.window (", *m.window, "), which no block would read; nearest: 0, 2"));
+}
+
+void check_swiglu_limit(const layers::ModelConfig& m, Problems& problems) {
+  const bool dense = m.mlp == "swiglu" && (m.moe_layers() < m.layers || m.moe.dense_residual);
+  const bool experts = m.moe.expert == moe::ExpertKind::swiglu && m.moe_layers() > 0;
+  if (m.swiglu_limit && !dense && !experts)
+    problems.add("model.swiglu_limit",
+                 "must be none for a model without a SwiGLU: neither model.mlp nor model.moe.expert names one");
+}
+
 void check_moe(const layers::ModelConfig& model, Problems& problems) {
   const moe::MoeConfig& m = model.moe;
   if (m.experts == 0) return;
@@ -258,8 +280,11 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
                      "model.rotary_share", "model.attention", "model.latent", "model.qk_norm", "model.qkv_clip",
                      "model.bias", "model.qkv_bias", "model.yarn"}))
     check_attention(r.model, problems);
+  if (problems.good({"model.kind", "model.window", "model.full_attention_every"})) check_window(r.model, problems);
   if (problems.good({"model.yarn", "model.rotary_scaling"})) check_rotary_scaling(r.model, problems);
   if (problems.good({"model.moe", "model.layers"})) check_moe(r.model, problems);
+  if (problems.good({"model.moe", "model.layers", "model.mlp", "model.swiglu_limit"}))
+    check_swiglu_limit(r.model, problems);
   check_names(r, extensions, problems);
   if (problems.good({"train"})) check_init(r.train, problems);
   if (problems.good({"train.precision", "optim.moment_dtype"})) check_moments(r, problems);

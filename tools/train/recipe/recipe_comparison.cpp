@@ -24,6 +24,7 @@ std::vector<std::string> changes_of_model(const Recipe& before, const Recipe& no
   const layers::ModelConfig& is = now.model;
   if (was.has_qkv_bias() == is.has_qkv_bias()) was.qkv_bias = is.qkv_bias;
   if (was.has_o_bias() == is.has_o_bias()) was.o_bias = is.o_bias;
+  if (was.has_expert_bias() == is.has_expert_bias()) was.moe.expert_bias = is.moe.expert_bias;
   if (was.moe.has_selection_bias() == is.moe.has_selection_bias()) was.moe.selection_bias = is.moe.selection_bias;
   for (const std::string& line : config::differences(was, is)) changes.push_back("model." + line);
   if (before.train.seed != now.train.seed)

@@ -44,7 +44,8 @@ struct Cudnn {
 constexpr int64_t most_documents = 1024;
 
 /// True if the call may suit cuDNN. The only masks allowed are counted documents and a causal mask aligned at the top
-/// left. Rows must begin at multiples of 16 bytes. cuDNN itself checks the other conditions.
+/// left; the kernels of this folder compute windows. Rows must begin at multiples of 16 bytes. cuDNN itself checks the
+/// other conditions.
 template <class... Tensors>
 bool may_suit(const AttentionShape& shape, const Tensor& first, const Tensor& last, const Tensor& q,
               const Tensors&... others) {
@@ -54,8 +55,8 @@ bool may_suit(const AttentionShape& shape, const Tensor& first, const Tensor& la
   const bool everybody = !first.defined() && !last.defined();
   const bool counted = first.defined() && last.defined() && shape.documents > 0 && shape.documents <= most_documents;
   return q.dtype() == Dtype::bf16 && (everybody || counted) && shape.queries == shape.keys && shape.queries > 1 &&
-         shape.query_offset == 0 && std::isfinite(shape.scale) && q.dim(2) % 8 == 0 && on_16_bytes(q) &&
-         (on_16_bytes(others) && ...);
+         shape.query_offset == 0 && shape.window == 0 && std::isfinite(shape.scale) && q.dim(2) % 8 == 0 &&
+         on_16_bytes(q) && (on_16_bytes(others) && ...);
 }
 
 /// True if the deterministic backward pass of documents certainly needs too much workspace (see CudnnPlan). The
