@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "parallel/comm/self_group.h"
@@ -104,11 +105,13 @@ std::vector<double> naive(Case& n, const std::vector<double>& x) {
     turn(shared, t * rope, t % length, rope, c);
     for (int64_t h = 0; h < c.heads; ++h) turn(q, (t * c.heads + h) * key, t % length, rope, c);
   }
+  const auto sinks = c.sinks ? n.weight("sinks") : std::vector<double>();
+  const int64_t window = c.window_of(0);
   std::vector<double> y(sequences * length * c.heads * size);
   for (int64_t t = 0; t < sequences * length; ++t)
     for (int64_t h = 0; h < c.heads; ++h) {
-      const int64_t first = t / length * length;
-      double total = 0;
+      const int64_t first = std::max(t / length * length, window > 0 ? t - window + 1 : 0);
+      double total = c.sinks ? std::exp(sinks[h]) : 0;
       std::vector<double> e;
       for (int64_t s = first; s <= t; ++s) {
         double score = 0;
@@ -146,7 +149,8 @@ TEST_P(EqualsFormula, AndGradientsMatchFiniteDifferences) {
 
 INSTANTIATE_TEST_SUITE_P(LatentAttention, EqualsFormula,
                          testing::Values(Overrides{}, Overrides{"model.latent.q_rank=3"},
-                                         Overrides{"model.latent.value_size=7", "model.latent.q_rank=6"}));
+                                         Overrides{"model.latent.value_size=7", "model.latent.q_rank=6"},
+                                         Overrides{"model.sinks=true", "model.window=3"}));
 
 TEST(LatentAttention, ScoresGrowWithTheSquareOfTheMagnitudeOfAllDimensions) {
   YarnConfig yarn;

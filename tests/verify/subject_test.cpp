@@ -105,6 +105,12 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
   EXPECT_TRUE(latent.is_latent());
   EXPECT_EQ(latent.size_of_head(), 5);
   EXPECT_EQ(legal(subject({"model.yarn.factor=2", "model.qk_norm=head", "model.rotary_share=0.5"}), "latent"), "");
+  EXPECT_EQ(legal(subject({"model.window=4", "model.sinks=true", "model.swiglu_limit=1"}), "latent"), "");
+  EXPECT_EQ(
+      legal(subject({"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.latent.kv_rank=5",
+                     "model.latent.nope_size=3", "model.latent.rope_size=2", "model.latent.value_size=4"}),
+            "forms"),
+      "");
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=bf16", 2)).train.precision, Precision::bf16);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=f32", 2)).train.precision, Precision::f32);
   EXPECT_EQ(s.oracle_recipe("bf16").train.precision, Precision::f64);

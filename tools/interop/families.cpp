@@ -270,7 +270,7 @@ std::vector<Family> make_families() {
        .keys = {common, untied, large_eps, gpt_oss},
        .fixed = {silu},
        .constants = {{"model.sinks", "true"}, {"model.moe.expert_bias", "true"}, {"model.moe.router_bias", "true"}},
-       .neutral = {"quantization_config", "initial_context_length"},
+       .neutral = {"initial_context_length"},
        .training = dropouts(),
        .ignored = {},
        .pattern = LayerPattern::all,

@@ -29,6 +29,7 @@ void shrink_latent(layers::ModelConfig& m, int64_t world) {
 }
 
 void shrink_attention(layers::ModelConfig& m, int64_t world) {
+  lower(m.window, window);
   if (m.is_latent()) return shrink_latent(m, world);
   const int64_t queries_a_key = m.heads / m.key_value_heads();
   lower(m.heads, std::lcm(world, queries_a_key));
@@ -36,7 +37,6 @@ void shrink_attention(layers::ModelConfig& m, int64_t world) {
   if (m.size_of_head() > head_size && m.rotary_share < 1) m.rotary_share = 0.5;  // a whole number of pairs
   m.head_size = std::min(m.size_of_head(), head_size);
   lower(m.hidden, m.heads * head_size);
-  lower(m.window, window);
 }
 
 void shrink_experts(moe::MoeConfig& m, int64_t world) {

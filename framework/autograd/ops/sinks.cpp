@@ -18,7 +18,7 @@ void AttentionSinks::add(Stream& stream, const Tensor& out, const Tensor& log_su
 }
 
 void AttentionSinks::backward(Backward& b, const Tensor& dout, const Tensor& out, const Tensor& log_sum_exp) const {
-  if (!logits_) return;
+  if (!logits_ || !logits_->trainable()) return;
   const Tensor gradients = Tensor::like(log_sum_exp);
   kernels::kernels(out.device())
       .sink.backward(b.stream, gradients, dout, out, log_sum_exp, of_heads(logits_->use(b.stream), out.dim(1)));
