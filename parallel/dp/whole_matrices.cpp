@@ -36,6 +36,8 @@ WholeMatrices::WholeMatrices(const Parameter& parameter, const mesh::Mesh* mesh)
   }
   require(mesh_ != nullptr || (!cut_ && !shares_), "[matrices] ", parameter.name(),
           " is divided among ranks, but there is no mesh to gather it");
+  if (shares_) mesh_->reducers(placement_).connect(comm::Use::sums, device_);
+  if (cut_) (*mesh_)[cut_->axis].connect(comm::Use::sums, device_);
 }
 
 bool WholeMatrices::owns_part_of(int64_t m) const {

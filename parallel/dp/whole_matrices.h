@@ -21,9 +21,9 @@ using tensor::Tensor;
 /// do not depend on the layout: a gather adds values to zeros.
 class WholeMatrices {
  public:
-  /// Makes the description of a parameter of rank 2 or more, after its shards have been assigned (BucketPlan). `mesh`
-  /// must outlive this object. It may be null if no other rank has a part of the parameter. Throws std::logic_error if
-  /// it is null in other cases.
+  /// Makes the description of a parameter of rank 2 or more, after its shards have been assigned (BucketPlan). Connects
+  /// the ranks that gather() needs, so it is collective like gather(). `mesh` must outlive this object. It may be null
+  /// if no other rank has a part of the parameter. Throws std::logic_error if it is null in other cases.
   WholeMatrices(const Parameter& parameter, const mesh::Mesh* mesh);
 
   int64_t count() const { return matrices_; }

@@ -65,6 +65,17 @@ TEST(MuonTraining, EstimateOfACheckpointCountsOneStateOfAMatrixAndTwoOfOthers) {
   EXPECT_LT(bytes, static_cast<int64_t>(plan::checkpoint_bytes(small_recipe(), {})));
 }
 
+TEST(MuonTraining, FrozenMatricesHaveNoStatesAndDoNotChange) {
+  const Recipe recipe = muon_recipe({"optim.freeze=[layers.0.*]"});
+  const auto frozen = [](const std::string& name) { return name.starts_with("layers.0."); };
+  TrainingRun run(recipe, self);
+  for (const auto& s : run.optimizer.states()) EXPECT_FALSE(frozen(s.parameter->name())) << s.parameter->name();
+  const TensorMap before = run.weights();
+  run.step(documents_of(recipe));
+  for (const auto& [name, weights] : run.weights())
+    EXPECT_EQ(values_of(weights) == values_of(before.at(name)), frozen(name)) << name;
+}
+
 TEST(MuonTraining, KeysOfMuonAreRefusedForOtherOptimizersAndUnknownPatterns) {
   const auto refusal = [](const std::vector<std::string>& overrides) -> std::string {
     try {

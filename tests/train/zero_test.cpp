@@ -85,6 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Bf16Gradients", 4, {"parallel.ep=2", "train.precision=bf16", "optim.grad_dtype=bf16"}},
         Case{"Muon", 4, {"parallel.ep=2", "optim.name=muon", "optim.lr=0.001"}},
         Case{"MuonOfCutExperts", 4, {"parallel.tp=2", "parallel.etp=2", "optim.name=muon", "optim.lr=0.001"}, 2},
+        Case{"MuonOfSomeLayers", 2, {"optim.name=muon", "optim.lr=0.001", "optim.freeze=[layers.0.*]"}},
         Case{"MuonOffloaded", 3, {"optim.name=muon", "optim.lr=0.001", "offload.optimizer=file"}},
         Case{"Bf16Moments", 4, {"parallel.ep=2", "train.precision=bf16", "optim.moment_dtype=bf16"}},
         Case{"Rests", 4, {"parallel.ep=2", "train.precision=bf16", "optim.main_weights=rest"}},

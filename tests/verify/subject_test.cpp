@@ -126,6 +126,7 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
   EXPECT_EQ(legal(subject({"optim.name=sgd"}), "bf16_rests"), "subject=bf16_rests does not differ from the recipe");
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=muon", 2)).optim.name, "muon");
   EXPECT_EQ(legal(subject({"optim.name=muon"}), "muon"), "subject=muon does not differ from the recipe");
+  EXPECT_EQ(legal(subject({"schedule.moe.wire=fp8"}), "muon"), "");
   EXPECT_EQ(legal(subject({"model.tied_embedding=true"}), "tied"), "subject=tied does not differ from the recipe");
   EXPECT_EQ(legal(subject({"optim.name=sgd"}), "bf16_moments"), "subject=bf16_moments does not differ from the recipe");
   EXPECT_EQ(legal(subject({"model.moe.experts=0", "model.mlp_hidden=12"}), "zipf"),

@@ -89,13 +89,15 @@ double median_sent(const std::vector<telemetry::StepMetrics>& steps, int64_t fir
 
 // True if the key affects the work, and therefore the time, of a step.
 bool shapes_a_step(std::string_view key) {
-  constexpr std::array<std::string_view, 10> keys{"device",
+  constexpr std::array<std::string_view, 12> keys{"device",
                                                   "recompute",
                                                   "train.precision",
                                                   "optim.name",
                                                   "optim.grad_dtype",
                                                   "optim.moment_dtype",
                                                   "optim.main_weights",
+                                                  "optim.muon_iterations",
+                                                  "optim.muon_except",
                                                   "optim.freeze",
                                                   "distributed.bucket_bytes",
                                                   "distributed.priority"};

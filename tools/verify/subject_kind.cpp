@@ -157,7 +157,7 @@ std::span<const SubjectKind> subject_kinds() {
          // Newton-Schulz iterations amplify the rounding of small singular values, and the learning rate scales it.
          constexpr double largest_lr = 1e-3;
          return Overrides{"optim.name=muon", "optim.options=[]",
-                          base::cat("optim.lr=", std::min(own.recipe.optim.lr, largest_lr))};
+                          base::cat("optim.lr=", std::min(own.recipe.optim.lr, largest_lr)), "schedule.moe.wire=model"};
        }},
       {"fp8", [](const Recipe& r, const Extensions&) { return has_experts(r) && !sends_fp8(r); },
        [](const OwnSubject& own) { return joined(for_rounding(own), {"schedule.moe.wire=fp8"}); }}};

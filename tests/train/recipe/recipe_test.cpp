@@ -372,6 +372,14 @@ TEST(Recipe, WrittenBiasesEqualAutomaticOnes) {
             std::vector<std::string>{"model.moe.selection_bias: true -> auto"});
 }
 
+TEST(Recipe, ParametersThatMuonUpdatesStayTheSameInARun) {
+  const Recipe before = recipe_of(yaml, {"optim.name=muon"});
+  EXPECT_EQ(changes_of_model(before, recipe_of(yaml, {"optim.name=muon", "optim.muon_except=[head.weight]"})),
+            std::vector<std::string>{"optim.muon_except: [] -> [head.weight]"});
+  EXPECT_EQ(changes_of_model(before, recipe_of(yaml, {"optim.name=muon", "optim.muon_momentum=0.9"})),
+            std::vector<std::string>{});
+}
+
 TEST(Recipe, KeysOfRoutersAndSharedExpertsAgree) {
   const auto expect = [](const std::vector<std::string>& overrides, const char* text) {
     EXPECT_NE(problem(overrides).find(text), std::string::npos) << problem(overrides);

@@ -6,8 +6,8 @@
 namespace hexad::train {
 
 /// Adds a problem for each pattern of optim.freeze and optim.muon_except that matches no parameter, with the nearest
-/// names, and a problem if all parameters are frozen. Does nothing if the recipe already has problems, because the model is then perhaps not
-/// legal.
+/// names, and a problem if all parameters are frozen. Does nothing if the recipe already has problems, because the
+/// model is then perhaps not legal.
 void check_freeze(const Recipe& recipe, const Extensions& extensions, config::Problems& problems);
 
 }  // namespace hexad::train

@@ -12,8 +12,8 @@
 namespace hexad::train {
 
 /// Returns "model.layers: 2 -> 4" for each changed key that must stay the same in a run: the model, train.seed,
-/// optim.name. The context, rotary_theta, yarn and rotary_scaling may change in a recipe with stages. An
-/// automatic bias and its written value are the same.
+/// optim.name, optim.muon_except. The context, rotary_theta, yarn and rotary_scaling may change in a recipe with
+/// stages. An automatic bias and its written value are the same.
 std::vector<std::string> changes_of_model(const Recipe& before, const Recipe& now);
 /// Returns "data.packing: isolated -> joined" for each changed key of the data, except paths, checks and order.
 std::vector<std::string> changes_of_data(const Recipe& before, const Recipe& now);
