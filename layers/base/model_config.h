@@ -53,7 +53,7 @@ struct YarnConfig {
   double beta_fast = 32, beta_slow = 1;
   double mscale = 1, mscale_all_dim = 0;
 
-  /// Returns the factor 0.1 m ln(factor) + 1.
+  /// Returns 0.1 m ln(factor) + 1, or 1 if YaRN is off.
   double magnitude(double m) const { return factor == 1 ? 1 : 0.1 * m * std::log(factor) + 1; }
   /// Returns the factor of queries and keys, both of their rotary parts and of their other parts.
   double score_magnitude() const { return magnitude(mscale_all_dim); }
@@ -72,9 +72,8 @@ struct YarnConfig {
     v("mscale", mscale, "the turned dimensions of queries and keys are multiplied by 0.1 mscale ln(factor) + 1",
       config::at_least(0));
     v("mscale_all_dim", mscale_all_dim,
-      "latent attention: all dimensions of queries and keys are multiplied by 0.1 mscale_all_dim ln(factor) + 1, by "
-      "which "
-      "the factor of mscale is divided",
+      "latent attention: all dimensions of queries and keys are multiplied by 0.1 mscale_all_dim ln(factor) + 1, "
+      "by which the factor of mscale is divided",
       config::at_least(0));
   }
 };
