@@ -54,7 +54,7 @@ struct YarnConfig {
   double mscale = 1, mscale_all_dim = 0;
   bool truncate = true;
 
-  /// Returns the factor 0.1 m ln(factor) + 1.
+  /// Returns 0.1 m ln(factor) + 1, or 1 if YaRN is off.
   double magnitude(double m) const { return factor == 1 ? 1 : 0.1 * m * std::log(factor) + 1; }
   /// Returns the factor of queries and keys, both of their rotary parts and of their other parts.
   double score_magnitude() const { return magnitude(mscale_all_dim); }

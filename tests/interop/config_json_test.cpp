@@ -86,6 +86,16 @@ TEST(ReadConfig, RotaryHalvesOfLatentAttentionAreRefused) {
   expect_contains(refusal(config), "rope_interleave is false, expected true");
 }
 
+TEST(ReadConfig, SizesThatLatentAttentionCannotHaveAreRefused) {
+  Json config = golden_config("deepseek_v3");
+  config["v_head_dim"] = 8;
+  expect_contains(refusal(config), "v_head_dim is 8, expected at most qk_nope_head_dim + qk_rope_head_dim, 7");
+  config["v_head_dim"] = 7;
+  EXPECT_EQ(keys_of_config(config).integer("model.latent.value_size"), 7);
+  config["num_key_value_heads"] = 1;
+  expect_contains(refusal(config), "num_key_value_heads is 1, expected the number of heads, 2");
+}
+
 // The forms of Transformers 4 and 5 for the same model.
 TEST(ReadConfig, OldAndNewRotaryKeysAreTheSame) {
   for (const char* family : {"mixtral", "llama", "qwen3", "glm4_moe", "minimax_m2"}) {

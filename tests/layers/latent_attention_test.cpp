@@ -142,9 +142,9 @@ TEST_P(EqualsFormula, ForTheseSizes) {
 
 TEST_P(EqualsFormula, AndGradientsMatchFiniteDifferences) {
   Case n(model_with(GetParam()));
-  gradcheck(n.lab, {n.lab.randn({sequences * length, n.c.hidden})}, [&](Tape& t, const std::vector<Value>& x) {
-    return std::vector<Value>{n.layer(t, x[0], {.batch = n.batch})};
-  });
+  gradcheck(n.lab, {n.lab.randn({sequences * length, n.c.hidden})},
+            [&](Tape& t, const std::vector<Value>& x) { return n.layer(t, x[0], {.batch = n.batch}); },
+            {.of_layers = true});
 }
 
 INSTANTIATE_TEST_SUITE_P(LatentAttention, EqualsFormula,

@@ -390,6 +390,16 @@ TEST(Shrink, MakesLatentAttentionSmall) {
   EXPECT_EQ(l.q_rank, 6);
   EXPECT_EQ(l.kv_rank, 6);
   EXPECT_EQ(l.key_size(), 6);
+  EXPECT_EQ(l.value_size, 4);
+}
+
+TEST(Shrink, KeepsLatentValuesWithinTheSizeOfKeys) {
+  const Shrunk s =
+      shrink(completed(recipe_of(large_yaml, {"model.attention=latent", "model.kv_heads=128", "model.qk_norm=none",
+                                              "model.latent.nope_size=1", "model.latent.value_size=64"})),
+             8, registry);
+  EXPECT_EQ(s.recipe.model.latent.key_size(), 3);
+  EXPECT_EQ(s.recipe.model.latent.value_size, 3);
 }
 
 TEST(Shrink, KeepsTheStructureOfTheModel) {

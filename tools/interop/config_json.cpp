@@ -123,6 +123,17 @@ void read_keys(const Json& config, const Family& family, ModelKeys& keys, const 
   }
 }
 
+/// Checks conditions of latent attention that the limits of single keys do not contain.
+void require_latent_sizes(const ModelKeys& keys, const std::string& where) {
+  const int64_t heads = keys.integer("model.heads"), value = keys.integer("model.latent.value_size"),
+                key = keys.integer("model.latent.rope_size") + keys.integer("model.latent.nope_size");
+  if (const Json& groups = keys["model.kv_heads"]; !groups.is_null() && groups != heads)
+    fail(ExitCode::data, where, ": num_key_value_heads is ", groups.dump(), ", expected the number of heads, ", heads);
+  if (value > key)
+    fail(ExitCode::data, where, ": v_head_dim is ", value, ", expected at most qk_nope_head_dim + qk_rope_head_dim, ",
+         key);
+}
+
 /// Checks sizes by which others are divided, and counts that must not be zero.
 void require_sizes(const ModelKeys& keys, LayerPattern pattern, const std::string& where) {
   std::vector<std::string_view> counts{"model.layers", "model.hidden", "model.heads", "model.vocab", "model.context"};
@@ -144,6 +155,7 @@ void require_sizes(const ModelKeys& keys, LayerPattern pattern, const std::strin
   if (!groups.is_null() && (groups < 1 || heads % groups.get<int64_t>() != 0))
     fail(ExitCode::data, where, ": num_key_value_heads is ", groups.dump(), ", expected a divisor of the ", heads,
          " heads");
+  if (latent) require_latent_sizes(keys, where);
 }
 
 void require_fixed(const Json& config, const Family& family, const std::string& where) {

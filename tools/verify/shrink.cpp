@@ -24,7 +24,8 @@ void shrink_latent(layers::ModelConfig& m, int64_t world) {
   lower(m.heads, world);
   m.kv_heads.reset(), m.head_size.reset();
   lower(m.latent.q_rank, latent_width), lower(m.latent.kv_rank, latent_width);
-  lower(m.latent.nope_size, head_size), lower(m.latent.rope_size, 2), lower(m.latent.value_size, head_size);
+  lower(m.latent.nope_size, head_size), lower(m.latent.rope_size, 2);
+  lower(m.latent.value_size, std::min(head_size, m.latent.key_size()));
   lower(m.hidden, m.heads * head_size);
 }
 
