@@ -225,6 +225,14 @@ TEST(Judge, LockWithoutEffectIsNamed) {
   expect_finding(ranks, ExitCode::done, "folder", {"rank 1 (node b) got a lock (flock) that rank 0 (node a) holds"});
 }
 
+TEST(Judge, MissingLocksAreNamed) {
+  auto ranks = healthy_cluster(2, 1);
+  ranks[0].folder->lock_error = "No locks available";
+  expect_finding(ranks, ExitCode::done, "folder", {"rank 0 (node a) cannot lock files (flock): No locks available"});
+  ranks[1].folder->lock_ignored = true;  // as rank 0 holds no lock, rank 1 has not got it in spite of rank 0
+  EXPECT_EQ(judge(ranks, {}).size(), 1u);
+}
+
 TEST(Judge, SlowDiskIsNamed) {
   auto ranks = healthy_cluster(3, 1);
   ranks[2].folder->write_seconds = 0.5;

@@ -53,6 +53,7 @@ struct FolderFigure {
   std::vector<int> stale{};    // ranks whose replaced file kept its old contents
   std::vector<int> torn{};     // ranks whose file had neither its old nor its new contents
   bool lock_ignored = false;   // true if this rank got a lock that rank 0 held
+  std::string lock_error{};    // reason why the file system has no locks; empty if it has
   int64_t free_bytes = 0;
 };
 

@@ -73,6 +73,7 @@ Json json_of(const FolderFigure& f) {
           {"stale", f.stale},
           {"torn", f.torn},
           {"lock_ignored", f.lock_ignored},
+          {"lock_error", f.lock_error},
           {"free_bytes", f.free_bytes}};
 }
 
@@ -86,6 +87,7 @@ FolderFigure folder_from(const Json& j) {
           .stale = j.at("stale").get<std::vector<int>>(),
           .torn = j.at("torn").get<std::vector<int>>(),
           .lock_ignored = j.at("lock_ignored").get<bool>(),
+          .lock_error = j.at("lock_error").get<std::string>(),
           .free_bytes = j.at("free_bytes").get<int64_t>()};
 }
 
