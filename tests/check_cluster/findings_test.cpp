@@ -131,17 +131,17 @@ TEST(Judge, UnequalNodesAreNamed) {
   expect_finding(ranks, ExitCode::done, "cores", {"nodes have 1 to 2 ranks"});
 }
 
-TEST(Judge, OtherVersionOfHexadIsACommunicationFailure) {
+TEST(Judge, OtherVersionOfHexadIsAUsageFailure) {
   auto ranks = healthy_cluster(2, 2);
   ranks[1].facts.version = "0.9.0", ranks[1].facts.binary = "beef";
-  expect_finding(ranks, ExitCode::communication, "version",
+  expect_finding(ranks, ExitCode::usage, "version",
                  {"version of hexad differs: 1.0.0 on ranks 0, 2 and 3; 0.9.0 on rank 1"});
 }
 
-TEST(Judge, OtherProgramFileIsAWarning) {
+TEST(Judge, OtherProgramFileIsAUsageFailure) {
   auto ranks = healthy_cluster(2, 1);
   ranks[1].facts.binary = "beef";
-  expect_finding(ranks, ExitCode::done, "version", {"the program's file", "beef on rank 1"});
+  expect_finding(ranks, ExitCode::usage, "version", {"the program's file", "beef on rank 1"});
 }
 
 TEST(Judge, OtherLibraryIsNamed) {
@@ -167,6 +167,33 @@ TEST(Judge, MissingCardIsAFailureOnlyWhereCardsAreExpected) {
   const auto ranks = healthy_cluster(1, 2);
   EXPECT_TRUE(judge(ranks, {}).empty());
   expect_finding(ranks, ExitCode::resource, "gpu", {"no GPU for ranks 0 and 1", "no driver"}, {.card = true});
+}
+
+TEST(Judge, ProgramWithoutCudaIsAUsageFailureWhereCardsAreExpected) {
+  auto ranks = healthy_cluster(1, 1);
+  ranks[0].facts.card_exit_code = 2;
+  expect_finding(ranks, ExitCode::usage, "gpu", {"no GPU for rank 0"}, {.card = true});
+}
+
+TEST(Judge, CardOfTwoRanksIsNamed) {
+  auto ranks = healthy_cluster(2, 2);
+  for (RankReport& rank : ranks) rank.facts.card = "a card", rank.facts.card_id = base::cat("id ", rank.rank);
+  EXPECT_TRUE(judge(ranks, {.card = true}).empty());
+  ranks[3].facts.card_id = ranks[2].facts.card_id;
+  expect_finding(ranks, ExitCode::done, "gpu", {"ranks 2 and 3 of node b share one GPU"}, {.card = true});
+}
+
+TEST(Judge, TooLittleMemoryOfACardIsAResourceFailure) {
+  auto ranks = healthy_cluster(1, 2);
+  for (RankReport& rank : ranks) {
+    rank.facts.card = "a card", rank.facts.card_id = base::cat("id ", rank.rank);
+    rank.facts.card_memory = int64_t{80} << 30;
+  }
+  const Expectations expected{.card = true, .memory_bytes = 40.0 * (1 << 30)};  // more than the host has for each rank
+  EXPECT_TRUE(judge(ranks, expected).empty());
+  ranks[1].facts.card_memory = int64_t{30} << 30;
+  expect_finding(ranks, ExitCode::resource, "memory",
+                 {"the GPU of rank 1 of node a has 30.0 GiB for each, expected at least 40.0 GiB"}, expected);
 }
 
 TEST(Judge, CardOnSomeRanksOnlyIsNamed) {

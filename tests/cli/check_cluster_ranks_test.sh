@@ -55,6 +55,13 @@ test_failures_end_with_the_code_of_a_run() {
   expect_text out 'failure, memory: node ' 'expected at least'
 }
 
+test_another_program_is_named() {
+  cp "$HEXAD" other
+  echo "another build" >>other
+  expect 2 "${launch[@]}" -np 1 "$HEXAD" "${check[@]}" : -np 1 ./other "${check[@]}"
+  expect_text out "failure, version: the program's file (its digest) differs: " 'a run would end with exit code 2'
+}
+
 test_other_files_are_not_replaced() {
   echo mine >links.svg
   expect 2 "$HEXAD" "${check[@]}" --svg links.svg

@@ -21,7 +21,10 @@ struct RankFacts {
   std::vector<std::string> libraries{};  // file names of loaded libraries, sorted; most contain the version
   int64_t memory_available = 0;          // bytes that the process may still allocate
   std::string card{};                    // description of the GPU; empty if there is none
+  std::string card_id{};                 // identifier of the GPU
+  int64_t card_memory = 0;               // bytes of the GPU's memory that no process has allocated
   std::string card_error{};              // reason why there is no GPU
+  int card_exit_code = 0;                // exit code of a run that needs a GPU; 0 if there is one
 };
 
 /// Message from the measuring rank to another one.

@@ -19,7 +19,10 @@ Json json_of(const RankFacts& f) {
           {"libraries", f.libraries},
           {"memory_available", f.memory_available},
           {"gpu", f.card},
-          {"gpu_error", f.card_error}};
+          {"gpu_id", f.card_id},
+          {"gpu_memory", f.card_memory},
+          {"gpu_error", f.card_error},
+          {"gpu_exit_code", f.card_exit_code}};
 }
 
 RankFacts facts_from(const Json& j) {
@@ -35,7 +38,10 @@ RankFacts facts_from(const Json& j) {
   f.libraries = j.at("libraries").get<std::vector<std::string>>();
   f.memory_available = j.at("memory_available").get<int64_t>();
   f.card = j.at("gpu").get<std::string>();
+  f.card_id = j.at("gpu_id").get<std::string>();
+  f.card_memory = j.at("gpu_memory").get<int64_t>();
   f.card_error = j.at("gpu_error").get<std::string>();
+  f.card_exit_code = j.at("gpu_exit_code").get<int>();
   return f;
 }
 

@@ -99,7 +99,7 @@ void add_check_cluster(const Program& program) {
       .legal(one_of({"cpu", "cuda"}));
   command
       .add_option("--memory", &options->memory_gib,
-                  "GiB of memory that each rank of the planned runs needs; 0: unknown")
+                  "GiB that each rank of the planned runs needs, of the GPU with --device cuda; 0: unknown")
       .legal(number(0));
   command.run([options] {
     comm::CommEngine::Options engine;
