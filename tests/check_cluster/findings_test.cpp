@@ -56,6 +56,19 @@ TEST(Judge, NodeWhoseLinksAreAllSlowIsNamedOnce) {
   expect_finding(ranks, ExitCode::done, "link", {"node c sends slowly to all 3 other nodes", "8.1 times slower"});
 }
 
+TEST(Judge, NodeThatIsSlowInBothDirectionsIsNamedAmongThree) {
+  auto ranks = healthy_cluster(3, 1);  // four of the six messages are slow
+  for (RankReport& rank : ranks)
+    for (LinkFigure& link : rank.links)
+      if (rank.rank == 2 || link.to == 2) link.seconds *= 8;
+  const auto findings = judge(ranks, {});
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_NE(findings[0].message.find("node c sends slowly to all 2 other nodes: at most 1"), std::string::npos)
+      << findings[0].message;
+  EXPECT_NE(findings[1].message.find("node c receives slowly from all 2 other nodes: at most 1"), std::string::npos)
+      << findings[1].message;
+}
+
 TEST(Judge, SlowReceiverIsNamed) {
   auto ranks = healthy_cluster(3, 1);
   for (RankReport& rank : ranks)
