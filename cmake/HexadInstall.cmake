@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 get_property(HEXAD_LIBS GLOBAL PROPERTY HEXAD_LIBRARIES)
 install(TARGETS ${HEXAD_LIBS} EXPORT hexadTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-foreach(folder framework parallel layers optim tools/interop tools/train tools/plan tools/scale tools/verify tools/hexad)
+foreach(folder framework parallel layers optim tools/interop tools/train tools/plan tools/scale tools/verify tools/check_cluster tools/hexad)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hexad/${folder}/..
           FILES_MATCHING PATTERN "*.h")
 endforeach()

@@ -1,9 +1,11 @@
 #include "tools/check_cluster/check.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
+#include <optional>
 
 #include "framework/device/context.h"
 #include "parallel/comm/thread_group.h"
@@ -82,9 +84,9 @@ TEST(MeasureCluster, UnequalNodesAndSingleRanksAreMeasured) {
   EXPECT_TRUE(alone[0].collectives.empty());
 }
 
-// Returns the folder figures of the ranks on different nodes.
-std::vector<FolderFigure> folder_checked(int nodes, const std::string& folder) {
-  std::vector<FolderFigure> figures(static_cast<size_t>(nodes));
+// Returns the folder figures of ranks on different nodes.
+std::vector<std::optional<FolderFigure>> folder_checked(int nodes, const std::string& folder) {
+  std::vector<std::optional<FolderFigure>> figures(static_cast<size_t>(nodes));
   std::vector<int> node_of_rank;
   for (int node = 0; node < nodes; ++node) node_of_rank.push_back(node);
   comm::with_ranks(
@@ -93,7 +95,7 @@ std::vector<FolderFigure> folder_checked(int nodes, const std::string& folder) {
         device::DeviceContext context;
         RankReport report;
         check_folder(report, world, context, folder, 5);
-        figures[static_cast<size_t>(world.rank())] = report.folder.value();
+        figures[static_cast<size_t>(world.rank())] = report.folder;
       },
       on_nodes(node_of_rank));
   return figures;
@@ -102,22 +104,33 @@ std::vector<FolderFigure> folder_checked(int nodes, const std::string& folder) {
 TEST(CheckFolder, LocalFolderPassesAndIsLeftEmpty) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "shared");
-  for (const FolderFigure& f : folder_checked(3, (folder / "shared").string())) {
+  for (const auto& figure : folder_checked(3, (folder / "shared").string())) {
+    const FolderFigure& f = figure.value();
     EXPECT_EQ(f.error, "");
     EXPECT_TRUE(f.missing.empty());
     EXPECT_TRUE(f.stale.empty());
     EXPECT_TRUE(f.torn.empty());
     EXPECT_FALSE(f.lock_ignored);
+    EXPECT_EQ(f.lock_error, "");
     EXPECT_GT(f.write_seconds, 0);
     EXPECT_GT(f.free_bytes, 0);
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder / "shared"));
 }
 
-TEST(CheckFolder, MissingFolderIsAnErrorOfRankZero) {
+TEST(CheckFolder, MissingFolderIsAnErrorOfRankZeroAlone) {
   const TemporaryFolder folder;
   const auto figures = folder_checked(2, (folder / "nowhere").string());
-  EXPECT_NE(figures[0].error.find("nowhere"), std::string::npos) << figures[0].error;
+  ASSERT_TRUE(figures[0]);
+  EXPECT_NE(figures[0]->error.find("nowhere"), std::string::npos) << figures[0]->error;
+  EXPECT_FALSE(figures[1]);
+}
+
+TEST(CheckFolder, FolderOfAnInterruptedCheckIsNoObstacle) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "shared");
+  std::filesystem::create_directory(folder / base::cat("shared/.hexad-check-", ::getpid()));
+  for (const auto& figure : folder_checked(2, (folder / "shared").string())) EXPECT_EQ(figure.value().error, "");
 }
 
 }  // namespace

@@ -56,6 +56,19 @@ TEST(Judge, NodeWhoseLinksAreAllSlowIsNamedOnce) {
   expect_finding(ranks, ExitCode::done, "link", {"node c sends slowly to all 3 other nodes", "8.1 times slower"});
 }
 
+TEST(Judge, NodeThatIsSlowInBothDirectionsIsNamedAmongThree) {
+  auto ranks = healthy_cluster(3, 1);  // four of the six messages are slow
+  for (RankReport& rank : ranks)
+    for (LinkFigure& link : rank.links)
+      if (rank.rank == 2 || link.to == 2) link.seconds *= 8;
+  const auto findings = judge(ranks, {});
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_NE(findings[0].message.find("node c sends slowly to all 2 other nodes: at most 1"), std::string::npos)
+      << findings[0].message;
+  EXPECT_NE(findings[1].message.find("node c receives slowly from all 2 other nodes: at most 1"), std::string::npos)
+      << findings[1].message;
+}
+
 TEST(Judge, SlowReceiverIsNamed) {
   auto ranks = healthy_cluster(3, 1);
   for (RankReport& rank : ranks)
@@ -131,17 +144,17 @@ TEST(Judge, UnequalNodesAreNamed) {
   expect_finding(ranks, ExitCode::done, "cores", {"nodes have 1 to 2 ranks"});
 }
 
-TEST(Judge, OtherVersionOfHexadIsACommunicationFailure) {
+TEST(Judge, OtherVersionOfHexadIsAUsageFailure) {
   auto ranks = healthy_cluster(2, 2);
   ranks[1].facts.version = "0.9.0", ranks[1].facts.binary = "beef";
-  expect_finding(ranks, ExitCode::communication, "version",
+  expect_finding(ranks, ExitCode::usage, "version",
                  {"version of hexad differs: 1.0.0 on ranks 0, 2 and 3; 0.9.0 on rank 1"});
 }
 
-TEST(Judge, OtherProgramFileIsAWarning) {
+TEST(Judge, OtherProgramFileIsAUsageFailure) {
   auto ranks = healthy_cluster(2, 1);
   ranks[1].facts.binary = "beef";
-  expect_finding(ranks, ExitCode::done, "version", {"the program's file", "beef on rank 1"});
+  expect_finding(ranks, ExitCode::usage, "version", {"the program's file", "beef on rank 1"});
 }
 
 TEST(Judge, OtherLibraryIsNamed) {
@@ -167,6 +180,33 @@ TEST(Judge, MissingCardIsAFailureOnlyWhereCardsAreExpected) {
   const auto ranks = healthy_cluster(1, 2);
   EXPECT_TRUE(judge(ranks, {}).empty());
   expect_finding(ranks, ExitCode::resource, "gpu", {"no GPU for ranks 0 and 1", "no driver"}, {.card = true});
+}
+
+TEST(Judge, ProgramWithoutCudaIsAUsageFailureWhereCardsAreExpected) {
+  auto ranks = healthy_cluster(1, 1);
+  ranks[0].facts.card_exit_code = 2;
+  expect_finding(ranks, ExitCode::usage, "gpu", {"no GPU for rank 0"}, {.card = true});
+}
+
+TEST(Judge, CardOfTwoRanksIsNamed) {
+  auto ranks = healthy_cluster(2, 2);
+  for (RankReport& rank : ranks) rank.facts.card = "a card", rank.facts.card_id = base::cat("id ", rank.rank);
+  EXPECT_TRUE(judge(ranks, {.card = true}).empty());
+  ranks[3].facts.card_id = ranks[2].facts.card_id;
+  expect_finding(ranks, ExitCode::done, "gpu", {"ranks 2 and 3 of node b share one GPU"}, {.card = true});
+}
+
+TEST(Judge, TooLittleMemoryOfACardIsAResourceFailure) {
+  auto ranks = healthy_cluster(1, 2);
+  for (RankReport& rank : ranks) {
+    rank.facts.card = "a card", rank.facts.card_id = base::cat("id ", rank.rank);
+    rank.facts.card_memory = int64_t{80} << 30;
+  }
+  const Expectations expected{.card = true, .memory_bytes = 40.0 * (1 << 30)};  // more than the host has for each rank
+  EXPECT_TRUE(judge(ranks, expected).empty());
+  ranks[1].facts.card_memory = int64_t{30} << 30;
+  expect_finding(ranks, ExitCode::resource, "memory",
+                 {"the GPU of rank 1 of node a has 30.0 GiB for each, expected at least 40.0 GiB"}, expected);
 }
 
 TEST(Judge, CardOnSomeRanksOnlyIsNamed) {
@@ -223,6 +263,14 @@ TEST(Judge, LockWithoutEffectIsNamed) {
   auto ranks = healthy_cluster(2, 1);
   ranks[1].folder->lock_ignored = true;
   expect_finding(ranks, ExitCode::done, "folder", {"rank 1 (node b) got a lock (flock) that rank 0 (node a) holds"});
+}
+
+TEST(Judge, MissingLocksAreNamed) {
+  auto ranks = healthy_cluster(2, 1);
+  ranks[0].folder->lock_error = "No locks available";
+  expect_finding(ranks, ExitCode::done, "folder", {"rank 0 (node a) cannot lock files (flock): No locks available"});
+  ranks[1].folder->lock_ignored = true;  // as rank 0 holds no lock, rank 1 has not got it in spite of rank 0
+  EXPECT_EQ(judge(ranks, {}).size(), 1u);
 }
 
 TEST(Judge, SlowDiskIsNamed) {

@@ -30,6 +30,7 @@ inline std::vector<RankReport> healthy_cluster(int nodes, int ranks_of_node) {
     r.facts.libraries = {"libmpi.so.40.30.4", "libz.so.1.2.13"};
     r.facts.memory_available = int64_t{64} << 30;
     r.facts.card_error = "no driver";
+    r.facts.card_exit_code = 4;
     r.product_rate = 2e10 * noise;
     r.copy_rate = 1e10 * noise;
     for (const int to : meetings_of(grid, rank)) {

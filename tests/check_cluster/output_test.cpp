@@ -23,9 +23,14 @@ TEST(ReportJson, ReadsWhatItWrites) {
   ranks[2].damaged_from = {1};
   ranks[2].folder->missing = {0}, ranks[2].folder->torn = {3}, ranks[2].folder->stale = {1};
   ranks[2].folder->lock_ignored = true, ranks[2].folder->error = "an error";
+  ranks[2].folder->lock_error = "No locks available";
+  ranks[2].facts.card_id = "ab", ranks[2].facts.card_memory = 5, ranks[2].facts.card_exit_code = 2;
   for (const RankReport& rank : ranks) EXPECT_EQ(to_json(report_from_json(to_json(rank))), to_json(rank));
   const RankReport read = report_from_json(to_json(ranks[2]));
   EXPECT_EQ(read.facts.libraries, ranks[2].facts.libraries);
+  EXPECT_EQ(read.facts.card_memory, 5);
+  EXPECT_EQ(read.facts.card_exit_code, 2);
+  EXPECT_EQ(read.folder->lock_error, "No locks available");
   EXPECT_EQ(read.links.size(), ranks[2].links.size());
   EXPECT_EQ(read.clock_offset, ranks[2].clock_offset);
   EXPECT_EQ(read.folder->missing, std::vector<int>{0});
@@ -49,6 +54,14 @@ TEST(FiguresTable, ListsEveryKindOfFigure) {
                            "20.0 GFLOP/s", "messages inside nodes", "messages between nodes", "latency between nodes",
                            "all_reduce of 2 ranks, intra", "clocks, offset from node 0", "folder: write and fsync"})
     EXPECT_NE(table.find(part), std::string::npos) << part << " is not in\n" << table;
+}
+
+TEST(FiguresTable, DistinguishesAFailedCheckOfTheFolderFromNone) {
+  auto ranks = healthy_cluster(1, 1);
+  ranks[0].folder->error = "an error";
+  EXPECT_EQ(figures_table(ranks).find("folder"), std::string::npos);
+  ranks[0].folder.reset();
+  EXPECT_NE(figures_table(ranks).find("not checked; --folder DIR checks one"), std::string::npos);
 }
 
 TEST(FindingsList, NamesTheExitCodeOfFailuresOnly) {

@@ -14,7 +14,7 @@ S
     --svg "$PWD/links.svg"
   expect_text out '4 ranks on 4 nodes'
   grep 'n2 sends slowly to all 3 other nodes' out >slow || failed 'the slow link is not named'
-  expect_text slow 'warning, link: node hx' 'times slower than other links'
+  expect_text slow 'warning, link: node hx' 'times slower than other nodes'
   expect_text links.svg 'bandwidth, from row to column' 'latency, from row to column'
 }
 

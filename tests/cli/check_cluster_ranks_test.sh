@@ -49,9 +49,17 @@ P
 
 test_failures_end_with_the_code_of_a_run() {
   expect 4 ranks 2 "${check[@]}" --folder nowhere
-  expect_text out 'failure, folder: rank 0' 'nowhere' 'a run would end with exit code 4'
+  expect_text out 'failure, folder: rank 0' 'nowhere: no folder can be made in it' 'a run would end with exit code 4'
+  expect_no_text out 'not checked' 'free disk space'
   expect 4 "$HEXAD" "${check[@]}" --memory 1000000
   expect_text out 'failure, memory: node ' 'expected at least'
+}
+
+test_another_program_is_named() {
+  cp "$HEXAD" other
+  echo "another build" >>other
+  expect 2 "${launch[@]}" -np 1 "$HEXAD" "${check[@]}" : -np 1 ./other "${check[@]}"
+  expect_text out "failure, version: the program's file (its digest) differs: " 'a run would end with exit code 2'
 }
 
 test_other_files_are_not_replaced() {
@@ -63,7 +71,7 @@ test_other_files_are_not_replaced() {
 
 test_wrong_options_are_explained() {
   expect 2 "$HEXAD" check-cluster --seconds 0
-  expect_text err "'0' given, expected a number above 0"
+  expect_text err "'0' given, expected a number from 0.1 to 3600"
   expect 2 "$HEXAD" check-cluster --device tpu
 }
 

@@ -42,6 +42,11 @@ std::vector<Group> groups_of(const comm::ProcessGroup& world) {
   return groups;
 }
 
+// Returns the number of repeats that fit into `seconds`, after two runs. A slow collective is not repeated.
+int repeats_within(double seconds, double once) {
+  return static_cast<int>(std::clamp(seconds / once - 2, 0.0, most_repeats));
+}
+
 // Returns the median time of the collective on this rank. All groups of a kind run at the same time.
 double timed(const comm::ProcessGroup& world, const Group& group, Collective operation, device::Device device,
              double seconds) {
@@ -50,9 +55,9 @@ double timed(const comm::ProcessGroup& world, const Group& group, Collective ope
   world.barrier(device.context().compute()).wait();
   double began = now();
   exchange.start().wait();
-  const double once = std::max(1e-6, world.all_reduce_value(now() - began, comm::Reduce::max, device));
-  const int repeats = static_cast<int>(std::clamp(seconds / once - 2, 1.0, most_repeats));
-  std::vector<double> times;
+  std::vector<double> times{now() - began};
+  const double once = std::max(1e-6, world.all_reduce_value(times.front(), comm::Reduce::max, device));
+  const int repeats = repeats_within(seconds, once);
   for (int i = 0; i < repeats; ++i) {
     world.barrier(device.context().compute()).wait();
     began = now();
@@ -66,7 +71,7 @@ double timed(const comm::ProcessGroup& world, const Group& group, Collective ope
 void accompany(const comm::ProcessGroup& world, device::Device device, double seconds) {
   world.barrier(device.context().compute()).wait();
   const double once = std::max(1e-6, world.all_reduce_value(0, comm::Reduce::max, device));
-  const int repeats = static_cast<int>(std::clamp(seconds / once - 2, 1.0, most_repeats));
+  const int repeats = repeats_within(seconds, once);
   for (int i = 0; i < repeats; ++i) world.barrier(device.context().compute()).wait();
 }
 

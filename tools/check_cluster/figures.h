@@ -21,7 +21,10 @@ struct RankFacts {
   std::vector<std::string> libraries{};  // file names of loaded libraries, sorted; most contain the version
   int64_t memory_available = 0;          // bytes that the process may still allocate
   std::string card{};                    // description of the GPU; empty if there is none
+  std::string card_id{};                 // identifier of the GPU
+  int64_t card_memory = 0;               // bytes of the GPU's memory that no process has allocated
   std::string card_error{};              // reason why there is no GPU
+  int card_exit_code = 0;                // exit code of a run that needs a GPU; 0 if there is one
 };
 
 /// Message from the measuring rank to another one.
@@ -53,6 +56,7 @@ struct FolderFigure {
   std::vector<int> stale{};    // ranks whose replaced file kept its old contents
   std::vector<int> torn{};     // ranks whose file had neither its old nor its new contents
   bool lock_ignored = false;   // true if this rank got a lock that rank 0 held
+  std::string lock_error{};    // reason why the file system has no locks; empty if it has
   int64_t free_bytes = 0;
 };
 

@@ -19,7 +19,10 @@ Json json_of(const RankFacts& f) {
           {"libraries", f.libraries},
           {"memory_available", f.memory_available},
           {"gpu", f.card},
-          {"gpu_error", f.card_error}};
+          {"gpu_id", f.card_id},
+          {"gpu_memory", f.card_memory},
+          {"gpu_error", f.card_error},
+          {"gpu_exit_code", f.card_exit_code}};
 }
 
 RankFacts facts_from(const Json& j) {
@@ -35,7 +38,10 @@ RankFacts facts_from(const Json& j) {
   f.libraries = j.at("libraries").get<std::vector<std::string>>();
   f.memory_available = j.at("memory_available").get<int64_t>();
   f.card = j.at("gpu").get<std::string>();
+  f.card_id = j.at("gpu_id").get<std::string>();
+  f.card_memory = j.at("gpu_memory").get<int64_t>();
   f.card_error = j.at("gpu_error").get<std::string>();
+  f.card_exit_code = j.at("gpu_exit_code").get<int>();
   return f;
 }
 
@@ -73,6 +79,7 @@ Json json_of(const FolderFigure& f) {
           {"stale", f.stale},
           {"torn", f.torn},
           {"lock_ignored", f.lock_ignored},
+          {"lock_error", f.lock_error},
           {"free_bytes", f.free_bytes}};
 }
 
@@ -86,6 +93,7 @@ FolderFigure folder_from(const Json& j) {
           .stale = j.at("stale").get<std::vector<int>>(),
           .torn = j.at("torn").get<std::vector<int>>(),
           .lock_ignored = j.at("lock_ignored").get<bool>(),
+          .lock_error = j.at("lock_error").get<std::string>(),
           .free_bytes = j.at("free_bytes").get<int64_t>()};
 }
 

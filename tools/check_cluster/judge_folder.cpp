@@ -12,6 +12,8 @@ void judge_folder(std::vector<Finding>& findings, const std::vector<RankReport>&
   const auto add = [&](ExitCode code, std::string message) {
     findings.push_back({.code = code, .kind = "folder", .message = std::move(message)});
   };
+  const auto& folder_0 = ranks.front().folder;
+  const bool rank_0_locks = folder_0 && folder_0->error.empty() && folder_0->lock_error.empty();
   std::vector<const RankReport*> writers;
   std::vector<double> writes;
   for (const RankReport& rank : ranks) {
@@ -36,11 +38,16 @@ void judge_folder(std::vector<Finding>& findings, const std::vector<RankReport>&
       add(ExitCode::done,
           fmt::format("the file system is stale on {}: new files appear after {}, replaced ones after {}", name,
                       base::precise_duration(f.late_seconds), base::precise_duration(f.stale_seconds)));
-    if (f.lock_ignored)
+    if (f.lock_ignored && rank_0_locks)
       add(ExitCode::done,
-          fmt::format("{} got a lock (flock) that {} holds: locks have no effect between their nodes, so two jobs "
-                      "could write to one run directory",
-                      name, name_of(ranks.front())));
+          fmt::format(
+              "{} got a lock (flock) that {} holds: locks do not reach from node to node, so only the generation "
+              "of a run keeps two jobs apart",
+              name, name_of(ranks.front())));
+    if (!f.lock_error.empty())
+      add(ExitCode::done,
+          fmt::format("{} cannot lock files (flock): {}; only the generation of a run keeps two jobs apart", name,
+                      f.lock_error));
     if (static_cast<double>(f.free_bytes) < least_free_bytes)
       add(ExitCode::done,
           fmt::format("{} finds {} of free disk space", name, base::human_bytes(static_cast<double>(f.free_bytes))));

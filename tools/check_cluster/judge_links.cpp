@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -45,35 +46,37 @@ struct Direction {
 constexpr Direction directions[] = {{&Message::from, &Message::to, "sends slowly to"},
                                     {&Message::to, &Message::from, "receives slowly from"}};
 
-// Adds a finding for each node whose messages in one direction are all slow, and removes these messages from `slow`.
-// One of several nodes can be at fault only if it has messages with two others.
+// Compares the nodes by their fastest message in each direction. Adds a finding for each slow node, and removes its
+// messages from `slow`. Of two nodes, either one may be at fault, so only nodes with messages of two others are
+// compared.
 void name_nodes(std::vector<Finding>& findings, const Messages& messages, std::vector<Slow>& slow) {
   for (const Direction& d : directions) {
     struct OfNode {
       const RankReport* rank = nullptr;
       std::set<int> others{};
-      size_t messages = 0;
-      std::vector<Slow> slow{};
+      double fastest = std::numeric_limits<double>::infinity();  // seconds per byte
     };
     std::map<int, OfNode> nodes;
     for (const Message& m : messages) {
       OfNode& node = nodes[(m.*d.end)->node];
       node.rank = m.*d.end;
       node.others.insert((m.*d.other)->node);
-      ++node.messages;
+      node.fastest = std::min(node.fastest, 1 / m.link->rate());
     }
-    for (const Slow& s : slow) nodes[(messages[s.index].*d.end)->node].slow.push_back(s);
-    for (const auto& [number, node] : nodes) {
-      if (node.others.size() < 2 || node.slow.size() < node.messages) continue;
-      const Slow& worst = *std::max_element(node.slow.begin(), node.slow.end(),
-                                            [](const Slow& a, const Slow& b) { return a.times < b.times; });
-      findings.push_back({.code = base::ExitCode::done,
-                          .kind = "link",
-                          .message = fmt::format(
-                              "node {} {} all {}: {}, {:.1f} times slower than other links ({})", node.rank->facts.host,
-                              d.verb, base::counted(static_cast<int64_t>(node.others.size()), "other node"),
-                              rate_text(worst.times * worst.reference), worst.times, rate_text(worst.reference))});
-      std::erase_if(slow, [&, n = number](const Slow& s) { return (messages[s.index].*d.end)->node == n; });
+    std::vector<const OfNode*> compared;
+    std::vector<double> fastest;
+    for (const auto& [number, node] : nodes)
+      if (node.others.size() > 1) compared.push_back(&node), fastest.push_back(node.fastest);
+    for (const Slow& found : slow_values(fastest, {.ratio = slow_link_ratio})) {
+      const OfNode& node = *compared[found.index];
+      findings.push_back(
+          {.code = base::ExitCode::done,
+           .kind = "link",
+           .message = fmt::format("node {} {} all {}: at most {}, {:.1f} times slower than other nodes ({})",
+                                  node.rank->facts.host, d.verb,
+                                  base::counted(static_cast<int64_t>(node.others.size()), "other node"),
+                                  rate_text(node.fastest), found.times, rate_text(found.reference))});
+      std::erase_if(slow, [&](const Slow& s) { return (messages[s.index].*d.end)->node == node.rank->node; });
     }
   }
 }

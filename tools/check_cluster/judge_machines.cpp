@@ -1,4 +1,5 @@
 // Judgement of memory, GPUs and clocks.
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -21,7 +22,7 @@ void judge_memory(std::vector<Finding>& findings, const std::vector<RankReport>&
   for (const auto& [node, there] : nodes) {
     const auto available = static_cast<double>(there.front()->facts.memory_available);
     const double share = available / static_cast<double>(there.size());
-    if (share < expected.memory_bytes)
+    if (!expected.card && share < expected.memory_bytes)
       findings.push_back({.code = ExitCode::resource,
                           .kind = "memory",
                           .message = fmt::format("node {} has {} for each of {} ranks, expected at least {}",
@@ -38,7 +39,43 @@ void judge_memory(std::vector<Finding>& findings, const std::vector<RankReport>&
                                                little.times, human_bytes(1 / little.reference))});
 }
 
+namespace {
+
+// Judges GPUs that several ranks use, and the memory of all GPUs.
+void judge_shared_cards(std::vector<Finding>& findings, const std::vector<RankReport>& ranks,
+                        const Expectations& expected) {
+  std::map<std::string, std::vector<const RankReport*>> users;  // by GPU
+  for (const RankReport& rank : ranks)
+    if (!rank.facts.card.empty() && !rank.facts.card_id.empty()) users[rank.facts.card_id].push_back(&rank);
+  for (const auto& [id, there] : users) {
+    std::vector<int> numbers;
+    int64_t available = there.front()->facts.card_memory;
+    for (const RankReport* rank : there) {
+      numbers.push_back(rank->rank);
+      available = std::min(available, rank->facts.card_memory);
+    }
+    const std::string& node = there.front()->facts.host;
+    const double share = static_cast<double>(available) / static_cast<double>(there.size());
+    if (expected.card && share < expected.memory_bytes)
+      findings.push_back(
+          {.code = ExitCode::resource,
+           .kind = "memory",
+           .message = fmt::format("the GPU of {} of node {} has {} for each, expected at least {}", names_of(numbers),
+                                  node, human_bytes(share), human_bytes(expected.memory_bytes))});
+    if (there.size() > 1)
+      findings.push_back(
+          {.code = ExitCode::done,
+           .kind = "gpu",
+           .message = fmt::format("{} of node {} share one GPU; start at most as many ranks on a node as "
+                                  "it has GPUs, and let each rank see its own",
+                                  names_of(numbers), node)});
+  }
+}
+
+}  // namespace
+
 void judge_cards(std::vector<Finding>& findings, const std::vector<RankReport>& ranks, const Expectations& expected) {
+  judge_shared_cards(findings, ranks, expected);
   std::vector<int> without;
   std::map<std::string, std::vector<int>> cards;
   for (const RankReport& rank : ranks) {
@@ -50,7 +87,7 @@ void judge_cards(std::vector<Finding>& findings, const std::vector<RankReport>& 
   if (!without.empty() && (expected.card || !cards.empty())) {
     const RankReport& first = ranks.at(static_cast<size_t>(without.front()));
     findings.push_back(
-        {.code = expected.card ? ExitCode::resource : ExitCode::done,
+        {.code = expected.card ? static_cast<ExitCode>(first.facts.card_exit_code) : ExitCode::done,
          .kind = "gpu",
          .message = fmt::format("no GPU for {}; {}: {}", names_of(without), name_of(first), first.facts.card_error)});
   }

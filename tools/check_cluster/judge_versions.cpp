@@ -64,11 +64,11 @@ void compare_libraries(std::vector<Finding>& findings, const std::vector<RankRep
 void judge_versions(std::vector<Finding>& findings, const std::vector<RankReport>& ranks) {
   if (ranks.empty()) return;
   const size_t before = findings.size();
-  // Ranks of different versions may issue different operations, which fail or wait for each other.
-  compare(findings, ranks, ExitCode::communication, "the version of hexad",
+  // A run refuses to start if its ranks do not have the same program.
+  compare(findings, ranks, ExitCode::usage, "the version of hexad",
           [](const RankFacts& f) -> const std::string& { return f.version; });
   if (findings.size() == before)
-    compare(findings, ranks, ExitCode::done, "the program's file (its digest)",
+    compare(findings, ranks, ExitCode::usage, "the program's file (its digest)",
             [](const RankFacts& f) -> const std::string& { return f.binary; });
   compare(findings, ranks, ExitCode::done, "the processor",
           [](const RankFacts& f) -> const std::string& { return f.processor; });

@@ -15,6 +15,7 @@ using base::now;
 using tensor::Tensor;
 
 constexpr int repeats = 3, pings = 10;
+constexpr double longest_repeated = 0.5;  // seconds
 constexpr int64_t trial_bytes = 1 << 20, least_bytes = 256 << 10, most_bytes = 4 << 20;
 
 /// Messages between this rank and one other. Both ranks make the same calls in the same order.
@@ -48,18 +49,10 @@ class Pair {
   /// Returns the time until this rank knows that the peer has got the large message; the median of several. The peer
   /// then sends in the same way.
   double round_trip(int times) const {
-    std::vector<double> measured;
-    for (const bool first : {true, false})
-      for (int i = 0; i <= times; ++i) {
-        if (first != goes_first()) {
-          receive(got_), send(small_sent_);
-          continue;
-        }
-        const double began = now();
-        send(sent_), receive(small_got_);
-        if (i > 0) measured.push_back(now() - began);
-      }
-    return lower_median(std::move(measured));
+    if (!goes_first()) answer();
+    const double median = timed(times);
+    if (goes_first()) answer();
+    return median;
   }
 
   /// True if the last large message of the peer arrived with other contents.
@@ -69,6 +62,28 @@ class Pair {
   }
 
  private:
+  double timed(int times) const {
+    const double first = timed_once();  // may open a connection
+    // A slow message is not repeated, so that one link cannot delay the check for minutes.
+    const int more = first > longest_repeated ? 0 : times;
+    *small_sent_.data<uint8_t>() = static_cast<uint8_t>(more);
+    send(small_sent_);
+    std::vector<double> measured;
+    for (int i = 0; i < more; ++i) measured.push_back(timed_once());
+    return measured.empty() ? first : lower_median(std::move(measured));
+  }
+  double timed_once() const {
+    const double began = now();
+    send(sent_), receive(small_got_);
+    return now() - began;
+  }
+  // Answers the messages of the peer's timed().
+  void answer() const {
+    receive(got_), send(small_sent_);
+    receive(small_got_);
+    const int more = *small_got_.data<uint8_t>();
+    for (int i = 0; i < more; ++i) receive(got_), send(small_sent_);
+  }
   static Tensor buffer(int64_t bytes, device::Device device) {
     return Tensor::zeros({bytes}, Dtype::u8, device, device::Category::communication);
   }

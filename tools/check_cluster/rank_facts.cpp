@@ -6,8 +6,11 @@
 #include <fstream>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "framework/base/error.h"
 #include "framework/data/digest.h"
+#include "framework/device/card_memory.h"
 #include "framework/device/context.h"
 #include "tools/train/process/cores.h"
 #include "tools/train/process/machine.h"
@@ -57,12 +60,16 @@ std::vector<std::string> loaded_libraries() {
 
 void find_card(RankFacts& facts, int place) {
   try {
+    const device::CardMemory memory = device::cuda_card_memory(place);
+    for (const char byte : memory.id) facts.card_id += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+    facts.card_memory = memory.available;
     device::ContextOptions options;
     options.kind = device::DeviceKind::cuda;
     options.place = place;
     facts.card = device::DeviceContext(options).description();
   } catch (const base::Error& e) {
     facts.card_error = e.what();
+    facts.card_exit_code = static_cast<int>(e.code());
   }
 }
 

@@ -7,16 +7,18 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
+#include <optional>
 #include <thread>
 
 #include "framework/base/atomic_file.h"
 #include "framework/base/clock.h"
 #include "parallel/comm/node_groups.h"
+#include "parallel/comm/text_collectives.h"
 
 namespace hexad::check_cluster {
 namespace {
@@ -53,9 +55,16 @@ std::string contents_of(int rank, int version) {
   return text;
 }
 
-std::string contents_at(const fs::path& path) {
+// Returns the contents of a file; none if it cannot be read. A file of a network file system cannot be read for a
+// moment after another node has replaced it (ESTALE).
+std::optional<std::string> contents_at(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file.is_open()) return std::nullopt;
+  std::string text(file_bytes + 128, '\0');  // longer than all results of contents_of()
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) return std::nullopt;
+  text.resize(static_cast<size_t>(file.gcount()));
+  return text;
 }
 
 [[noreturn]] void fail_file(const fs::path& path, const char* what) {
@@ -133,11 +142,18 @@ class FolderCheck {
       for (const int peer : peers_) {
         if (std::find(figure_.missing.begin(), figure_.missing.end(), peer) != figure_.missing.end()) continue;
         const std::string old = contents_of(peer, 1), wanted = contents_of(peer, 2);
-        std::string found;
-        const auto late = wait_for([&] { return (found = contents_at(file_of(peer))) != old; }, began);
+        std::optional<std::string> found;
+        const auto replaced = [&] {
+          found = contents_at(file_of(peer));
+          return found && *found != old;
+        };
+        const auto late = wait_for(replaced, began);
+        if (!found)
+          base::fail(base::ExitCode::resource, file_of(peer).string(), ": cannot be read for ", patience_,
+                     " s after rank ", peer, " has replaced it");
         if (!late)
           figure_.stale.push_back(peer);
-        else if (found != wanted)
+        else if (*found != wanted)
           figure_.torn.push_back(peer);
         else
           figure_.stale_seconds = std::max(figure_.stale_seconds, *late);
@@ -148,7 +164,7 @@ class FolderCheck {
   void hold_lock() {
     attempt([&] {
       open_lock();
-      if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) fail_file(folder_ / "lock", "locked with flock");
+      if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) figure_.lock_error = std::strerror(errno);
     });
   }
 
@@ -158,7 +174,7 @@ class FolderCheck {
       if (::flock(lock_, LOCK_EX | LOCK_NB) == 0)
         figure_.lock_ignored = true;
       else if (errno != EWOULDBLOCK)
-        fail_file(folder_ / "lock", "locked with flock");
+        figure_.lock_error = std::strerror(errno);
     });
   }
 
@@ -207,16 +223,17 @@ void check_folder(RankReport& report, const comm::ProcessGroup& world, device::D
   const int rank = world.rank();
   const bool first = rank == 0;
   const bool joins = std::find(participants.begin(), participants.end(), rank) != participants.end();
-  const double number = world.all_reduce_value(first ? ::getpid() : 0, comm::Reduce::max, device);
-  const fs::path path = fs::path(folder) / cat(".hexad-check-", static_cast<int64_t>(number));
-  if (joins) report.folder.emplace();
-  bool made = true;
+  std::string made;  // on rank 0: the new folder; empty if it cannot be made
   if (first) {
-    std::error_code error;
-    made = fs::create_directory(path, error) && !error;
-    if (!made) report.folder->error = cat(path.string(), ": cannot be made: ", error.message());
+    made = (fs::path(folder) / ".hexad-check-XXXXXX").string();
+    if (::mkdtemp(made.data()) == nullptr) {
+      report.folder.emplace().error = cat(folder, ": no folder can be made in it: ", std::strerror(errno));
+      made.clear();
+    }
   }
-  if (world.any(!made, device)) return;
+  const fs::path path = comm::broadcast_text(made, 0, world, device);
+  if (path.empty()) return;
+  if (joins) report.folder.emplace();
   const auto meet = [&] { world.barrier(device.context().compute()).wait(); };
   {
     FolderFigure unused;

@@ -1,3 +1,4 @@
+#include <cstdio>
 #include <memory>
 #include <optional>
 
@@ -30,6 +31,7 @@ struct Options {
   bool json = false;
 };
 
+constexpr double least_seconds = 0.1, most_seconds = 3600;  // of --seconds and --patience
 constexpr double watchdog_seconds = 60;  // a hang is found within the time that the whole check should take
 
 CheckOptions check_options(const Options& o, const comm::World& world) {
@@ -86,22 +88,22 @@ void add_check_cluster(const Program& program) {
   command.add_option("--svg", &options->svg, "SVG file to write: bandwidth and latency between all pairs").path();
   command.add_flag("--json", options->json, "print all figures and findings as JSON");
   command.add_option("--seconds", &options->seconds, "approximate seconds of the measurements, without the folder")
-      .legal(number_above(0));
+      .legal(number(least_seconds, most_seconds));
   command
       .add_option("--patience", &options->patience,
                   "seconds after which a file that another node has written counts as missing")
-      .legal(number_above(0));
+      .legal(number(least_seconds, most_seconds));
   command.add_option("--threads", &options->threads, "threads of a rank's kernels; 0: its share of the node's cores")
       .legal(whole_number(0, 4096));
   command.add_option("--device", &options->device, "device of the planned runs; cuda: every rank needs a GPU")
       .legal(one_of({"cpu", "cuda"}));
   command
       .add_option("--memory", &options->memory_gib,
-                  "GiB of memory that each rank of the planned runs needs; 0: unknown")
+                  "GiB that each rank of the planned runs needs, of the GPU with --device cuda; 0: unknown")
       .legal(number(0));
   command.run([options] {
     comm::CommEngine::Options engine;
-    engine.guards.watchdog_seconds = watchdog_seconds;
+    engine.guards.watchdog_seconds = watchdog_seconds + options->patience;  // ranks wait for one that waits for a file
     return on_all_ranks([&](comm::World& world) { return check(*options, world); }, engine);
   });
 }
