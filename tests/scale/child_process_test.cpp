@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <csignal>
+#include <thread>
+
 #include "framework/base/error.h"
+#include "framework/io/file_lock.h"
 #include "tests/telemetry/temporary_folder.h"
 
 namespace hexad::scale {
@@ -14,6 +19,8 @@ class ScaleChild : public testing::Test {
     return run_child({"sh", "-c", script}, output(), limit);
   }
   std::string output() const { return (folder_ / "out.txt").string(); }
+  std::string lock() const { return (folder_ / "lock").string(); }
+  bool lock_is_free() const { return io::FileLock::take(lock(), io::FileLock::Mode::exclusive, true).has_value(); }
 
  private:
   telemetry::TemporaryFolder folder_;
@@ -29,9 +36,22 @@ TEST_F(ScaleChild, OutputAndExitCodeAreKept) {
 TEST_F(ScaleChild, ASignalBecomesAnExitCode) { EXPECT_EQ(run("kill -9 $$").exit_code, 137); }
 
 TEST_F(ScaleChild, TheTimeLimitEndsTheWholeGroup) {
-  const ChildEnd end = run("sleep 300 & wait", 0.1);
+  // `sleep` inherits the lock, which becomes free when the last process that has it ends.
+  const ChildEnd end = run(base::cat("exec 9>'", lock(), "'; flock 9; sleep 300 & wait"), 0.5);
   EXPECT_TRUE(end.timed_out);
   EXPECT_EQ(end.exit_code, 143);
+  bool is_free = lock_is_free();
+  for (int i = 0; i < 1000 && !is_free; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    is_free = lock_is_free();
+  }
+  EXPECT_TRUE(is_free);
+}
+
+TEST_F(ScaleChild, AnIgnoredSignalEndsNothing) {
+  const auto before = std::signal(SIGHUP, SIG_IGN);
+  EXPECT_EQ(run("kill -HUP $PPID; sleep 1; exit 3").exit_code, 3);
+  std::signal(SIGHUP, before);
 }
 
 TEST_F(ScaleChild, AMissingProgramIsNamed) {

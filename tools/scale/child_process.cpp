@@ -19,11 +19,19 @@ namespace {
 
 constexpr double patience = 30;  // seconds between SIGTERM and SIGKILL
 
+// Returns true if the signal does not end this process, as SIGHUP after `nohup`. sigtimedwait() would return it anyway,
+// because the kernel keeps a blocked signal even if it is ignored.
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 // Signals that end this process. They are blocked while a child runs, so that the child ends first.
 sigset_t ending_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1})
+    if (!is_ignored(signal)) sigaddset(&set, signal);
   return set;
 }
 
@@ -80,6 +88,8 @@ bool has_ended(pid_t child, int& status) {
   pid_t ended = 0;
   do ended = ::waitpid(child, &status, WNOHANG);
   while (ended < 0 && errno == EINTR);
+  if (ended < 0)  // SIGCHLD is ignored, so the end of the child is lost
+    base::fail(base::ExitCode::resource, "cannot wait for process ", child, ": ", std::strerror(errno));
   return ended == child;
 }
 

@@ -14,9 +14,9 @@ struct ChildEnd {
 };
 
 /// Runs `words` with its output in the file `output` and no input. The child has its own process group. After
-/// `limit_seconds`, the group receives SIGTERM, and SIGKILL 30 s later. If this process receives SIGINT, SIGTERM or
-/// SIGHUP, the child receives SIGTERM, and this process ends by that signal. Throws Error(resource) if the program
-/// cannot be started.
+/// `limit_seconds`, the group receives SIGTERM, and SIGKILL 30 s later. If this process receives SIGINT, SIGTERM,
+/// SIGHUP, SIGQUIT or SIGUSR1 and does not ignore it, the child receives SIGTERM, and this process ends by that signal.
+/// Throws Error(resource) if the program cannot be started.
 ChildEnd run_child(const std::vector<std::string>& words, const std::string& output, double limit_seconds);
 
 /// Divides a command line at spaces.
