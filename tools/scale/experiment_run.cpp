@@ -51,7 +51,7 @@ class Runner {
   void execute(const Execution& e, const std::string& number) {
     const std::string name =
         fmt::format("{}: {}, repeat {}", number, points_.at(static_cast<size_t>(e.point)).point.name, e.repeat);
-    fs::create_directories(fs::path(folder_.lock_of(e)).parent_path());
+    make_folder(fs::path(folder_.lock_of(e)).parent_path());
     const std::optional<io::FileLock> lock =
         io::FileLock::take(folder_.lock_of(e), io::FileLock::Mode::exclusive, true);
     if (!lock) {
