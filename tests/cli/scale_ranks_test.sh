@@ -75,6 +75,23 @@ test_problems_of_points_are_told_together() {
   expect_text err 'e.yaml:10: stps is not a key'
 }
 
+test_points_without_memory_are_refused_but_their_results_are_not() {
+  make_experiment
+  local huge='set=[model.hidden=65536, model.layers=80, model.heads=64]'
+  expect 2 "$HEXAD" scale e.yaml 'vary=[]' "$huge"
+  expect_text err 'e.yaml:4: ranks-1: ' 'e.yaml:4: ranks-2: '
+  expect_nothing_at results
+  expect 0 "$HEXAD" scale e.yaml 'vary=[]' "$huge" --report
+  expect_file results/scale.csv
+}
+
+test_a_read_only_folder_is_named() {
+  make_experiment
+  touch file
+  expect 4 "$HEXAD" scale e.yaml dir=file/results
+  expect_text err 'file/results: cannot be created'
+}
+
 test_foreign_and_half_written_folders_are_refused_by_name() {
   make_experiment
   mkdir results

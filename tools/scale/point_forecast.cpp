@@ -105,7 +105,8 @@ PointForecast forecast_point(const LoadedPoint& point, const plan::Cluster* clus
 }
 
 void require_memory(Experiment& experiment, const std::vector<LoadedPoint>& points,
-                    const std::vector<PointForecast>& forecasts, const train::Extensions& extensions, bool runs_here) {
+                    const std::vector<PointForecast>& forecasts, const train::Extensions& extensions, bool runs_here,
+                    int64_t ranks_per_node) {
   const config::Position at = experiment.problems.known().at("ranks").at;
   for (size_t i = 0; i < points.size(); ++i) {
     const Point& point = points[i].point;
@@ -114,7 +115,7 @@ void require_memory(Experiment& experiment, const std::vector<LoadedPoint>& poin
     if (!forecast.fits()) {
       lack = cat("needs ", base::human_bytes(forecast.memory_bytes), " for the tensors of a rank, more than the ",
                  base::human_bytes(forecast.memory_limit), " that ", point.cluster, " has");
-    } else if (runs_here) {
+    } else if (runs_here && nodes_of(point.ranks, ranks_per_node) == 1) {
       train::Recipe recipe = points[i].recipe;
       train::complete(recipe, 1);
       const plan::MemoryFit fit = plan::memory_fit_on_this_machine(recipe, extensions, point.ranks);

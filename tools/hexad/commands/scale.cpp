@@ -50,10 +50,16 @@ Ready ready(const Options& options, const train::Extensions& extensions) {
   const Clusters clusters(r.experiment, points);
   r.ranks_per_node = clusters.ranks_per_node(config);
   r.points = load_points(r.experiment, std::move(points), extensions, clusters.most_ranks(config));
-  for (const LoadedPoint& point : r.points)
-    r.forecasts.push_back(forecast_point(point, clusters.of(point.point), extensions));
+  if (options.point >= std::ssize(r.points))
+    fail(ExitCode::usage, "--point (", options.point, ") must be below the number of points, ", r.points.size());
+  for (int64_t i = 0; i < std::ssize(r.points); ++i) {
+    const LoadedPoint& point = r.points[static_cast<size_t>(i)];
+    const bool wanted = options.point < 0 || i == options.point;
+    r.forecasts.push_back(wanted ? forecast_point(point, clusters.of(point.point), extensions) : PointForecast{});
+  }
+  if (options.report) return r;  // the runs may have been on other machines
   const bool runs_here = config.launcher.empty() && !train::in_slurm_allocation() && !options.submit;
-  require_memory(r.experiment, r.points, r.forecasts, extensions, runs_here);
+  require_memory(r.experiment, r.points, r.forecasts, extensions, runs_here, r.ranks_per_node);
   return r;
 }
 
@@ -117,8 +123,6 @@ ExitCode run(const Options& options, const train::Extensions& extensions) {
   StepSecondsByPoint other;
   if (!options.compare.empty()) other = read_other(options.compare);
   const Ready r = ready(options, extensions);
-  if (options.point >= std::ssize(r.points))
-    fail(ExitCode::usage, "--point (", options.point, ") must be below the number of points, ", r.points.size());
   if (options.dry_run) {
     fmt::print("{}", dry_run_table(r.experiment, r.points, r.forecasts, r.ranks_per_node));
     return ExitCode::done;
