@@ -60,7 +60,7 @@ test_an_interrupted_experiment_continues() {
 test_a_dry_run_lists_points_and_runs_nothing() {
   make_experiment
   expect 0 "$HEXAD" scale e.yaml --dry-run
-  expect_text out ranks-1_lr-0.01 ranks-2_lr-0.02 '4 points, 2 runs each' 'no prediction: the experiment has no cluster file'
+  expect_text out ranks-1_lr-0.01 ranks-2_lr-0.02 '4 points, 2 runs each' 'no prediction of steps: the experiment has no cluster file'
   expect_nothing_at results
   expect 0 "$HEXAD" scale e.yaml --dry-run "cluster=$CLI_TESTS/../../recipes/clusters/two-nodes-200mbit.yaml"
 }

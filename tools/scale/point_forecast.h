@@ -39,7 +39,8 @@ class Clusters {
   std::map<std::string, plan::Cluster> clusters_;
 };
 
-/// Predicts a point. A point whose step cannot be predicted has only `trouble`, and its memory if that is known.
+/// Predicts a point. A point whose step cannot be predicted has only `trouble`, and its memory if that is known. The
+/// memory needs no cluster file: `cluster` may be nullptr.
 PointForecast forecast_point(const LoadedPoint& point, const plan::Cluster* cluster,
                              const train::Extensions& extensions);
 
