@@ -51,7 +51,7 @@ class BlockedEndings {
   sigset_t before_{};
 };
 
-pid_t spawn(const std::vector<std::string>& words, const std::string& output, const sigset_t& mask) {
+pid_t spawn(const std::vector<std::string>& words, const std::string& output, const sigset_t& mask, int kept) {
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
@@ -61,6 +61,7 @@ pid_t spawn(const std::vector<std::string>& words, const std::string& output, co
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
   posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
+  if (kept >= 0) posix_spawn_file_actions_adddup2(&files, kept, kept);  // clears FD_CLOEXEC
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
@@ -102,14 +103,14 @@ std::vector<std::string> words_of(const std::string& command) {
   return words;
 }
 
-ChildEnd run_child(const std::vector<std::string>& words, const std::string& output, double limit_seconds) {
+ChildEnd run_child(const std::vector<std::string>& words, const std::string& output, double limit_seconds, int kept) {
   base::require(!words.empty(), "[run_child] no words");
   const double start = base::now();
   int status = 0, received = 0;
   ChildEnd end;
   {
     const BlockedEndings blocked;
-    const pid_t child = spawn(words, output, blocked.before());
+    const pid_t child = spawn(words, output, blocked.before(), kept);
     const sigset_t set = ending_signals();
     double asked_at = 0;
     while (!has_ended(child, status)) {

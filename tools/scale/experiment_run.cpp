@@ -65,7 +65,7 @@ class Runner {
     const Point& point = points_.at(static_cast<size_t>(e.point)).point;
     folder_.start(e);
     const ChildEnd end = run_child(command_of(experiment_, point, request_.program, folder_.run_dir(e)),
-                                   folder_.output_of(e), experiment_.config.minutes * 60);
+                                   folder_.output_of(e), experiment_.config.minutes * 60, lock->descriptor());
     ++counts_.executed;
     if (end.exit_code == preempted_code && !end.timed_out) {
       counts_.preempted = true;

@@ -95,8 +95,9 @@ ExitCode submit(const Ready& r, const Options& options) {
                      slurm_script(array, r.experiment, own_path(), options.overrides, fs::current_path().string()));
     fmt::print("sbatch {}   # {}\n", file, base::counted(std::ssize(array.points), "point"));
   }
-  fmt::print("at most {} node-hours; afterwards: {} scale {} --report\n", base::with_digits(hours, 3),
-             train::program_name(), r.experiment.path);
+  std::string report = fmt::format("{} scale {}", train::program_name(), train::shell_word(r.experiment.path));
+  for (const std::string& text : options.overrides) report += fmt::format(" {}", train::shell_word(text));
+  fmt::print("at most {} node-hours; afterwards: {} --report\n", base::with_digits(hours, 3), report);
   return ExitCode::done;
 }
 
@@ -120,6 +121,10 @@ ExitCode run(const Options& options, const train::Extensions& extensions) {
           static_cast<int>(options.point >= 0) >
       1)
     fail(ExitCode::usage, "several of --dry-run, --submit, --report and --point are given; expected one of them");
+  if (!options.compare.empty() && (options.dry_run || options.submit || options.point >= 0))
+    fail(ExitCode::usage,
+         "--compare is given with --dry-run, --submit or --point, which have no results to compare; expected --report "
+         "or none of them");
   StepSecondsByPoint other;
   if (!options.compare.empty()) other = read_other(options.compare);
   const Ready r = ready(options, extensions);
