@@ -77,10 +77,12 @@ test_problems_of_points_are_told_together() {
 
 test_points_without_memory_are_refused_but_their_results_are_not() {
   make_experiment
-  local huge='set=[model.hidden=65536, model.layers=80, model.heads=64]'
+  local huge='set=[model.hidden=65536, model.layers=8, model.heads=64]'
   expect 2 "$HEXAD" scale e.yaml 'vary=[]' "$huge"
   expect_text err 'e.yaml:4: ranks-1: ' 'e.yaml:4: ranks-2: '
   expect_nothing_at results
+  expect 0 "$HEXAD" scale e.yaml 'vary=[]' "$huge" --dry-run
+  expect_text out '2 points, 2 runs each' TiB
   expect 0 "$HEXAD" scale e.yaml 'vary=[]' "$huge" --report
   expect_file results/scale.csv
 }

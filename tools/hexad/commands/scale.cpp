@@ -58,7 +58,9 @@ Ready ready(const Options& options, const train::Extensions& extensions) {
     r.forecasts.push_back(wanted ? forecast_point(point, clusters.of(point.point), extensions) : PointForecast{});
   }
   if (options.report) return r;  // the runs may have been on other machines
-  const bool runs_here = config.launcher.empty() && !train::in_slurm_allocation() && !options.submit;
+  // --dry-run and --submit may be on another machine, such as a cluster's login node.
+  const bool runs_here =
+      config.launcher.empty() && !train::in_slurm_allocation() && !options.submit && !options.dry_run;
   require_memory(r.experiment, r.points, r.forecasts, extensions, runs_here, r.ranks_per_node);
   return r;
 }
