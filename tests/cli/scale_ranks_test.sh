@@ -60,7 +60,7 @@ test_an_interrupted_experiment_continues() {
 test_a_dry_run_lists_points_and_runs_nothing() {
   make_experiment
   expect 0 "$HEXAD" scale e.yaml --dry-run
-  expect_text out ranks-1_lr-0.01 ranks-2_lr-0.02 '4 points, 2 runs each' 'no prediction: the experiment has no cluster file'
+  expect_text out ranks-1_lr-0.01 ranks-2_lr-0.02 '4 points, 2 runs each' 'no prediction of steps: the experiment has no cluster file'
   expect_nothing_at results
   expect 0 "$HEXAD" scale e.yaml --dry-run "cluster=$CLI_TESTS/../../recipes/clusters/two-nodes-200mbit.yaml"
 }
@@ -73,6 +73,25 @@ test_problems_of_points_are_told_together() {
   make_experiment 'stps: 3'
   expect 2 "$HEXAD" scale e.yaml
   expect_text err 'e.yaml:10: stps is not a key'
+}
+
+test_points_without_memory_are_refused_but_their_results_are_not() {
+  make_experiment
+  local huge='set=[model.hidden=65536, model.layers=8, model.heads=64]'
+  expect 2 "$HEXAD" scale e.yaml 'vary=[]' "$huge"
+  expect_text err 'e.yaml:4: ranks-1: ' 'e.yaml:4: ranks-2: '
+  expect_nothing_at results
+  expect 0 "$HEXAD" scale e.yaml 'vary=[]' "$huge" --dry-run
+  expect_text out '2 points, 2 runs each' TiB
+  expect 0 "$HEXAD" scale e.yaml 'vary=[]' "$huge" --report
+  expect_file results/scale.csv
+}
+
+test_a_folder_that_cannot_be_made_is_named() {
+  make_experiment
+  touch file
+  expect 4 "$HEXAD" scale e.yaml dir=file/results
+  expect_text err 'file/results: cannot be created'
 }
 
 test_foreign_and_half_written_folders_are_refused_by_name() {
@@ -89,6 +108,10 @@ test_foreign_and_half_written_folders_are_refused_by_name() {
   printf 'point,step_seconds\na,1' >half.csv
   expect 2 "$HEXAD" scale e.yaml --compare half.csv
   expect_text err 'half.csv:2: the line has no end; the file is half-written'
+  expect 2 "$HEXAD" scale e.yaml --dry-run --compare results/scale.csv
+  expect_text err '--compare is given with --dry-run'
+  expect 2 "$HEXAD" scale e.yaml --dry-run --report
+  expect_text err 'several of --dry-run'
 }
 
 test_a_failed_point_is_named_and_the_others_run() {
@@ -102,6 +125,9 @@ test_submit_writes_array_scripts_within_the_node_hours() {
   expect 0 "$HEXAD" scale e.yaml --submit
   expect_text out 'sbatch results/submit-1-nodes.sh' 'sbatch results/submit-2-nodes.sh'
   expect_text results/submit-2-nodes.sh '#SBATCH --array=2-3' '#SBATCH --nodes=2' '#SBATCH --time=11'
+  expect 0 "$HEXAD" scale e.yaml --submit minutes=6
+  expect_text out 'afterwards: hexad scale e.yaml minutes=6 --report'
+  expect_text results/submit-2-nodes.sh '#SBATCH --time=13' 'scale e.yaml minutes=6 --point'
   bash -n results/submit-2-nodes.sh || failed "the script has a wrong syntax"
   expect 0 env SLURM_ARRAY_TASK_ID=0 bash results/submit-1-nodes.sh
   expect_text out '2 runs executed'

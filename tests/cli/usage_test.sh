@@ -12,7 +12,7 @@ test_hexad_without_arguments_prints_its_help() {
 
 test_every_command_has_help() {
   local command
-  for command in train generate eval validate prepare tokenize inspect env bench profile check-cluster reference report; do
+  for command in train generate eval validate prepare tokenize inspect env bench profile check-cluster reference report scale; do
     expect 0 "$HEXAD" $command --help
     expect_text out "Usage: hexad $command"
   done

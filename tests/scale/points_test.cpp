@@ -28,7 +28,7 @@ class ScalePoints : public testing::Test {
   ScalePoints() { telemetry::write_text(folder_ / "a.yaml", recipe_text); }
 
   Experiment experiment(const std::string& rest) const {
-    return parse_experiment("recipe: a.yaml\ndir: runs/x\nsteps: 2\nwarmup_steps: 1\n" + rest, path());
+    return parse_experiment(base::cat("recipe: a.yaml\ndir: runs/x\nsteps: 2\nwarmup_steps: 1\n", rest), path());
   }
   std::string path() const { return (folder_ / "e.yaml").string(); }
   std::string refusal(const std::string& rest, int64_t most_ranks = 0) const {

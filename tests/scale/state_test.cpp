@@ -81,6 +81,20 @@ TEST_F(ScaleState, AnotherExperimentIsRefusedWithTheDifference) {
   expect_refusal("the recipe of a point has changed");
 }
 
+TEST_F(ScaleState, KeysThatChangeNoRunMayChange) {
+  open();
+  experiment_.config.cluster = "c.yaml";
+  experiment_.config.minutes = 99;
+  EXPECT_EQ(refusal(), "accepted");
+}
+
+TEST_F(ScaleState, AFolderThatCannotBeMadeIsNamed) {
+  write_text(folder_ / "x", "a file");
+  expect_refusal((folder_ / "x").string() + " is not a folder");
+  experiment_.config.dir = (folder_ / "x/y").string();
+  expect_refusal((folder_ / "x/y").string() + ": cannot be created");
+}
+
 TEST_F(ScaleState, HalfWrittenFilesAreRefusedByName) {
   open().start(first_);
   write_text(folder_ / "x/a/repeat-1.json", "{\"state\": \"fin");

@@ -19,11 +19,19 @@ namespace {
 
 constexpr double patience = 30;  // seconds between SIGTERM and SIGKILL
 
+// Returns true if the signal does not end this process, as SIGHUP after `nohup`. sigtimedwait() would return it anyway,
+// because the kernel keeps a blocked signal even if it is ignored.
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 // Signals that end this process. They are blocked while a child runs, so that the child ends first.
 sigset_t ending_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1})
+    if (!is_ignored(signal)) sigaddset(&set, signal);
   return set;
 }
 
@@ -43,7 +51,7 @@ class BlockedEndings {
   sigset_t before_{};
 };
 
-pid_t spawn(const std::vector<std::string>& words, const std::string& output, const sigset_t& mask) {
+pid_t spawn(const std::vector<std::string>& words, const std::string& output, const sigset_t& mask, int kept) {
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
@@ -53,6 +61,7 @@ pid_t spawn(const std::vector<std::string>& words, const std::string& output, co
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
   posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
+  if (kept >= 0) posix_spawn_file_actions_adddup2(&files, kept, kept);  // clears FD_CLOEXEC
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
@@ -80,6 +89,8 @@ bool has_ended(pid_t child, int& status) {
   pid_t ended = 0;
   do ended = ::waitpid(child, &status, WNOHANG);
   while (ended < 0 && errno == EINTR);
+  if (ended < 0)  // SIGCHLD is ignored, so the end of the child is lost
+    base::fail(base::ExitCode::resource, "cannot wait for process ", child, ": ", std::strerror(errno));
   return ended == child;
 }
 
@@ -92,14 +103,14 @@ std::vector<std::string> words_of(const std::string& command) {
   return words;
 }
 
-ChildEnd run_child(const std::vector<std::string>& words, const std::string& output, double limit_seconds) {
+ChildEnd run_child(const std::vector<std::string>& words, const std::string& output, double limit_seconds, int kept) {
   base::require(!words.empty(), "[run_child] no words");
   const double start = base::now();
   int status = 0, received = 0;
   ChildEnd end;
   {
     const BlockedEndings blocked;
-    const pid_t child = spawn(words, output, blocked.before());
+    const pid_t child = spawn(words, output, blocked.before(), kept);
     const sigset_t set = ending_signals();
     double asked_at = 0;
     while (!has_ended(child, status)) {

@@ -76,7 +76,8 @@ struct ExperimentConfig {
   template <class V>
   void fields(V& v) {
     using config::at_least;
-    v("recipe", recipe, "recipe of all points; relative to the folder of this file", config::non_empty());
+    v("recipe", recipe, "recipe of all points; relative to the folder of this file", config::file_path,
+      config::non_empty());
     v("dir", dir, "folder of the results; relative to the working directory", config::file_path, config::non_empty());
     v("set", set, "overrides of the recipe at all points, key.path=value");
     v("scaling", scaling,
@@ -89,7 +90,8 @@ struct ExperimentConfig {
     v("steps", steps, "measured steps of a run", at_least(1));
     v("warmup_steps", warmup_steps, "first steps of a run, which are not measured", at_least(1));
     v("seed", seed, "seed of the order in which points run", at_least(0));
-    v("cluster", cluster, "cluster file for predictions, relative to the folder of this file; empty: no predictions");
+    v("cluster", cluster, "cluster file for predictions, relative to the folder of this file; empty: no predictions",
+      config::file_path);
     v("cluster_set", cluster_set, "overrides of the cluster file");
     v("launcher", launcher,
       "command that starts the ranks of a point, before the program's name; empty: mpirun, or srun in a Slurm "

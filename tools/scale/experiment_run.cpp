@@ -51,7 +51,7 @@ class Runner {
   void execute(const Execution& e, const std::string& number) {
     const std::string name =
         fmt::format("{}: {}, repeat {}", number, points_.at(static_cast<size_t>(e.point)).point.name, e.repeat);
-    fs::create_directories(fs::path(folder_.lock_of(e)).parent_path());
+    make_folder(fs::path(folder_.lock_of(e)).parent_path());
     const std::optional<io::FileLock> lock =
         io::FileLock::take(folder_.lock_of(e), io::FileLock::Mode::exclusive, true);
     if (!lock) {
@@ -65,7 +65,7 @@ class Runner {
     const Point& point = points_.at(static_cast<size_t>(e.point)).point;
     folder_.start(e);
     const ChildEnd end = run_child(command_of(experiment_, point, request_.program, folder_.run_dir(e)),
-                                   folder_.output_of(e), experiment_.config.minutes * 60);
+                                   folder_.output_of(e), experiment_.config.minutes * 60, lock->descriptor());
     ++counts_.executed;
     if (end.exit_code == preempted_code && !end.timed_out) {
       counts_.preempted = true;

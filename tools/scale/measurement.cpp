@@ -46,10 +46,7 @@ StepParts parts_of(const StepMetrics& step) {
   for (const auto& [name, traffic] : step.comm) exposed += traffic.exposed_seconds;
   const double waited = std::min(exposed, step.step_seconds);  // two threads of a rank may wait at the same time
   StepParts parts{.work = step.step_seconds - waited};
-  if (step.ranks) {
-    const telemetry::Spread& own = step.ranks->own_seconds;
-    parts.imbalance = std::clamp(own.most - own.median, 0.0, waited);
-  }
+  if (step.ranks) parts.imbalance = std::clamp(step.ranks->own_seconds.most - parts.work, 0.0, waited);
   for (const auto& [name, traffic] : step.comm)
     if (traffic.bytes > 0 || traffic.exposed_seconds > 0)
       parts.waiting[name] = exposed > 0 ? traffic.exposed_seconds / exposed * (waited - parts.imbalance) : 0;

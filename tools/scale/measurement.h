@@ -12,7 +12,7 @@ namespace hexad::scale {
 
 /// Parts of a step in seconds. They add up to the step.
 struct StepParts {
-  double work = 0;                          // the median rank does not wait in communication: computation, data, files
+  double work = 0;                          // own work, mean over ranks: computation, data, files
   double imbalance = 0;                     // waiting for the rank that works longest
   std::map<std::string, double> waiting{};  // other waiting in communication, by class of traffic; pp: with the bubble
 
@@ -32,8 +32,8 @@ struct PointMeasurement {
   StepParts parts{};             // of the step of step_seconds
 };
 
-/// Divides a step into parts. Waiting for the slowest rank is the difference between the longest and the median own
-/// work of a rank, as far as ranks waited at all.
+/// Divides a step into parts, which are means over ranks like the waiting times of the metrics. Waiting for the slowest
+/// rank is the difference between the longest and the mean own work of a rank, as far as ranks waited at all.
 StepParts parts_of(const telemetry::StepMetrics& step);
 
 /// Summarizes the steps after `warmup_steps` of the runs of a point. Requires at least one run, each with such a step.

@@ -80,16 +80,16 @@ int64_t Clusters::ranks_per_node(const ExperimentConfig& config) const {
 PointForecast forecast_point(const LoadedPoint& point, const plan::Cluster* cluster,
                              const train::Extensions& extensions) {
   PointForecast forecast;
-  if (!cluster) {
-    forecast.trouble = "the experiment has no cluster file";
-    return forecast;
-  }
   try {
     const int64_t ranks = point.point.ranks;
     train::Recipe recipe = point.recipe;
     train::complete(recipe, 1);
-    if (const double limit = plan::tensor_memory(*cluster); std::isfinite(limit)) forecast.memory_limit = limit;
     forecast.memory_bytes = plan::estimate_memory(recipe, extensions, ranks).total;
+    if (!cluster) {
+      forecast.trouble = "the experiment has no cluster file";
+      return forecast;
+    }
+    if (const double limit = plan::tensor_memory(*cluster); std::isfinite(limit)) forecast.memory_limit = limit;
     const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));
     const plan::StepForecast step =
         plan::forecast_step(recipe, extensions, layout, plan::StepPrices(*cluster, layout.world()));
@@ -105,7 +105,8 @@ PointForecast forecast_point(const LoadedPoint& point, const plan::Cluster* clus
 }
 
 void require_memory(Experiment& experiment, const std::vector<LoadedPoint>& points,
-                    const std::vector<PointForecast>& forecasts, const train::Extensions& extensions, bool runs_here) {
+                    const std::vector<PointForecast>& forecasts, const train::Extensions& extensions, bool runs_here,
+                    int64_t ranks_per_node) {
   const config::Position at = experiment.problems.known().at("ranks").at;
   for (size_t i = 0; i < points.size(); ++i) {
     const Point& point = points[i].point;
@@ -114,7 +115,7 @@ void require_memory(Experiment& experiment, const std::vector<LoadedPoint>& poin
     if (!forecast.fits()) {
       lack = cat("needs ", base::human_bytes(forecast.memory_bytes), " for the tensors of a rank, more than the ",
                  base::human_bytes(forecast.memory_limit), " that ", point.cluster, " has");
-    } else if (runs_here) {
+    } else if (runs_here && nodes_of(point.ranks, ranks_per_node) == 1) {
       train::Recipe recipe = points[i].recipe;
       train::complete(recipe, 1);
       const plan::MemoryFit fit = plan::memory_fit_on_this_machine(recipe, extensions, point.ranks);
@@ -171,7 +172,7 @@ std::string dry_run_table(const Experiment& experiment, const std::vector<Loaded
                      base::counted(std::ssize(points), "point"), base::counted(c.repeats, "run"),
                      base::counted(c.steps_of_run(), "step"), c.warmup_steps,
                      base::with_digits(predicted, 3) + " node-hours", base::with_digits(most, 3), c.minutes);
-  for (const std::string& trouble : troubles) out += fmt::format("no prediction: {}\n", trouble);
+  for (const std::string& trouble : troubles) out += fmt::format("no prediction of steps: {}\n", trouble);
   return out;
 }
 

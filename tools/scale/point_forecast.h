@@ -39,14 +39,16 @@ class Clusters {
   std::map<std::string, plan::Cluster> clusters_;
 };
 
-/// Predicts a point. A point whose step cannot be predicted has only `trouble`, and its memory if that is known.
+/// Predicts a point. A point whose step cannot be predicted has only `trouble`, and its memory if that is known. The
+/// memory needs no cluster file: `cluster` may be nullptr.
 PointForecast forecast_point(const LoadedPoint& point, const plan::Cluster* cluster,
                              const train::Extensions& extensions);
 
 /// Refuses points that cannot fit: adds a problem to the experiment for each of them and throws config::RecipeError.
-/// Without a cluster file, points are compared with the memory of this machine if `runs_here`.
+/// If `runs_here`, points that need a single node are also compared with the memory of this machine.
 void require_memory(Experiment& experiment, const std::vector<LoadedPoint>& points,
-                    const std::vector<PointForecast>& forecasts, const train::Extensions& extensions, bool runs_here);
+                    const std::vector<PointForecast>& forecasts, const train::Extensions& extensions, bool runs_here,
+                    int64_t ranks_per_node);
 
 /// Returns the nodes of a run; one if the ranks of a node are unknown.
 int64_t nodes_of(int64_t ranks, int64_t ranks_per_node);

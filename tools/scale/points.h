@@ -24,7 +24,7 @@ struct Point {
   std::map<std::string, std::string> at{};  // position in the experiment by the key that an override sets
 };
 
-/// Returns the points, ranks varying fastest. Recipes are not read. Variables are replaced: $ranks, and $NAME of each
+/// Returns the points, ranks varying slowest. Recipes are not read. Variables are replaced: $ranks, and $NAME of each
 /// axis. Adds a problem to the experiment for points with the same name.
 std::vector<Point> points_of(Experiment& experiment);
 

@@ -149,8 +149,8 @@ std::string results_page(const Results& results) {
                  "rank.",
                  exposed_table(results, classes));
   out += section("Parts of a step",
-                 "Own work of the median rank, waiting for the rank that works longest, and other waiting by class of "
-                 "traffic. pp contains the bubble of the pipeline. The parts add up to the step.",
+                 "Means over the ranks: own work, waiting for the rank that works longest, and other waiting by class "
+                 "of traffic. pp contains the bubble of the pipeline. The parts add up to the step.",
                  parts_table(results, classes));
   out += section("Losses against ideal scaling",
                  "Ideal: the step of the fewest ranks, divided by the growth of the ranks and multiplied by that of "

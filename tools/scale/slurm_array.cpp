@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/counted.h"
 #include "tools/scale/point_forecast.h"
 #include "tools/train/process/machine.h"
 
@@ -37,23 +38,24 @@ std::string ranges_text(const std::vector<int64_t>& indices) {
 
 std::string slurm_script(const SlurmArray& array, const Experiment& experiment, const std::string& program,
                          const std::vector<std::string>& overrides, const std::string& working_directory) {
-  const std::string folder = std::filesystem::absolute(experiment.config.dir).lexically_normal().string();
+  const std::filesystem::path folder = std::filesystem::absolute(experiment.config.dir).lexically_normal();
   std::string command = fmt::format("{} scale {}", train::shell_word(program), train::shell_word(experiment.path));
   for (const std::string& text : overrides) command += fmt::format(" {}", train::shell_word(text));
   return fmt::format(
       "#!/bin/bash\n"
-      "# Runs the points of {} that need {} nodes. Submit it with sbatch.\n"
+      "# Runs the points of {} that need {}. Submit it with sbatch.\n"
       "#SBATCH --job-name=hexad-scale\n"
       "#SBATCH --array={}\n"
       "#SBATCH --nodes={}\n"
       "#SBATCH --ntasks-per-node={}\n"
       "#SBATCH --time={}\n"
       "#SBATCH --requeue --open-mode=append\n"
-      "#SBATCH --output={}/slurm-%A_%a.txt\n"
+      "#SBATCH --output={}\n"
       "cd {} || exit 4\n"
       "exec {} --point \"$SLURM_ARRAY_TASK_ID\"\n",
-      experiment.path, array.nodes, ranges_text(array.points), array.nodes, array.ranks_per_node,
-      most_minutes(experiment.config), folder, train::shell_word(working_directory), command);
+      experiment.path, base::counted(array.nodes, "node"), ranges_text(array.points), array.nodes, array.ranks_per_node,
+      most_minutes(experiment.config), train::shell_word((folder / "slurm-%A_%a.txt").string()),
+      train::shell_word(working_directory), command);
 }
 
 }  // namespace hexad::scale

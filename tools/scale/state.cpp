@@ -10,6 +10,7 @@
 #include "framework/base/atomic_file.h"
 #include "framework/base/enum_names.h"
 #include "framework/base/error.h"
+#include "framework/base/path_problem.h"
 #include "framework/config/typed_recipe.h"
 
 namespace hexad::scale {
@@ -38,6 +39,17 @@ Json object_in(const std::string& path, const std::string& remedy) {
   return json;
 }
 
+// Returns the experiment with the defaults of the keys that change no run: predictions and limits.
+ExperimentConfig settings_of_runs(ExperimentConfig config) {
+  const ExperimentConfig defaults;
+  config.cluster = defaults.cluster;
+  config.cluster_set = defaults.cluster_set;
+  config.max_ranks = defaults.max_ranks;
+  config.minutes = defaults.minutes;
+  config.max_node_hours = defaults.max_node_hours;
+  return config;
+}
+
 constexpr std::string_view new_folder = "expected a new folder in the key dir, or this one moved away";
 
 // Returns the settings of the stored experiment that differ from `config`, or the points that do.
@@ -46,7 +58,7 @@ std::string difference(const Json& stored, const Json& wanted, const ExperimentC
   if (const std::string text = stored.value("experiment", ""); text != wanted["experiment"].get<std::string>()) {
     config::Problems problems;
     const auto before = config::read<ExperimentConfig>(config::parse(text, "experiment.json"), problems);
-    const std::vector<std::string> lines = config::differences(before, config);
+    const std::vector<std::string> lines = config::differences(before, settings_of_runs(config));
     return lines.empty() ? std::string("its settings are those of another version") : lines.front();
   }
   return "the recipe of a point has changed";
@@ -56,10 +68,17 @@ std::string difference(const Json& stored, const Json& wanted, const ExperimentC
 
 }  // namespace
 
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) fail(base::code_of_making(error), folder.string(), ": cannot be created: ", error.message());
+}
+
 std::string identity_of(const ExperimentConfig& config, const std::vector<LoadedPoint>& points) {
   Json of_points = Json::object();
   for (const LoadedPoint& p : points) of_points[p.point.name] = fmt::format("{:016x}", config::fingerprint(p.recipe));
-  return Json{{"format", format}, {"experiment", config::write(config)}, {"points", of_points}}.dump(2) + "\n";
+  const std::string settings = config::write(settings_of_runs(config));
+  return Json{{"format", format}, {"experiment", settings}, {"points", of_points}}.dump(2) + "\n";
 }
 
 ExperimentFolder::ExperimentFolder(const Experiment& experiment, const std::vector<LoadedPoint>& points)
@@ -75,7 +94,7 @@ ExperimentFolder::ExperimentFolder(const Experiment& experiment, const std::vect
     fail(ExitCode::usage, dir_.string(), " is not a folder; ", new_folder);
   if (fs::is_directory(dir_, error) && !fs::is_empty(dir_, error))
     fail(ExitCode::usage, dir_.string(), " has files, but no experiment.json: it is of no experiment; ", new_folder);
-  fs::create_directories(dir_);
+  make_folder(dir_);
   base::write_file(file, contents);
 }
 
@@ -91,7 +110,8 @@ void ExperimentFolder::require_own_runs() const {
   for (size_t p = 0; p < points_.size(); ++p)
     for (int64_t repeat = 1; repeat <= experiment_.config.repeats; ++repeat) {
       const Execution run{.point = static_cast<int64_t>(p), .repeat = repeat};
-      if (record(run).state == RunState::waiting && fs::exists(run_dir(run), error))
+      // Another process may start this run meanwhile. It writes the record before it makes the run directory.
+      if (fs::exists(run_dir(run), error) && record(run).state == RunState::waiting)
         fail(ExitCode::usage, run_dir(run), " was not made by this experiment: ", base_of(run),
              ".json is missing; expected it moved away");
       if (record(run).state == RunState::finished && !fs::exists(fs::path(run_dir(run)) / "metrics.jsonl", error))
@@ -130,7 +150,7 @@ void ExperimentFolder::end(const Execution& run, const RunRecord& r) const {
                   {"exit_code", r.exit_code},
                   {"seconds", r.seconds},
                   {"reason", r.reason}};
-  fs::create_directories(fs::path(base_of(run)).parent_path());
+  make_folder(fs::path(base_of(run)).parent_path());
   base::write_file(base_of(run) + ".json", json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 

@@ -66,7 +66,11 @@ class ExperimentFolder {
   std::filesystem::path dir_;
 };
 
-/// Returns the text of experiment.json.
+/// Makes the folder and those above it. Throws Error that names the folder if it cannot be made.
+void make_folder(const std::filesystem::path& folder);
+
+/// Returns the text of experiment.json. Keys that change no run, such as `cluster` and `minutes`, have their defaults
+/// in it.
 std::string identity_of(const ExperimentConfig& config, const std::vector<LoadedPoint>& points);
 
 }  // namespace hexad::scale

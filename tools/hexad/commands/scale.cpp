@@ -50,10 +50,18 @@ Ready ready(const Options& options, const train::Extensions& extensions) {
   const Clusters clusters(r.experiment, points);
   r.ranks_per_node = clusters.ranks_per_node(config);
   r.points = load_points(r.experiment, std::move(points), extensions, clusters.most_ranks(config));
-  for (const LoadedPoint& point : r.points)
-    r.forecasts.push_back(forecast_point(point, clusters.of(point.point), extensions));
-  const bool runs_here = config.launcher.empty() && !train::in_slurm_allocation() && !options.submit;
-  require_memory(r.experiment, r.points, r.forecasts, extensions, runs_here);
+  if (options.point >= std::ssize(r.points))
+    fail(ExitCode::usage, "--point (", options.point, ") must be below the number of points, ", r.points.size());
+  for (int64_t i = 0; i < std::ssize(r.points); ++i) {
+    const LoadedPoint& point = r.points[static_cast<size_t>(i)];
+    const bool wanted = options.point < 0 || i == options.point;
+    r.forecasts.push_back(wanted ? forecast_point(point, clusters.of(point.point), extensions) : PointForecast{});
+  }
+  if (options.report) return r;  // the runs may have been on other machines
+  // --dry-run and --submit may be on another machine, such as a cluster's login node.
+  const bool runs_here =
+      config.launcher.empty() && !train::in_slurm_allocation() && !options.submit && !options.dry_run;
+  require_memory(r.experiment, r.points, r.forecasts, extensions, runs_here, r.ranks_per_node);
   return r;
 }
 
@@ -89,8 +97,9 @@ ExitCode submit(const Ready& r, const Options& options) {
                      slurm_script(array, r.experiment, own_path(), options.overrides, fs::current_path().string()));
     fmt::print("sbatch {}   # {}\n", file, base::counted(std::ssize(array.points), "point"));
   }
-  fmt::print("at most {} node-hours; afterwards: {} scale {} --report\n", base::with_digits(hours, 3),
-             train::program_name(), r.experiment.path);
+  std::string report = fmt::format("{} scale {}", train::program_name(), train::shell_word(r.experiment.path));
+  for (const std::string& text : options.overrides) report += fmt::format(" {}", train::shell_word(text));
+  fmt::print("at most {} node-hours; afterwards: {} --report\n", base::with_digits(hours, 3), report);
   return ExitCode::done;
 }
 
@@ -114,11 +123,13 @@ ExitCode run(const Options& options, const train::Extensions& extensions) {
           static_cast<int>(options.point >= 0) >
       1)
     fail(ExitCode::usage, "several of --dry-run, --submit, --report and --point are given; expected one of them");
+  if (!options.compare.empty() && (options.dry_run || options.submit || options.point >= 0))
+    fail(ExitCode::usage,
+         "--compare is given with --dry-run, --submit or --point, which have no results to compare; expected --report "
+         "or none of them");
   StepSecondsByPoint other;
   if (!options.compare.empty()) other = read_other(options.compare);
   const Ready r = ready(options, extensions);
-  if (options.point >= std::ssize(r.points))
-    fail(ExitCode::usage, "--point (", options.point, ") must be below the number of points, ", r.points.size());
   if (options.dry_run) {
     fmt::print("{}", dry_run_table(r.experiment, r.points, r.forecasts, r.ranks_per_node));
     return ExitCode::done;
