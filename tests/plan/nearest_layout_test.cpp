@@ -72,6 +72,13 @@ TEST(NearestLayout, LeavesRanksIdleRatherThanChangeTheOtherSizes) {
   EXPECT_EQ(layout->changes, Changes{});
 }
 
+TEST(NearestLayout, IsFoundAmongManyRanks) {
+  const auto layout = nearest("parallel: {tp: 2, pp: 4, ep: 4}\n", 1 << 20);
+  ASSERT_TRUE(layout);
+  EXPECT_EQ(layout->ranks, 2 * 4 * 256 * 32);  // cp divides half of the context, dp the 32 micro-batches
+  EXPECT_EQ(layout->changes, (Changes{{"parallel.cp", "256"}}));
+}
+
 TEST(NearestLayout, LeavesOutLayoutsThatExceedTheMemory) {
   const FitsMemory only_eight = [](const Recipe& r, int64_t ranks) { return ranks == 8 && r.parallel.tp == 2; };
   const auto layout = nearest("parallel: {ep: 4}\n", 16, only_eight);
