@@ -72,11 +72,11 @@ TEST(NearestLayout, LeavesRanksIdleRatherThanChangeTheOtherSizes) {
   EXPECT_EQ(layout->changes, Changes{});
 }
 
-TEST(NearestLayout, IsFoundAmongManyRanks) {
-  const auto layout = nearest("parallel: {tp: 2, pp: 4, ep: 4}\n", 1 << 20);
+TEST(NearestLayout, DividesSequencesIfThereAreMoreRanksThanMicroBatches) {
+  const auto layout = nearest("parallel: {ep: 4}\n", 4096);
   ASSERT_TRUE(layout);
-  EXPECT_EQ(layout->ranks, 2 * 4 * 256 * 32);  // cp divides half of the context, dp the 32 micro-batches
-  EXPECT_EQ(layout->changes, (Changes{{"parallel.cp", "256"}}));
+  EXPECT_EQ(layout->ranks, 4096);  // 32 micro-batches x cp
+  EXPECT_EQ(layout->changes, (Changes{{"parallel.cp", "128"}}));
 }
 
 TEST(NearestLayout, LeavesOutLayoutsThatExceedTheMemory) {

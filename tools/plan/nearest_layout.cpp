@@ -52,13 +52,9 @@ Distance distance(const Recipe& recipe, const Sizes& s, int64_t most_ranks) {
   };
   const double tp = ratio(s.tp, p.tp), pp = ratio(s.pp, p.pp), cp = ratio(s.cp, p.cp);
   const int64_t etp = s.etp > 0 ? s.etp : s.tp, own_etp = p.etp.value_or(p.tp);
-  return {ratio(s.ranks, most_ranks) + tp + pp + cp,
-          tp,
-          pp,
-          cp,
-          s.plain ? 1.0 : 0.0,
-          ratio(etp, own_etp),
-          ratio(s.ep, p.ep)};
+  // Rounded, so that sums which are equal except for the order of additions stay equal.
+  const double sum = std::round(1e9 * (ratio(s.ranks, most_ranks) + tp + pp + cp));
+  return {sum, tp, pp, cp, s.plain ? 1.0 : 0.0, ratio(etp, own_etp), ratio(s.ep, p.ep)};
 }
 
 // Returns the sizes to try on more than `fewest` and at most `most` ranks. Leaves out sizes that break a rule by
