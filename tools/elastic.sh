@@ -6,25 +6,28 @@
 #   tools/elastic.sh [OPTION...] MIN MAX COMMAND...
 #
 #   tools/elastic.sh --hostfile hosts 8 32 mpirun --host {hosts} -np {ranks} hexad train recipe.yaml
-#   tools/elastic.sh 8 32 srun --mpi=pmix --kill-on-bad-exit=1 --nodelist={hosts} -n {ranks} hexad train recipe.yaml
+#   tools/elastic.sh 8 32 srun --mpi=pmix --kill-on-bad-exit=1 -N {nodes} --nodelist={hosts} -n {ranks} hexad train recipe.yaml
 #
 # MIN and MAX: fewest and most ranks. With fewer than MIN, the script waits. In COMMAND, {ranks} becomes the number of
-# ranks, and {hosts} the hosts to use. COMMAND ends with `PROGRAM train RECIPE [key.path=value ...]`; the keys of the layout
-# are added at its end (`PROGRAM validate RECIPE --world RANKS --nearest` prints them).
+# ranks, {hosts} the hosts to use, and {nodes} the number of these hosts. COMMAND ends with
+# `PROGRAM train RECIPE [key.path=value ...]`; the keys of the layout are added at its end
+# (`PROGRAM validate RECIPE --world RANKS --nearest` prints them).
 #
 #   --available COMMAND   command that prints the number of ranks that can be started now
 #   --hostfile FILE       lines NAME, NAME:SLOTS or NAME slots=SLOTS; a host that cannot be reached is left out
 #   --reach COMMAND       command that succeeds if it can run `true` on a host: COMMAND HOST true
 #                         [default: ssh -o BatchMode=yes -o ConnectTimeout=5]
-#   --every SECONDS       time between two looks for further ranks [default: 60]
+#   --every SECONDS       time between two looks for further ranks, and before a start that follows one without a new
+#                         checkpoint [default: 60]
 #   --tries N             number of starts in a row without a new checkpoint after which the script gives up [default: 3]
 #
 # Without --available and --hostfile, the ranks are those of the nodes of the Slurm job that answer (SLURM_NTASKS_PER_NODE
-# on each); outside Slurm, always MAX. Use `sbatch --no-kill`, or a lost node ends the job.
+# on each); outside Slurm, always MAX. Use `sbatch --no-kill`, or a lost node ends the job. Slurm takes a lost node from the
+# job for good: to get as many nodes as before, requeue the job.
 #
-# The script goes on after the exit codes 6, 7 and 75 of COMMAND, 137 (a rank was killed), and 1 and 255 (the launcher
-# failed, as after the loss of a host). It ends with any other code: 0, or an error that a new start would repeat. After
-# SIGUSR1, SIGTERM or SIGINT, the run saves, and the script ends with its exit code (75).
+# The script goes on after the exit codes 6, 7 and 75 of COMMAND, 137 (a rank was killed), and 1, 233 to 236 and 255 (the
+# launcher failed, as after the loss of a host). It ends with any other code: 0, or an error that a new start would repeat.
+# After SIGUSR1, SIGTERM or SIGINT, the run saves, and the script ends with its exit code (75).
 set -uo pipefail
 
 usage() {
@@ -35,7 +38,7 @@ usage() {
 say() { echo "elastic.sh: $*" >&2; }
 check_count() { [[ $2 =~ ^[1-9][0-9]{0,6}$ ]] || usage "$1 is '$2', expected a whole number from 1"; }
 
-probe= hostfile= reach='ssh -o BatchMode=yes -o ConnectTimeout=5' every=60 tries=3
+probe='' hostfile='' reach='ssh -o BatchMode=yes -o ConnectTimeout=5' every=60 tries=3
 while [[ ${1-} == -* ]]; do
   [ $# -ge 2 ] || usage "$1 needs a value"
   case $1 in
@@ -58,13 +61,14 @@ check_count --tries "$tries"
 [ -z "$probe" ] || [ -z "$hostfile" ] || usage "--available and --hostfile are given, expected one of them"
 [ -z "$hostfile" ] || [ -r "$hostfile" ] || usage "--hostfile $hostfile cannot be read"
 [[ ${command[*]} == *"{ranks}"* ]] || usage "COMMAND contains no {ranks}, where the number of ranks belongs"
-if [[ ${command[*]} == *"{hosts}"* ]]; then
-  [ -z "$probe" ] || usage "COMMAND contains {hosts}, but --available prints only a number; expected --hostfile"
-  [ -n "$hostfile" ] || [ -n "${SLURM_JOB_ID:-}" ] || usage "COMMAND contains {hosts}, expected --hostfile or a Slurm job"
-fi
+for place in '{hosts}' '{nodes}'; do
+  [[ ${command[*]} == *"$place"* ]] || continue
+  [ -z "$probe" ] || usage "COMMAND contains $place, but --available prints only a number; expected --hostfile"
+  [ -n "$hostfile" ] || [ -n "${SLURM_JOB_ID:-}" ] || usage "COMMAND contains $place, expected --hostfile or a Slurm job"
+done
 
-# The program, and the recipe with its overrides.
-program= recipe=()
+# The program, the recipe with its overrides, and the run directory.
+program='' recipe=() run=''
 for ((i = 1; i < ${#command[@]}; i++)); do
   [ "${command[i]}" == train ] || continue
   program=${command[i - 1]} recipe=("${command[@]:i + 1}")
@@ -75,18 +79,20 @@ done
 # Each prints the hosts that answer, one a line: NAME SLOTS.
 hosts_of_file() {
   local name rest slots
-  while read -r name rest; do
+  while read -r name rest || [ -n "$name" ]; do
     [[ -n $name && $name != \#* ]] || continue
     slots=1
     [[ $name != *:* ]] || slots=${name#*:}
-    [[ $rest =~ slots=([0-9]+) ]] && slots=${BASH_REMATCH[1]}
+    [[ " $rest" =~ [[:space:]]slots=([0-9]+) ]] && slots=${BASH_REMATCH[1]}
     # shellcheck disable=SC2086
     if $reach "${name%%:*}" true </dev/null >/dev/null 2>&1; then echo "${name%%:*} $slots"; fi
   done <"$hostfile"
 }
 hosts_of_slurm() {
-  local name state slots=${SLURM_NTASKS_PER_NODE:-1}
-  sinfo --noheader --Node --nodes "$SLURM_JOB_NODELIST" --format '%N %T' | sort -u | while read -r name state; do
+  local name state slots=${SLURM_NTASKS_PER_NODE:-1} nodes
+  # Not SLURM_JOB_NODELIST, which keeps lost nodes. A node that Slurm has taken from the job is refused when it returns.
+  nodes=$(squeue --noheader --jobs "$SLURM_JOB_ID" --format %N)
+  sinfo --noheader --Node --nodes "${nodes:-$SLURM_JOB_NODELIST}" --format '%N %T' | sort -u | while read -r name state; do
     # A star marks a node that does not answer.
     case $state in
     *\** | down* | fail* | drained* | unknown* | powered_down* | reboot*) ;;
@@ -97,7 +103,7 @@ hosts_of_slurm() {
 
 # Sets $available to the number of ranks that can be started, at most MAX, and $hosts to the hosts that answer.
 look() {
-  hosts=
+  hosts=''
   if [ -n "$probe" ]; then
     available=$(bash -c "$probe")
     [[ $available =~ ^[0-9]+$ ]] || { say "'$probe' printed '$available', expected a number of ranks"; available=0; }
@@ -117,11 +123,11 @@ hosts_for() { # RANKS
     END { print list }' <<<"$hosts"
 }
 
-# Sets $ranks, $changes and $run to the nearest layout of at most RANKS ranks; $ranks is 0 if RANKS is 0.
+# Sets $ranks, $changes and $run to the nearest layout of at most RANKS ranks; $ranks is 0 if RANKS is below MIN.
 choose() { # RANKS
   local text
   ranks=0 changes=()
-  [ "$1" -gt 0 ] || return 0
+  [ "$1" -ge "$min" ] || return 0
   text=$("$program" validate "${recipe[@]}" --world "$1" --nearest) || return
   ranks=$(sed -n 's/^ranks //p' <<<"$text")
   run=$(sed -n 's/^run_dir //p' <<<"$text")
@@ -130,34 +136,41 @@ choose() { # RANKS
 
 newest_checkpoint() { cat "$run/checkpoints/latest" 2>/dev/null; }
 
-asked=no child=
+asked=no child=''
 ask_to_save() { [ -z "$child" ] || kill -USR1 "$child" 2>/dev/null; }
 trap 'asked=yes; ask_to_save' USR1 TERM INT
 # Sleeps, but not beyond a signal.
 rest() {
-  sleep "$1" &
+  sleep "$1" >/dev/null 2>&1 & # may outlive the script, whose output must then be closed
   wait $!
 }
 
 # Waits until MIN ranks or more have a layout. Ends the script if it is asked to end.
 wait_for_ranks() {
-  local told=
+  local told='' layout refusal
   for (( ; ; )); do
+    layout=''
     [ $asked == no ] || exit 75
     look
-    choose "$available" || exit
+    # Other ranks may have a layout if these have none, but not if the recipe is wrong from the start.
+    choose "$available" || { refusal=$?; [ -n "$run" ] || exit $refusal; }
     [ "$ranks" -lt "$min" ] || return 0
-    [ "$told" == "$available" ] || say "$available ranks are left, with a layout of $ranks; waiting for at least $min (MIN)"
+    if [ "$told" != "$available" ]; then
+      [ "$ranks" -eq 0 ] || layout=", with a layout of $ranks"
+      say "$available ranks are left$layout; waiting for at least $min (MIN)"
+    fi
     told=$available
     rest "$every"
   done
 }
 
 launch() {
-  local word words=() hosts_of_ranks
+  local word words=() hosts_of_ranks nodes
   hosts_of_ranks=$(hosts_for "$ranks")
+  nodes=$(tr , '\n' <<<"$hosts_of_ranks" | sed 's/:.*//' | sort -u | wc -l)
   for word in "${command[@]}"; do
     word=${word//\{ranks\}/$ranks}
+    word=${word//\{nodes\}/$nodes}
     words+=("${word//\{hosts\}/$hosts_of_ranks}")
   done
   say "start $start: $ranks of $max ranks${changes[*]:+, ${changes[*]}}"
@@ -184,7 +197,9 @@ watch() {
   done
   wait "$child"
   code=$?
-  child=
+  child=''
+  # 138: SIGUSR1 came before the launcher had a handler for it, so there is nothing to save.
+  if [ $code -eq 138 ] && { [ $asked == yes ] || [ $grows == yes ]; }; then code=75; fi
 }
 
 start=0 failures=0
@@ -196,7 +211,7 @@ for (( ; ; )); do
   watch
   [ $asked == no ] || { say "asked to end: exit code $code"; exit $code; }
   case $code in
-  1 | 6 | 7 | 75 | 137 | 255) ;;
+  1 | 6 | 7 | 75 | 137 | 23[3-6] | 255) ;;
   *)
     [ $code -eq 0 ] || say "exit code $code of start $start, which a new start would not mend"
     exit $code
@@ -208,6 +223,7 @@ for (( ; ; )); do
     say "exit code $code; $failures starts in a row without a new checkpoint (--tries)"
     exit $code
   fi
+  [ $failures -eq 0 ] || rest "$every" # time for the launcher to notice a lost node
   wait_for_ranks
   say "exit code $code of start $start; $available ranks are left: going on from $(newest_checkpoint || echo the beginning)"
 done

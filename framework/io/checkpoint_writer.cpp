@@ -91,6 +91,7 @@ void CheckpointWriter::commit(const RunState& state, std::span<const std::string
   require_visible(manifest);
   const std::string text = manifest_to_json(manifest), path = unfinished_ + "/manifest.json";
   require_readable(text, path);
+  store_.require_current();
   OutputFile file(path, store_.options().work);
   file.append(text.data(), static_cast<int64_t>(text.size()));
   file.finish(fault("manifest"));

@@ -70,9 +70,17 @@ void RunGeneration::require_current() const {
   const int64_t newest = read_number(path());
   if (newest == number_) return;
   const std::string found = newest > 0 ? cat("is ", newest) : "was removed";
-  fail(ExitCode::usage, path(), ": ", found, ", expected ", number_,
-       ", the number of this job's start: another job has ",
-       "taken over the run directory; this job ends, because two jobs must not write to one run directory");
+  fail(ExitCode::usage, path(), ": ", found, ", expected ", number_, ", the number of this job's start: another job ",
+       newest > 0 ? "has" : "may have",
+       " taken over the run directory; this job ends, because two jobs must not write to one run directory");
+}
+
+void RunGeneration::require_not_superseded() const {
+  try {
+    require_current();
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::usage) throw;
+  }
 }
 
 void RunGeneration::while_current(const std::function<void()>& write) const {

@@ -96,23 +96,25 @@ test_codes_that_a_new_start_would_repeat_end_the_script() {
 
 test_starts_without_a_new_checkpoint_end_after_the_allowed_number() {
   local code_of_run
-  for code_of_run in 1 6 7 75 137 255; do
+  for code_of_run in 1 6 7 75 137 233 255; do
     rm -f log
-    expect "$code_of_run" "$elastic" --tries 2 1 4 bash -c "$(fake "$code_of_run")" - '{ranks}' "$HEXAD" train tiny.yaml
+    expect "$code_of_run" "$elastic" --tries 2 --every 1 1 4 bash -c "$(fake "$code_of_run")" - '{ranks}' "$HEXAD" train tiny.yaml
     expect_count 2 log "4 $HEXAD train tiny.yaml"
     expect_text err "2 starts in a row without a new checkpoint"
   done
 }
 
 test_hosts_that_cannot_be_reached_are_left_out() {
-  printf '%s\n' '# rack 1' 'a slots=2' 'b:2' '' 'c slots=2 max_slots=4' >hosts
+  printf '%s\n' '# rack 1' 'a slots=2' 'b:2' '' >hosts
+  printf 'c max_slots=4 slots=2' >>hosts # without the end of the line
   printf '#!/usr/bin/env bash\ngrep -qx "$1" up\n' >reach.sh
   chmod +x reach.sh
   local host
-  for host in "a b c:4 a:2,b:2" "b c:4 b:2,c:2" "c:2 c:2"; do
+  for host in "a b c:4 2 a:2,b:2" "b c:4 2 b:2,c:2" "c:2 1 c:2"; do
     tr ' ' '\n' <<<"${host%%:*}" >up
     rm -f log
-    expect 0 "$elastic" --hostfile hosts --reach ./reach.sh 1 4 bash -c "$(fake 0)" - '{ranks}' '{hosts}' "$HEXAD" train tiny.yaml
+    expect 0 "$elastic" --hostfile hosts --reach ./reach.sh 1 4 bash -c "$(fake 0)" - '{ranks}' '{nodes}' '{hosts}' \
+      "$HEXAD" train tiny.yaml
     expect_text log "${host#*:} $HEXAD train tiny.yaml"
   done
 }
@@ -122,8 +124,16 @@ test_script_waits_for_the_fewest_ranks() {
   echo 1 >left
   "$elastic" --available 'cat left' --every 1 2 4 bash -c "$(fake 0)" - '{ranks}' "$HEXAD" train tiny.yaml >out 2>err &
   script=$!
-  wait_until grep -qsF "1 ranks are left, with a layout of 1; waiting for at least 2 (MIN)" err
+  wait_until grep -qsF "1 ranks are left; waiting for at least 2 (MIN)" err
   expect_nothing_at log
+  echo 4 >left
+  wait "$script" || failed "exit code $?"
+  expect_text log "4 $HEXAD train tiny.yaml"
+  rm log
+  echo 3 >left
+  "$elastic" --available 'cat left' --every 1 3 4 bash -c "$(fake 0)" - '{ranks}' "$HEXAD" train tiny.yaml >out 2>err &
+  script=$!
+  wait_until grep -qsF "3 ranks are left, with a layout of 2; waiting for at least 3 (MIN)" err
   echo 4 >left
   wait "$script" || failed "exit code $?"
   expect_text log "4 $HEXAD train tiny.yaml"
@@ -137,6 +147,45 @@ test_script_waits_for_the_fewest_ranks() {
   wait "$script" || code=$?
   expect_equal "$code" 75
   expect_nothing_at log
+}
+
+# The launcher of this test is killed by the signal, like mpirun before it has a handler.
+test_signal_before_the_launcher_has_started_ends_the_script() {
+  local script
+  "$elastic" 1 2 bash -c 'echo >started; sleep 20; :' - '{ranks}' "$HEXAD" train tiny.yaml >out 2>err &
+  script=$!
+  wait_until test -e started
+  kill -USR1 "$script"
+  code=0
+  wait "$script" || code=$?
+  expect_equal "$code" 75
+  expect_text err "asked to end: exit code 75"
+}
+
+# A launcher that loses ranks, and a program without a layout for the ranks that are left.
+test_script_waits_for_ranks_with_a_layout() {
+  cat >program.sh <<'S'
+#!/usr/bin/env bash
+# train RECIPE, or validate RECIPE --world RANKS --nearest
+[ "$1" != train ] || exit "$(cat code)"
+[ "$4" == 4 ] || { echo "no layout of $4 ranks or fewer is legal" >&2; exit 2; }
+printf 'ranks 4\nrun_dir run\n'
+S
+  chmod +x program.sh
+  echo 3 >left
+  expect 2 "$elastic" --available 'cat left' --every 1 2 4 env RANKS='{ranks}' ./program.sh train tiny.yaml
+  expect_text err "no layout of 3 ranks or fewer is legal"
+  echo 4 >left
+  echo 7 >code
+  local script
+  "$elastic" --available 'cat left' --every 1 2 4 bash -c 'echo 3 >left; "$@"' - env RANKS='{ranks}' \
+    ./program.sh train tiny.yaml >out 2>err &
+  script=$!
+  wait_until grep -qsF "3 ranks are left; waiting for at least 2 (MIN)" err
+  echo 0 >code
+  echo 4 >left
+  wait "$script" || failed "exit code $?"
+  expect_text err "exit code 7 of start 1; 4 ranks are left: going on from the beginning"
 }
 
 test_signal_saves_the_run_and_ends_the_script() {
@@ -179,6 +228,8 @@ test_wrong_arguments_are_explained() {
   expect_text err "COMMAND does not end with: PROGRAM train RECIPE"
   expect 2 "$elastic" 1 2 mpirun --host '{hosts}' -np '{ranks}' "$HEXAD" train tiny.yaml
   expect_text err "COMMAND contains {hosts}, expected --hostfile or a Slurm job"
+  expect 2 "$elastic" --available 'echo 2' 1 2 mpirun -N '{nodes}' -np '{ranks}' "$HEXAD" train tiny.yaml
+  expect_text err "COMMAND contains {nodes}, but --available prints only a number"
   expect 2 "$elastic" --every soon 1 2 mpirun -np '{ranks}' "$HEXAD" train tiny.yaml
   expect_text err "--every is 'soon'"
   expect 2 "$elastic" --evry 2 1 2 mpirun -np '{ranks}' "$HEXAD" train tiny.yaml

@@ -205,6 +205,32 @@ bring_back() { # NODE
   wait_until idle_nodes 2
 }
 
+# Sets the time after which a node that does not answer counts as down.
+set_slurmd_timeout() { # SECONDS
+  sed -i "s/^SlurmdTimeout=.*/SlurmdTimeout=$1/" "$SLURM_CONF"
+  scontrol reconfigure
+}
+
+# Slurm takes the lost node from the job. The run continues in the layout of the other node.
+test_elastic_script_goes_on_without_a_lost_node() {
+  all=($(nodes))  # not local: the trap runs after the function
+  trap 'set_slurmd_timeout 60; bring_back "${all[1]}"' EXIT
+  set_slurmd_timeout 6
+  export ELASTIC=$CLI_TESTS/../../tools/elastic.sh
+  submit_script elastic --nodes=2 -- tiny.yaml run.dir=run parallel.ep=4 batch.global=64 train.steps=1000000 \
+    train.log_every=100000 checkpoint.every=5
+  wait_until has_steps run 6
+  kill -9 $(ip netns pids "${all[1]}")
+  sleep 20  # Slurm needs about 30 s
+  wait_until says elastic.out "2 ranks are left: going on from step-"
+  wait_until says elastic.out "resumed from run/checkpoints/step-"
+  expect_text elastic.out "start 1: 4 of 4 ranks" "start 2: 2 of 4 ranks, parallel.ep=2"
+  scancel --batch --signal=USR1 "$job"
+  wait_until is "$job" PENDING
+  scancel "$job"
+  expect 0 "$HEXAD" inspect run --verify
+}
+
 # Runs before Slurm itself notices the missing node.
 test_survivors_of_a_lost_node_answer_sigterm_while_they_wait() {
   all=($(nodes))  # not local: the trap runs after the function

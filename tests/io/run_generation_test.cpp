@@ -35,6 +35,7 @@ TEST_F(RunGenerationTest, NumbersGrowByOneWithEachStart) {
   EXPECT_NO_THROW(newer.require_current());
   EXPECT_NO_THROW(RunGeneration(folder.path(), 2).require_current());  // another rank of the newer job
   expect_error(ExitCode::usage, refusal, [&] { stale.require_current(); });
+  expect_error(ExitCode::usage, refusal, [&] { stale.require_not_superseded(); });
 }
 
 TEST_F(RunGenerationTest, CommittedCheckpointHasTheNumberOfItsJob) {
@@ -46,13 +47,16 @@ TEST_F(RunGenerationTest, CommittedCheckpointHasTheNumberOfItsJob) {
   EXPECT_EQ(store.open(200, Check::quick).manifest().generation, 0);
 }
 
+// The newer job starts at the last moment before the rename.
 TEST_F(RunGenerationTest, StaleJobIsRefusedAtTheCommitOfAStartedSave) {
+  options.fault = [&](std::string_view point) {
+    if (point == "folder: synced") RunGeneration::take(folder.path());
+  };
   const CheckpointStore old = store_of(stale);
   const Model model = model_of(100, device);
   CheckpointWriter writer(old, 100);
   writer.create();
   const std::vector<std::string> parts{writer.write_shard(0, 1, items_of(model, 0, 1))};
-  const RunGeneration newer = RunGeneration::take(folder.path());
   expect_error(ExitCode::usage, refusal, [&] { writer.commit(state_of(100), parts); });
   EXPECT_FALSE(fs::exists(store.path(100)));
   EXPECT_FALSE(fs::exists(folder / "checkpoints/latest"));
@@ -60,6 +64,17 @@ TEST_F(RunGenerationTest, StaleJobIsRefusedAtTheCommitOfAStartedSave) {
   writer.discard();
   EXPECT_TRUE(fs::exists(store.path(100) + ".tmp"));
   expect_warned({"is 2, expected 1"});
+}
+
+TEST_F(RunGenerationTest, StaleJobIsRefusedBeforeItWritesTheManifest) {
+  const CheckpointStore old = store_of(stale);
+  const Model model = model_of(100, device);
+  CheckpointWriter writer(old, 100);
+  writer.create();
+  const std::vector<std::string> parts{writer.write_shard(0, 1, items_of(model, 0, 1))};
+  const RunGeneration newer = RunGeneration::take(folder.path());
+  expect_error(ExitCode::usage, refusal, [&] { writer.commit(state_of(100), parts); });
+  EXPECT_FALSE(fs::exists(store.path(100) + ".tmp/manifest.json"));
 }
 
 TEST_F(RunGenerationTest, StaleJobIsRefusedBeforeItWritesShards) {
@@ -162,9 +177,11 @@ TEST_F(RunGenerationTest, RemovedOrDamagedFileIsNamed) {
     expect_error(ExitCode::data, {folder / "generation: contains '", "expected a whole number from 1"},
                  [&] { stale.require_current(); });
     expect_error(ExitCode::data, {folder / "generation: contains '"}, [&] { RunGeneration::take(folder.path()); });
+    EXPECT_NO_THROW(stale.require_not_superseded());
   }
   write_bytes(folder / "generation", "");
   expect_error(ExitCode::resource, {folder / "generation: cannot be read"}, [&] { stale.require_current(); });
+  EXPECT_NO_THROW(stale.require_not_superseded());
 }
 
 }  // namespace

@@ -72,6 +72,13 @@ TEST(NearestLayout, LeavesRanksIdleRatherThanChangeTheOtherSizes) {
   EXPECT_EQ(layout->changes, Changes{});
 }
 
+TEST(NearestLayout, DividesSequencesIfThereAreMoreRanksThanMicroBatches) {
+  const auto layout = nearest("parallel: {ep: 4}\n", 4096);
+  ASSERT_TRUE(layout);
+  EXPECT_EQ(layout->ranks, 4096);  // 32 micro-batches x cp
+  EXPECT_EQ(layout->changes, (Changes{{"parallel.cp", "128"}}));
+}
+
 TEST(NearestLayout, LeavesOutLayoutsThatExceedTheMemory) {
   const FitsMemory only_eight = [](const Recipe& r, int64_t ranks) { return ranks == 8 && r.parallel.tp == 2; };
   const auto layout = nearest("parallel: {ep: 4}\n", 16, only_eight);

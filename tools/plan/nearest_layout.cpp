@@ -32,7 +32,7 @@ Recipe with_sizes(const Recipe& recipe, const Sizes& s) {
   r.parallel.ep = s.ep;
   r.parallel.etp.reset();
   if (s.etp > 0) r.parallel.etp = s.etp;
-  r.parallel.sp = recipe.parallel.sp && s.tp > 1;
+  r.parallel.sp = recipe.parallel.sp && (s.tp > 1 || recipe.parallel.tp == 1);
   if (!s.plain) return r;
   r.parallel.order.reset();
   r.parallel.cp_expansion = mesh::Expansion::automatic;
@@ -52,32 +52,36 @@ Distance distance(const Recipe& recipe, const Sizes& s, int64_t most_ranks) {
   };
   const double tp = ratio(s.tp, p.tp), pp = ratio(s.pp, p.pp), cp = ratio(s.cp, p.cp);
   const int64_t etp = s.etp > 0 ? s.etp : s.tp, own_etp = p.etp.value_or(p.tp);
-  return {ratio(s.ranks, most_ranks) + tp + pp + cp,
-          tp,
-          pp,
-          cp,
-          s.plain ? 1.0 : 0.0,
-          ratio(etp, own_etp),
-          ratio(s.ep, p.ep)};
+  // Rounded, so that sums which are equal except for the order of additions stay equal.
+  const double sum = std::round(1e9 * (ratio(s.ranks, most_ranks) + tp + pp + cp));
+  return {sum, tp, pp, cp, s.plain ? 1.0 : 0.0, ratio(etp, own_etp), ratio(s.ep, p.ep)};
 }
 
-// Adds the sizes to try on `ranks` ranks. Leaves out numbers of data-parallel ranks that do not divide the batch.
-void add_sizes(const Recipe& recipe, int64_t ranks, std::vector<Sizes>& all) {
+// Returns the sizes to try on more than `fewest` and at most `most` ranks. Leaves out sizes that break a rule by
+// themselves: tp divides the heads, cp half of the context, dp the number of micro-batches, and ep the experts.
+std::vector<Sizes> sizes_to_try(const Recipe& recipe, int64_t fewest, int64_t most) {
   const int64_t experts = std::max<int64_t>(1, recipe.model.moe.experts);
   std::vector<int64_t> etps{recipe.parallel.etp.value_or(0)};
   if (experts > 1 && etps.front() != 1) etps.push_back(1);
-  for (const int64_t tp : divisors(ranks)) {
-    if (recipe.model.heads % tp != 0) continue;
-    for (const int64_t pp : divisors(ranks / tp)) {
-      if (pp > recipe.model.layers) break;
-      for (const int64_t cp : divisors(ranks / (tp * pp))) {
-        if (recipe.batch.global % (recipe.batch.micro * (ranks / (tp * pp * cp))) != 0) continue;
-        for (const int64_t ep : divisors(experts))
-          for (const int64_t etp : etps)
-            for (const bool plain : {false, true}) all.push_back({ranks, pp, cp, tp, ep, etp, plain});
+  const std::vector<int64_t> tps = divisors(recipe.model.heads), eps = divisors(experts),
+                             cps = divisors(std::max<int64_t>(1, recipe.model.context / 2)),
+                             dps = divisors(recipe.batch.global / recipe.batch.micro);
+  std::vector<Sizes> all;
+  const auto add = [&](int64_t ranks, int64_t pp, int64_t cp, int64_t tp) {
+    for (const int64_t ep : eps)
+      for (const int64_t etp : etps) {
+        if (ranks / pp % (ep * (etp > 0 ? etp : tp)) != 0) continue;
+        for (const bool plain : {false, true}) all.push_back({ranks, pp, cp, tp, ep, etp, plain});
       }
-    }
-  }
+  };
+  for (const int64_t tp : tps)
+    for (int64_t pp = 1; pp <= recipe.model.layers && tp * pp <= most; ++pp)
+      for (const int64_t cp : cps) {
+        if (tp * pp * cp > most) break;
+        for (const int64_t dp : dps)
+          if (const int64_t ranks = tp * pp * cp * dp; fewest < ranks && ranks <= most) add(ranks, pp, cp, tp);
+      }
+  return all;
 }
 
 // Returns the settings of `to` that differ from those of `from`. Both recipes have the same model, so they have the
@@ -97,10 +101,11 @@ std::optional<NearestLayout> nearest_layout(const config::Document& document, co
   std::map<int64_t, LayoutRules> rules;  // by number of ranks
   // Searches between half of the ranks and all, then between a quarter and half, and so on.
   for (int64_t most = most_ranks; most >= 1; most /= 2) {
-    std::vector<Sizes> all;
-    for (int64_t ranks = most; ranks > most / 2; --ranks) add_sizes(recipe, ranks, all);
-    std::ranges::stable_sort(all, {}, [&](const Sizes& s) { return distance(recipe, s, most_ranks); });
-    for (const Sizes& sizes : all) {
+    std::vector<std::pair<Distance, Sizes>> all;
+    for (const Sizes& sizes : sizes_to_try(recipe, most / 2, most))
+      all.emplace_back(distance(recipe, sizes, most_ranks), sizes);
+    std::ranges::stable_sort(all, {}, &std::pair<Distance, Sizes>::first);
+    for (const auto& [far, sizes] : all) {
       Recipe r = with_sizes(recipe, sizes);
       const auto [found, added] = rules.try_emplace(sizes.ranks, document, extensions, sizes.ranks);
       if (found->second.broken(r) || !fits(r, sizes.ranks)) continue;

@@ -135,10 +135,11 @@ std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, co
 telemetry::MetricsHub open_sinks(const Recipe& recipe, const TrainingDirectory& directory) {
   telemetry::MetricsHub sinks;
   const std::filesystem::path dir = recipe.run.dir;
+  directory.generation().require_not_superseded();
   base::write_file((dir / "recipe.yaml").string(), config::write(recipe));
   const auto tolerant = [&](std::unique_ptr<telemetry::MetricsSink> sink) {
     sinks.add(telemetry::checked(telemetry::tolerate_failures(std::move(sink), directory.warner()),
-                                 [generation = directory.generation()] { generation.require_current(); }));
+                                 [generation = directory.generation()] { generation.require_not_superseded(); }));
   };
   tolerant(std::make_unique<telemetry::JsonlSink>(dir / "metrics.jsonl"));
   tolerant(std::make_unique<telemetry::TensorboardSink>(dir / "tensorboard"));

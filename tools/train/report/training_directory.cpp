@@ -62,7 +62,7 @@ void TrainingDirectory::require_held() const {
 void TrainingDirectory::require_held_now() {
   if (!lock_) return;
   lock_->require_held_now();
-  generation_.require_current();
+  generation_.require_not_superseded();
 }
 
 std::function<void(const std::string&)> TrainingDirectory::informer() const {
