@@ -8,10 +8,11 @@
 #                              [--profile-seconds 60] [--pictures FOLDER]
 #
 # Runs on 2 nodes of 4 ranks. In a layer, N_MP and N_ESP are 1, 2, 4 in turn. Sizes are those of Table III: B L and
-# H/N_ESP over 32, M/N_ESP over 8. Draws k = 1 or 2; f has no effect on bytes, because padding is not sent. Each EP
-# rank has one expert; f32. --rounds: 2, or 1 for more than 50 layers, because the table's means are over layers. 36
-# layers take four minutes, 200 a quarter of an hour. --pictures: writes an SVG of each schedule and pass of the last
-# layer. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+# H/N_ESP over 32, M/N_ESP over 8. Draws k = 1 or 2, and no layer twice; f has no effect on bytes, because padding is not
+# sent. Each EP rank has one expert; f32. --rounds: 2, or 1 for more than 50 layers, because the table's means are over
+# layers. 36 layers take four minutes, 200 a quarter of an hour. --pictures: writes an SVG of each schedule and pass of
+# the last layer. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH
+# (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
@@ -30,6 +31,8 @@ while [ $# -gt 0 ]; do
   esac
   shift 2
 done
+# Five numbers of tokens, three M, three H and two k make 90 different layers for each of the nine pairs.
+[ "$count" -le 810 ] || usage "--layers $count: must be at most 810, because no layer is drawn twice"
 need_bench moe_layer
 [ -n "$rounds" ] || rounds=$((count > 50 ? 1 : 2))
 
@@ -41,15 +44,20 @@ layers=$(awk -v n="$count" -v seed="$seed" 'BEGIN {
     pair = (i + 9 - n % 9) % 9
     mp = sizes[int(pair / 3) + 1]
     esp = sizes[pair % 3 + 1]
-    tokens = 2 ^ (1 + int(3 * rand())) * 512 * 2 ^ int(3 * rand()) / 32
-    M = esp * 128 * 2 ^ int(3 * rand())
-    H = esp * 32 * 2 ^ int(3 * rand())
-    printf "M=%d,H=%d,B=%d,E=%d,k=%d,tp=%d,etp=%d,ep=%d\n", M, H, tokens, 8 / esp, 1 + int(2 * rand()), mp, esp, 8 / esp
+    do {
+      tokens = 2 ^ (1 + int(3 * rand())) * 512 * 2 ^ int(3 * rand()) / 32
+      M = esp * 128 * 2 ^ int(3 * rand())
+      H = esp * 32 * 2 ^ int(3 * rand())
+      k = 1 + int(2 * rand())
+      layer = sprintf("M=%d,H=%d,B=%d,E=%d,k=%d,tp=%d,etp=%d,ep=%d", M, H, tokens, 8 / esp, k, mp, esp, 8 / esp)
+    } while (layer in drawn)
+    drawn[layer] = 1
+    print layer
   }
 }')
 args=(--schedule baseline:duplicates=baseline --schedule s1:duplicates=pause_before_gate,esp_exchange=direct
   --schedule s2aas:duplicates=pause_after_gate,esp_exchange=direct
-  --schedule s2:duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather_copy,chunks=2)
+  --schedule s2:duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=2)
 for layer in $layers; do args+=(--layer "$layer"); done
 [ -z "$pictures" ] || args+=(--pictures "$pictures")
 
