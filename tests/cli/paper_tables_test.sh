@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Tables of tools/bench: every awk program that a script names can be read together with those beside it, and the rows of
+# stored outputs give the tables of these outputs again. Nothing is measured.
+. "$(dirname "$0")/cli.sh"
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+traces=$root/docs/reports/traces
+
+# Prints the options -f of each awk command in the scripts, one command a line.
+programs() {
+  local script line name
+  for script in "$root"/tools/bench/*.sh "$root"/tools/bench/papers/*.sh; do
+    sed -e '/^ *#/d' -e ':again' -e '/\\$/N' -e 's/\\\n//' -e 't again' "$script" | tr -d '"' | grep -- '-f tools/bench/' >commands
+    while read -r line; do
+      line=$(grep -oE -- '-f tools/bench/[A-Za-z0-9_/$]*\.awk' <<<"$line" | tr '\n' ' ')
+      if [[ $line != *'$1'* ]]; then
+        echo "$line"
+      else  # a function `table NAME ROWS`
+        for name in $(sed -n 's/^ *table \([a-z_]*\) .*/\1/p' "$script" | sort -u); do echo "${line//\$1/$name}"; done
+      fi
+    done <commands
+  done
+}
+
+# `tables ROWS OPTION...`: runs awk with the options in the folder of the sources, and then reads the file of rows.
+tables() {
+  local rows=$1
+  shift
+  (cd "$root" && awk "$@" "$rows")
+}
+
+test_programs_of_tables_can_be_read() {
+  echo 'END { exit 0 }' >end.awk  # the first END ends the program, before a table of no rows divides by zero
+  programs >all
+  [ "$(wc -l <all)" -ge 12 ] || failed "found only $(wc -l <all) programs"
+  local options end=$PWD/end.awk
+  while read -r options; do
+    # shellcheck disable=SC2086
+    (cd "$root" && awk -f "$end" $options </dev/null) >out 2>err || failed "awk $options"
+    [ ! -s err ] || failed "awk $options"
+  done <all
+}
+
+test_mpmoe_prints_its_stored_rows() {
+  grep -P '^M=.*\t' "$traces/mpmoe.txt" >rows
+  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/mpmoe.awk
+  grep '^GPT-S    1024   [248] ' "$traces/mpmoe.txt" >stored
+  [ "$(wc -l <stored)" -eq 3 ] || failed "docs/reports/traces/mpmoe.txt has no table of memory"
+  while IFS= read -r line; do expect_text out "$line"; done <stored
+  grep -qE '^memory of S4 against FastMoE, n = 8 +-53% +-11 to -49%$' out || failed "no memory against FastMoE"
+}
+
+test_parm_prints_its_stored_rows() {
+  grep -P '^M=.*\tS[12]$' "$traces/parm.txt" | sed 's/^/choice\t/' >choices
+  grep -P '^M=.*\t.*\t' "$traces/parm.txt" >rows
+  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/parm.awk "$PWD/choices"
+  grep -E '^(s1|s2|parm) +4 +4 ' "$traces/parm.txt" >stored
+  [ "$(wc -l <stored)" -eq 3 ] || failed "docs/reports/traces/parm.txt has no rows of (4, 4)"
+  while IFS= read -r line; do expect_text out "$line"; done <stored
+}
+
+test_whole_step_prints_its_stored_rows() {
+  grep -P '^(free|[0-9]+mbit)\t' "$traces/whole-step.txt" >rows
+  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/whole_step.awk
+  expect_text out "200mbit between the nodes; on links that cost nothing a step of fastmoe takes" "auto/fastest"
+}
+
+run_tests "$@"
