@@ -57,6 +57,8 @@ test_parm_prints_its_stored_rows() {
   grep -E '^(s1|s2|parm) +4 +4 ' "$traces/parm.txt" >stored
   [ "$(wc -l <stored)" -eq 3 ] || failed "docs/reports/traces/parm.txt has no rows of (4, 4)"
   while IFS= read -r line; do expect_text out "$line"; done <stored
+  expect_text out "Fig. 7, N_MP = N_ESP = 4: Parm over the baseline, 5.02 on average"
+  [ "$(awk '$2 == "to" && $5 == "layers" { sum += $4 } END { print sum }' out)" -eq 20 ] || failed "Fig. 7 has not 20 layers"
 }
 
 test_whole_step_prints_its_stored_rows() {
