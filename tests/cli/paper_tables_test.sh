@@ -61,6 +61,49 @@ test_parm_prints_its_stored_rows() {
   [ "$(awk '$2 == "to" && $5 == "layers" { sum += $4 } END { print sum }' out)" -eq 20 ] || failed "Fig. 7 has not 20 layers"
 }
 
+# A copy of the scripts, whose testbed and programs are stand-ins. The measuring program fails at its second start.
+test_parm_measures_only_missing_layers() {
+  mkdir -p copy/tools/testbed
+  cp -r "$root/tools/bench" copy/tools
+  printf '%s\n' '#!/bin/bash' 'shift 8; exec "$@"' >copy/tools/testbed/rank_nodes.sh
+  cat >hexad <<'STAND_IN'
+#!/bin/bash
+[ "$1" = simulate ] && echo '  "better": "S1"' && exit
+while [ "$1" != --out ]; do shift; done
+echo 'links: []' >"$2"
+echo profiled >>"$STARTS"
+STAND_IN
+  cat >bench <<'STAND_IN'
+#!/bin/bash
+echo started >>"$STARTS"
+[ "$(grep -c started "$STARTS")" -ne 2 ] || exit 9
+while [ $# -gt 0 ]; do
+  if [ "$1" = --layer ]; then
+    for schedule in baseline s1 s2aas s2; do
+      for pass in forward backward; do
+        printf '%s\t1\t%s\t%s\t0.1\t0.1\t0.1\t0.1\t0.1\t0\t1\t1\t1\n' "$2" $schedule $pass
+      done
+    done
+  fi
+  shift
+done
+STAND_IN
+  chmod +x copy/tools/testbed/rank_nodes.sh hexad bench
+  export STARTS=$PWD/starts
+  parm() { HEXAD=$PWD/hexad BENCH=$PWD/bench copy/tools/bench/papers/parm.sh --layers 60 --output "$PWD/kept" "$@"; }
+  expect 9 parm
+  expect_equal "$(cut -f 1 kept/rows | sort -u | wc -l)" 45
+  expect 0 parm
+  expect_text out "measured:  45 layers before" "Fig. 7"
+  expect_equal "$(cut -f 1 kept/rows | sort -u | wc -l)" 60
+  expect_equal "$(wc -l <kept/rows)" 480
+  expect_equal "$(sort starts | uniq -c | tr -s ' \n' ' ')" " 1 profiled 3 started "
+  expect 0 parm
+  expect_text out "measured:  60 layers before"
+  expect 2 parm --seed 2
+  expect_text err "has rows of other settings: layers 60, seed 1"
+}
+
 test_whole_step_prints_its_stored_rows() {
   grep -P '^(free|[0-9]+mbit)\t' "$traces/whole-step.txt" >rows
   expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/whole_step.awk
