@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# tools/bench/predicted_steps.sh and exhaustive_plans.sh: predictions, and reports of steps that this test makes up.
+# tools/bench/predicted_steps.sh and exhaustive_plans.sh: predictions, and reports of steps that this test makes up. Also the
+# refusals of papers/parm.sh.
 . "$(dirname "$0")/cli.sh"
 export HEXAD
 
@@ -23,6 +24,11 @@ test_predictions_are_hashed_and_kept() {
   rm -r steps
   expect 0 predict
   cmp first.tsv steps/predictions.tsv || failed "the same seed gave other predictions"
+}
+
+test_parm_draws_only_as_many_layers_as_differ() {
+  expect 2 "$scripts/papers/parm.sh" --layers 811
+  expect_text err "--layers 811: must be at most 810"
 }
 
 test_errors_of_predicted_steps_are_summarised() {

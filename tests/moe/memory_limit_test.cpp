@@ -38,21 +38,31 @@ class PassMeter final : public schedule::GraphRunner {
   int64_t bytes = 0, chunks = 0;
 };
 
-// Counts the tasks `experts` of forward that wait for the offload of the previous chunk.
-class OffloadWaits final : public schedule::GraphRunner {
+// Counts the tasks that wait for a task of the previous chunk: in forward `experts` for `offload`, in backward `fetch`
+// for `experts`.
+class ChunkWaits final : public schedule::GraphRunner {
  public:
   void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
     schedule::execute(graph, context);
-    if (!name.ends_with(" forward")) return;
+    if (name.ends_with(" forward"))
+      forward += waits(graph, "experts", "offload");
+    else
+      backward += waits(graph, "fetch", "experts");
+  }
+  int64_t forward = 0, backward = 0;
+
+ private:
+  static int64_t waits(const schedule::TaskGraph& graph, const std::string& waiting, const std::string& awaited) {
     const auto tasks = graph.tasks();
+    int64_t found = 0;
     for (const schedule::Task& task : tasks)
       for (int chunk = 1; chunk < 16; ++chunk)
-        if (task.spec.name == cat("experts[", chunk, "]"))
-          waits += std::ranges::count_if(task.after, [&](schedule::TaskId before) {
-            return tasks[static_cast<size_t>(before)].spec.name == cat("offload[", chunk - 1, "]");
+        if (task.spec.name == cat(waiting, "[", chunk, "]"))
+          found += std::ranges::count_if(task.after, [&](schedule::TaskId before) {
+            return tasks[static_cast<size_t>(before)].spec.name == cat(awaited, "[", chunk - 1, "]");
           });
+    return found;
   }
-  int64_t waits = 0;
 };
 
 // Returns the bytes that chunks of one token need, in the layer of tests/moe/scheduled_layer.h on four ranks.
@@ -68,15 +78,16 @@ int64_t least_limit(const Words& changes) {
 }
 
 // MPMoE's memory equation 5 has one buffer for T_M.
-TEST(MemoryReuse, ExpertsWaitUntilTheActivationsOfTheChunkBeforeAreOffloaded) {
+TEST(MemoryReuse, ChunksTakeTurnsInOneBufferOfActivations) {
   for (const auto& [strategy, waits] : {std::pair{"s1", 3}, {"s2", 3}, {"s3", 0}, {"s4", 0}})
     on_ranks(2, [&, strategy = strategy, waits = waits](const comm::ProcessGroup& world) {
       ScheduledLayer layer(world, {"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=4",
                                    cat("schedule.moe.memory_reuse=", strategy)});
-      OffloadWaits seen;
+      ChunkWaits seen;
       layer.layer.run_passes_by(&seen);
       layer.run();
-      EXPECT_EQ(seen.waits, waits) << strategy;
+      EXPECT_EQ(seen.forward, waits) << strategy;
+      EXPECT_EQ(seen.backward, waits) << strategy;
     });
 }
 

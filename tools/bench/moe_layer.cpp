@@ -24,7 +24,8 @@
 // --tasks FILE: writes a line to FILE for each task of the last round on rank 0: layer, schedule, pass, task, lane,
 // start and end as measured and as predicted. --search: prints for each layer: "search", layer, schedule, measurements.
 // These are the result of MPMoE's Algorithm 1 for the schedules without chunks and with chunk_by=tokens, in their
-// order. Layers that differ only in B share its results.
+// order: one result for those without memory_reuse, and one for each strategy that schedules have. Layers that differ
+// only in B share its results.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -341,7 +342,9 @@ class Bench {
         if (first()) print(layer, round, *c);
       }
     if (first() && !options_.tasks.empty()) list(layer, contestants);
-    if (options_.search) search(layer, contestants);
+    if (options_.search)
+      for (const auto& [strategy, name] : enum_names(moe::ReuseStrategy{}))
+        search(layer, strategy, std::string(name), contestants);
     if (first() && !options_.pictures.empty())
       for (const auto& c : contestants) draw(layer, *c);
   }
@@ -369,15 +372,18 @@ class Bench {
     std::fflush(stdout);
   }
 
-  void search(const std::string& layer, const std::vector<std::unique_ptr<Contestant>>& contestants) {
+  void search(const std::string& layer, moe::ReuseStrategy strategy, const std::string& strategy_name,
+              const std::vector<std::unique_ptr<Contestant>>& contestants) {
     std::vector<Contestant*> by_parts;
     for (const auto& c : contestants) {
       const moe::MoeSchedule s = c->recipe().schedule.moe.settled();
-      if (s.memory_reuse == moe::ReuseStrategy::none && (s.chunk_by == moe::ChunkBy::tokens || !s.overlaps()))
+      if (s.memory_reuse == strategy && (s.chunk_by == moe::ChunkBy::tokens || !s.overlaps()))
         by_parts.push_back(c.get());
     }
-    base::require(!by_parts.empty(), "[moe_layer] --search has no schedule to choose");
-    std::string kind;
+    const bool keeps = strategy == moe::ReuseStrategy::none;
+    base::require(!keeps || !by_parts.empty(), "[moe_layer] --search has no schedule to choose");
+    if (by_parts.empty()) return;
+    std::string kind = strategy_name + ":";
     for (const std::string& setting : split(layer, ','))
       if (!setting.starts_with("B=")) kind += setting + ",";
     auto& found = searches_.try_emplace(kind, 1, static_cast<int64_t>(by_parts.size())).first->second;

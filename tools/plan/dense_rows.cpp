@@ -52,22 +52,33 @@ std::optional<int64_t> measured_dense_rows(const Cluster& cluster, Element eleme
 }
 
 std::string take_dense_rows(train::Recipe& recipe) {
-  std::vector<moe::MoeScheduleConfig*> open;
-  const auto add = [&](moe::MoeScheduleConfig& schedule) {
-    if (schedule.gemms == moe::Gemms::by_load && !schedule.dense_rows) open.push_back(&schedule);
+  const auto is_open = [](const moe::MoeScheduleConfig& schedule) {
+    return schedule.gemms == moe::Gemms::by_load && !schedule.dense_rows;
   };
-  add(recipe.schedule.moe);
-  for (auto& stage : recipe.stages) add(stage.schedule.moe);
-  if (open.empty() || recipe.schedule.profile.empty() || recipe.model.moe.experts == 0) return {};
+  const bool any = is_open(recipe.schedule.moe) ||
+                   std::ranges::any_of(recipe.stages, [&](const auto& s) { return is_open(s.schedule.moe); });
+  if (!any || recipe.schedule.profile.empty() || recipe.model.moe.experts == 0) return {};
   const std::optional<Element> element = element_of(dtype_of(recipe.train.precision));
   if (!element) return {};
-  const auto rows = measured_dense_rows(load_cluster(recipe.schedule.profile), *element, recipe.model.hidden,
-                                        recipe.model.moe.expert_hidden);
-  if (!rows) return {};
-  for (moe::MoeScheduleConfig* schedule : open) schedule->dense_rows = *rows;
-  if (*rows == never_dense)
-    return base::cat("schedule.moe.dense_rows: no load of ", recipe.schedule.profile, " favours dense GEMMs");
-  return base::cat("schedule.moe.dense_rows: ", *rows, ", as measured in ", recipe.schedule.profile);
+  const Cluster cluster = load_cluster(recipe.schedule.profile);
+  std::vector<int64_t> found;  // without repetitions
+  const auto take = [&](moe::MoeScheduleConfig& schedule, const train::ParallelConfig& parallel) {
+    if (!is_open(schedule)) return;
+    const int64_t width = recipe.model.moe.expert_hidden / parallel.etp.value_or(parallel.tp);
+    const auto rows = measured_dense_rows(cluster, *element, recipe.model.hidden, std::max<int64_t>(1, width));
+    if (!rows) return;
+    schedule.dense_rows = *rows;
+    if (std::ranges::find(found, *rows) == found.end()) found.push_back(*rows);
+  };
+  take(recipe.schedule.moe, recipe.parallel);
+  for (train::StageConfig& stage : recipe.stages) take(stage.schedule.moe, stage.parallel);
+  std::string line;
+  for (const int64_t rows : found) {
+    line +=
+        base::cat(line.empty() ? "schedule.moe.dense_rows: " : "; ", "as measured in ", recipe.schedule.profile, ", ");
+    line += rows == never_dense ? "no load favours dense GEMMs" : base::cat(rows);
+  }
+  return line;
 }
 
 }  // namespace hexad::plan

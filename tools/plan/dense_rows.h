@@ -1,7 +1,9 @@
 // Load from which dense GEMMs of experts are faster than a grouped one, as measured by `hexad profile`.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
 
 #include "tools/plan/cluster.h"
 #include "tools/train/recipe/recipe.h"
@@ -18,7 +20,8 @@ inline constexpr int64_t never_dense = int64_t{1} << 40;
 std::optional<int64_t> measured_dense_rows(const Cluster& cluster, Element element, int64_t inputs, int64_t outputs);
 
 /// Sets schedule.moe.dense_rows: auto to measured_dense_rows() of schedule.profile, in every stage with gemms: by_load.
-/// Without a profile, or without such measurements, it stays auto. Returns a line for the log, or an empty text if
+/// The shape is a rank's share of an expert: hidden x expert_hidden / etp. Without a profile, or without such
+/// measurements, it stays auto. Returns a line for the log, or an empty text if
 /// nothing was set.
 std::string take_dense_rows(train::Recipe& recipe);
 

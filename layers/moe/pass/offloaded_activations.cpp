@@ -30,9 +30,9 @@ TaskId OffloadedActivations::add_offload(PassGraph& g, size_t chunk, TaskId comp
                }));
 }
 
-TaskId OffloadedActivations::add_fetch(PassGraph& g, size_t chunk) {
+TaskId OffloadedActivations::add_fetch(PassGraph& g, size_t chunk, TaskId after) {
   if (!inputs_ && !activations_) return no_task;
-  return g.add({}, Lane::copy, TaskKind::copy, cat("fetch[", chunk, "]"), moved(g, chunk),
+  return g.add({after}, Lane::copy, TaskKind::copy, cat("fetch[", chunk, "]"), moved(g, chunk),
                on_lane([this, chunk](Stream& s) {
                  const Copies copies = std::exchange(away_[chunk], {});
                  if (copies.inputs) here_[chunk].inputs = copies.inputs->get(s);

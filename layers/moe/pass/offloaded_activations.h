@@ -36,8 +36,8 @@ class OffloadedActivations {
   /// Adds the task `offload` and returns it, or no_task if nothing is offloaded.
   TaskId add_offload(PassGraph& g, size_t chunk, TaskId computed);
   // Backward calls the next two functions.
-  /// Adds the task `fetch` and returns it, or no_task if nothing is fetched.
-  TaskId add_fetch(PassGraph& g, size_t chunk);
+  /// Adds the task `fetch`, which waits for `after`, and returns it, or no_task if nothing is fetched.
+  TaskId add_fetch(PassGraph& g, size_t chunk, TaskId after);
   /// Returns a chunk's fetched activations.
   ChunkActivations take(size_t chunk) { return std::exchange(here_[chunk], {}); }
 

@@ -20,6 +20,14 @@ PassGraph::PassGraph(const Routes& r, const Tensor& like, bool shares_buffers)
       computed_by_(counts.chunks.size(), no_task),
       returned_by_(counts.chunks.size(), no_task) {}
 
+std::vector<size_t> PassGraph::compute_order() const {
+  if (counts.merged) return {0};
+  std::vector<size_t> order;
+  for (const auto& [stage, chunk] : checked_steps(routes.settings.order, counts.chunks.size(), bounded))
+    if (stage == Stage::compute) order.push_back(chunk);
+  return order;
+}
+
 void PassGraph::add_steps(const PassSteps& steps) {
   const size_t chunks = counts.chunks.size();
   if (counts.merged) {

@@ -62,6 +62,8 @@ class PassGraph {
   const comm::NodeGroups* const nodes;  // two levels of `ranks`; null: the all-to-all has one step
   const comm::ProcessGroup& etp;
 
+  /// Returns the chunks in the order in which add_steps() computes them. Throws like add_steps().
+  std::vector<size_t> compute_order() const;
   /// Calls the steps in the schedule's order. Throws Error(usage) if that order is illegal.
   void add_steps(const PassSteps& steps);
   void run(std::string_view name) const { run_graph(graph_, routes.settings, name, device); }

@@ -6,6 +6,7 @@
 // product of T_M and the gradient of T_M, and returns it with the row.
 #include "layers/moe/pass/pass_call.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "layers/moe/pass/forward.h"
@@ -49,6 +50,7 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
   const int64_t products = experts.products();
   ExpertTasks expert_tasks(g, experts.flops_per_row(),
                            {offloaded.activations() ? 0 : products - 1, products, products});
+  const std::vector<size_t> order = g.compute_order();
   std::vector<TaskId> fetched(routes.computations(), no_task);
   const auto compute_chunk = [&](Stream& s, size_t c, const Rows& rows, const Handoff<Rows>& sent_again) {
     ChunkActivations made = offloaded.take(c);
@@ -65,7 +67,8 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
                      if (!offloaded.inputs())
                        inputs.add(c, room, [&, c](Stream&) { return routes.sent_rows(c, x, {}); });
                      dispatch.add(c, room, [&, c](Stream&) { return routes.sent_rows(c, dout, row_weights); });
-                     fetched[c] = offloaded.add_fetch(g, c);
+                     if (!offloaded.activations() || c == order.front())
+                       fetched[c] = offloaded.add_fetch(g, c, no_task);
                    },
                .beside = [&] { expert_tasks.add_shared(call.shared_backward(b)); },
                .compute =
@@ -76,6 +79,11 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
                      expert_tasks.add(
                          c, dispatch.add_arrival(c), std::move(after),
                          [&, c, again](Stream& s, Rows rows) { return compute_chunk(s, c, rows, again.rows); });
+                     // Chunks share one buffer for T_M, as in forward, so that of the next chunk is fetched once this
+                     // chunk is computed.
+                     const auto next = std::ranges::find(order, c) + 1;
+                     if (offloaded.activations() && next != order.end())
+                       fetched[*next] = offloaded.add_fetch(g, *next, expert_tasks.computed(c).by);
                    },
                .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }});
   g.run("backward");

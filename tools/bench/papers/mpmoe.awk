@@ -2,6 +2,7 @@
 
 BEGIN { FS = "\t" }
 
+$1 == "search" && $3 ~ /^s[1-4]n/ { chosen_of[$2, substr($3, 2, 1)] = $3; next }
 $1 == "search" { chosen[$2] = $3; trials[$2] = $4; next }
 { read_row() }
 
@@ -28,13 +29,15 @@ function overlap(c, pass, s, which,    r, list, a, b) {
   }
   return median(list, rounds)
 }
-# Returns the mean over the layers for S1 to S4 with n = 4 ("1.15 1.05 1.01 1.00"), or for Algorithm 1's n, which keeps
-# all activations.
+# Returns the schedule of strategy `k` with Algorithm 1's n, or with n = 4 if the rows have no search for it.
+function restoring(c, k) { return (c, k) in chosen_of ? chosen_of[c, k] : "s" k "n4" }
+# Returns the mean over the layers for S1 to S4 with Algorithm 1's n of each ("1.15 1.05 1.01 1.00"), or for Algorithm
+# 1's n that keeps all activations.
 function like_for_like(reference, reuse,    k, i, c, s, sum, text) {
   for (k = 1; k <= (reuse ? 4 : 1); k++) {
     sum = 0
     for (i = 1; i <= layer_count; i++) {
-      c = layers[i]; s = reuse ? "s" k "n4" : chosen[c] == "" ? best_of(c, "step", 0) : chosen[c]
+      c = layers[i]; s = reuse ? restoring(c, k) : chosen[c] == "" ? best_of(c, "step", 0) : chosen[c]
       if (reference != "") sum += speedup(c, "step", s, reference) / layer_count
       else sum += 50 * (overlap(c, "forward", s, 1) + overlap(c, "backward", s, 1)) / layer_count
     }
@@ -58,6 +61,8 @@ function activations(c,    B, M, H, k) {
 }
 function equation_6(c, n) { return (2 * activations(c) - bound(c, n)) / (states(c) + 2 * activations(c)) }
 function saving(c, n) { return (peak[c, "n" n] - peak[c, "s4n" n]) / (states(c) + peak[c, "n" n]) }
+# Returns the saving of S4 with n micro-batches against FastMoE, with model states.
+function saving_over_fastmoe(c, n) { return (peak[c, "fastmoe"] - peak[c, "s4n" n]) / (states(c) + peak[c, "fastmoe"]) }
 
 END {
   print "Speed. Seconds of the slowest rank; communication and computation as the sequential schedule (FastMoE) has them."
@@ -140,7 +145,12 @@ END {
   a = average(over_faster, layer_count); b = average(predicted_faster, layer_count)
   printf "%-52s %10s %10.2f %10.2f %7s\n", "speedup over FasterMoE without shadowing, best n", "-", a, b, error_of(b, a)
   printf "%-52s %10s %9.0f%%\n", "share of max(communication, computation), best n", "-", 100 * average(shares, share_count)
-  print "MPMoE-pb: Algorithm 1's n without memory reuse; n = 4 with it, S1 S2 S3 S4 (the paper's reuses memory)"
+  print "MPMoE-pb: Algorithm 1's n without memory reuse; with it, S1 S2 S3 S4, each with its n (the paper's reuses memory)"
+  for (i = 1; i <= layer_count; i++) {
+    printf "  %-7s %5d ", model(layers[i]), field(layers[i], "B")
+    for (k = 1; k <= 4; k++) printf " %s", restoring(layers[i], k)
+    print ((layers[i], 1) in chosen_of ? "" : " (not searched)")
+  }
   printf "%-52s %10s %10s   %s\n", "  speedup over FastMoE, step, mean", "2.34 pb", like_for_like("fastmoe", 0), like_for_like("fastmoe", 1)
   printf "%-52s %10s %10s   %s\n", "  speedup over FasterMoE without shadowing, mean", "1.66 pb", like_for_like("fastermoe", 0),
     like_for_like("fastermoe", 1)
@@ -151,6 +161,14 @@ END {
     n = ns[j]
     printf "%-52s %9d%% %9.1f%% %9.1f%% %7s\n", "memory saved, n = " n " (predicted: equation 6)", of_paper[j], 100 * saved[n],
       100 * expected[n], error_of(expected[n], saved[n])
+  }
+  for (j = 1; j <= 3; j++) {
+    least = most = saving_over_fastmoe(layers[1], ns[j])
+    for (i = 2; i <= layer_count; i++) {
+      x = saving_over_fastmoe(layers[i], ns[j])
+      least = x < least ? x : least; most = max(most, x)
+    }
+    printf "%-52s %10s %10s\n", "memory of S4 against FastMoE, n = " ns[j], "-53%", sprintf("-%.0f to -%.0f%%", 100 * least, 100 * most)
   }
   printf "%-52s %10s %10.3f\n", "peak over its bound, worst", "-", worst
   print_errors()

@@ -30,8 +30,9 @@ need_bench moe_layer
 
 args=(--schedule fastmoe --schedule fastermoe:chunk_by=nodes,chunks=2,order=returns_last)
 for n in 2 4 8 16; do args+=(--schedule "n$n:chunk_by=tokens,chunks=$n"); done
-for n in 2 4 8; do args+=(--schedule "s4n$n:chunk_by=tokens,chunks=$n,memory_reuse=s4"); done
-for s in 1 2 3; do args+=(--schedule "s${s}n4:chunk_by=tokens,chunks=4,memory_reuse=s$s"); done
+for s in 1 2 3 4; do
+  for n in 2 4 8; do args+=(--schedule "s${s}n$n:chunk_by=tokens,chunks=$n,memory_reuse=s$s"); done
+done
 for layer in $layers; do
   IFS=, read -r M H B <<<"$layer"
   args+=(--layer "M=$M,H=$H,B=$B,E=2,ep=2")

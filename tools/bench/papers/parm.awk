@@ -71,4 +71,20 @@ END {
   printf "%-52s %10s %9.1f%%\n", "S2: gain of SAA over its collectives in a row", "1.1%", 100 * average(saa, m)
   printf "%-52s %10s %9.1f%%\n", "  of steps of 60 ms and more (" long_steps + 0 ")", "", 100 * average(long_saa, long_steps)
   print_errors()
+  print_figure_7()
+}
+
+# Prints the number of layers by the speedup of Parm, as Fig. 7 draws it.
+function print_figure_7(    i, c, n, x, gain, layers_of, half) {
+  for (i = 1; i <= layer_count; i++) {
+    c = layers[i]
+    if (field(c, "tp") != 4 || field(c, "etp") != 4) continue
+    x = speedup(c, "step", formula[c], "baseline")
+    gain[++n] = x; layers_of[int(2 * x)]++
+  }
+  if (!n) return
+  printf "\nFig. 7, N_MP = N_ESP = 4: Parm over the baseline, %.2f on average (paper: 4.91), %.2f to %.2f\n", average(gain, n),
+    quantile(gain, n, 0), quantile(gain, n, 1)
+  for (half = int(2 * gain[1]); half <= int(2 * gain[n]); half++)
+    printf "%4.1f to %4.1f  %3d layers\n", half / 2, half / 2 + 0.5, layers_of[half]
 }

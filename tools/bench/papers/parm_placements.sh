@@ -29,7 +29,7 @@ done
 need_bench moe_layer
 
 args=(--schedule baseline:duplicates=baseline --schedule s1:duplicates=pause_before_gate,esp_exchange=direct
-  --schedule s2:duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather_copy,chunks=2 --rounds "$rounds")
+  --schedule s2:duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=2 --rounds "$rounds")
 for tp in 1 2; do args+=(--layer "$layer,E=4,k=1,tp=$tp,etp=2,ep=4"); done
 
 # compete CASE NODES RANKS_OF_A_NODE NODE_OF_EACH_RANK: prints rows of moe_layer, each preceded by the case and the

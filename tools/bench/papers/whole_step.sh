@@ -20,11 +20,14 @@ declare -A choices=(
   [monta-o2]=duplicates=drop,overlap=a2a_allgather,chunks=2 [monta-o3]=duplicates=drop,overlap=a2a_allgather_copy,chunks=2
   [parm-s1]=esp_exchange=direct [parm-s2]=duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=2
   [tutel-2]=chunk_by=tokens,chunks=2,order=returns_last [tutel-4]=chunk_by=tokens,chunks=4,order=returns_last
+  [mpmoe-s1]=chunk_by=tokens,chunks=4,memory_reuse=s1 [mpmoe-s2]=chunk_by=tokens,chunks=4,memory_reuse=s2
+  [mpmoe-s3]=chunk_by=tokens,chunks=4,memory_reuse=s3 [mpmoe-s4]=chunk_by=tokens,chunks=4,memory_reuse=s4
   [pipemoe]=chunk_by=tokens,chunks=auto [fastermoe]=chunk_by=nodes,chunks=2,order=returns_last
-  [eps]=chunk_by=experts,chunks=2,rows=token [auto]=duplicates=auto,overlap=auto,chunk_by=auto,chunks=auto
+  [eps]=chunk_by=experts,chunks=2,rows=token,gemms=by_load [auto]=duplicates=auto,overlap=auto,chunk_by=auto,chunks=auto
 )
 rates='100mbit 200mbit 500mbit' rounds=2 trials=12 profile_seconds=30 free=40gbit
-systems='fastmoe deepspeed monta-base ted monta-o2 monta-o3 parm-s1 parm-s2 tutel-2 tutel-4 pipemoe fastermoe eps auto'
+systems='fastmoe deepspeed monta-base ted monta-o2 monta-o3 parm-s1 parm-s2 tutel-2 tutel-4 pipemoe
+  mpmoe-s1 mpmoe-s2 mpmoe-s3 mpmoe-s4 fastermoe eps auto'
 while [ $# -gt 0 ]; do
   case $1 in
   --rates) rates=${2:?} ;;
