@@ -253,7 +253,7 @@ class Replay {
   std::vector<Tensor> gradients_;
   size_t next_;  // nodes [0, next_) have not run yet
   std::deque<WeightTask> weight_tasks_;
-  std::unordered_map<Parameter*, int> remaining_;  // uses of each parameter without a gradient so far
+  std::unordered_map<Parameter*, int> remaining_;  // number of uses of each parameter whose gradients are still missing
   device::SpanLog* log_ = nullptr;                 // null: no node has run
   std::string_view scope_, what_;
   std::optional<device::Span> span_;

@@ -42,7 +42,8 @@ using TakeText = std::function<void(std::string_view document)>;
 class DocumentSplitter {
  public:
   /// Calls `take` with each document, in order. A document that contains only white space is passed as an empty
-  /// document. `name` begins the message if a document that is not cut is longer than largest_document: Error(data).
+  /// document. If a document is longer than largest_document and is not divided, add() throws Error(data) whose message
+  /// begins with `name`.
   DocumentSplitter(std::string name, DocumentSplit split, TakeText take);
 
   void add(std::string_view block);

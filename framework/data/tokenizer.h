@@ -1,6 +1,6 @@
 // Conversion between text and token ids. A tokenizer that Hexad has trained has a token for each byte value. Therefore
 // any bytes, including invalid UTF-8 and zeros, can be encoded and decoded without loss. A tokenizer of another program
-// may lose what its model loses, for example by Unicode normalization.
+// may lose information, for example by Unicode normalization.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace hexad::data {
 
-/// A tokenizer and its vocabulary. End-of-document and mask have no text: encode() never returns them, and decode()
-/// skips them. In a tokenizer that Hexad has trained, ids [0, 256) are the bytes, and the last two ids are
+/// A tokenizer and its vocabulary. The end-of-document and mask tokens have no text: encode() never returns them, and
+/// decode() skips them. In a tokenizer that Hexad has trained, ids [0, 256) are the bytes, and the last two ids are
 /// end-of-document and mask.
 class Tokenizer {
  public:
@@ -57,8 +57,8 @@ std::unique_ptr<Tokenizer> make_byte_tokenizer();
 
 /// Choices that tokenizers of other programs leave open. They do not apply to files that save() has written.
 struct TokenizerChoice {
-  std::string end_of_document = {};  // text of the token that ends documents; empty: the model's
-  std::string pattern = {};          // .tiktoken files: name of the pattern; empty: by the number of tokens
+  std::string end_of_document = {};  // text of the token that ends documents; empty: the default of the model
+  std::string pattern = {};          // .tiktoken files: name of the pattern; empty: chosen by the number of tokens
 };
 
 /// Reads a file that save() has written, or a tokenizer of another program: tokenizer.json of Hugging Face, .tiktoken,

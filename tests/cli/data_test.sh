@@ -188,7 +188,7 @@ test_jsonl_files_are_read_line_by_line() {
   echo '{"text": "five" "six"}' >>texts/a.jsonl
   expect 3 prepare 0 bytes
   expect_text err "texts/a.jsonl:4: is not JSON: column 21: " \
-    '; expected one object in one line, such as {"text": "..."}; mend or remove the object, because no option skips'
+    '; expected one object in one line, such as {"text": "..."}; correct or remove the object, because no option skips'
   sed -i '$s/.*/"seven"/' texts/a.jsonl
   expect 3 prepare 0 bytes
   expect_text err 'texts/a.jsonl:4: is not a JSON object but "seven"'

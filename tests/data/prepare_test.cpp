@@ -280,7 +280,7 @@ TEST(Prepare, NamesAllBadFilesTogether) {
   for (int i = 0; i < 40; ++i) expect_contains(text, cat("text/bad-", i, ".txt: is not text: byte 3 is 0xe9"));
   expect_contains(text, "lines.jsonl:2: has no key \"text\"");
   expect_contains(text, "lines.jsonl:3: is not a JSON object but []");
-  for (const char* remedy : {"pass --binary", "mend or remove the object"}) {
+  for (const char* remedy : {"pass --binary", "correct or remove the object"}) {
     expect_contains(text, remedy);
     EXPECT_EQ(text.find(remedy), text.rfind(remedy)) << "the remedy is printed once";
   }
@@ -347,7 +347,8 @@ TEST(Prepare, JsonWithoutItsTextIsNamedByLine) {
   expect_contains(two,
                   "b.json:1: has no key \"text\" (--text-key), expected an object such as {\"text\": \"...\"}; keys "
                   "with strings: body\n");
-  expect_contains(two, "\nmend or remove the object, because no option skips a single one; --exclude PATTERN leaves");
+  expect_contains(two,
+                  "\ncorrect or remove the object, because no option skips single objects; --exclude PATTERN skips");
   expect_contains(refusal("c.json", "[{\"text\": \"x\"},\n {\"text\": 3}]"), "c.json: object 2: \"text\" is number");
   expect_contains(refusal("d.ndjson", "{\"text\": \"a\\u0000b\"}"),
                   "d.ndjson:1: \"text\" is not text: it has a zero byte");

@@ -73,9 +73,9 @@ struct Issue {
   Lane lane;                      // lane of the stream to which the operation was issued
   Work work;
   int32_t span;  // index of the rank's innermost open span at the time of issue; -1: none
-  // Operations that must end before this operation starts. Of a lane's operations that are not communication, only the
-  // last is listed, because they end in their order. Those of this operation's own lane are listed only for
-  // communication, or if the host has waited for them.
+  // Operations that must end before this operation starts. For each lane, only the last non-communication operation is
+  // listed, because these operations end in order. Non-communication operations of this operation's own lane are listed
+  // only if this operation is communication or if the host has waited for them.
   std::vector<int32_t> after;
 
   bool communicates() const { return std::holds_alternative<CommunicationWork>(work); }
