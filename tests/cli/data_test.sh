@@ -95,10 +95,10 @@ test_another_dataset_is_not_replaced_without_force() {
   expect 0 train train.steps=2
   (cd data && sha256sum -- *) >sums
   expect 2 prepare 0.2 bytes
-  expect_text err "data: holds another dataset, made 20" "from texts (20 files): " "--heldout 0.1 -> 0.2" "--force"
+  expect_text err "data: contains a different dataset, made 20" "from texts (20 files): " "--heldout 0.1 -> 0.2" "--force"
   echo "one more line" >>texts/1.txt
   expect 2 prepare 0.1 bytes
-  expect_text err "Differences now: the text."
+  expect_text err "Differences: the text."
   (cd data && sha256sum --check --quiet ../sums) || failed "files in data have changed"
   expect 0 train
   sed -i '$d' texts/1.txt

@@ -128,9 +128,9 @@ TEST(Prepare, DoesNotReplaceAnotherDataset) {
   f.options.vocab_size = 300;
   f.options.split.longest_bytes = 3000;
   const std::string text = refusal();
-  expect_contains(text, cat(f.options.output, ": holds another dataset, made 20"));
+  expect_contains(text, cat(f.options.output, ": contains a different dataset, made 20"));
   expect_contains(text, cat(" from ", f.options.inputs.front(), " (2 files): ", first.train.tokens, " training and ",
-                            first.heldout.tokens, " held-out tokens, vocabulary 400. Differences now: "));
+                            first.heldout.tokens, " held-out tokens, vocabulary 400. Differences: "));
   expect_contains(text, "--split-bytes 2000 -> 3000, --vocab 400 -> 300.");
   expect_contains(text, "Choose another --output; --force replaces the dataset, but runs");
 
@@ -138,7 +138,7 @@ TEST(Prepare, DoesNotReplaceAnotherDataset) {
   f.options.split.longest_bytes = 2000;
   EXPECT_TRUE(prepare(f.options).skipped);
   f.folder.write("text/b.txt", book(100, 201));
-  expect_contains(refusal(), "Differences now: the text.");
+  expect_contains(refusal(), "Differences: the text.");
 }
 
 TEST(Prepare, OptionsWithoutEffectDoNotMakeAnotherDataset) {
@@ -150,7 +150,7 @@ TEST(Prepare, OptionsWithoutEffectDoNotMakeAnotherDataset) {
   EXPECT_TRUE(prepare(f.options).skipped);
   f.options.tokenizer = "bpe";
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
-                  "Differences now: --tokenizer \"bytes\" -> \"bpe\".");
+                  "Differences: --tokenizer \"bytes\" -> \"bpe\".");
 }
 
 TEST(Prepare, DoesNotReplaceADatasetWithoutASummary) {

@@ -144,7 +144,7 @@ TEST(Prepare, MissingChatFormIsADifference) {
   prepare(f.options);
   f.options.chat_form = "";
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
-                  "Differences now: --chat-form \"plain\" is missing");
+                  "Differences: --chat-form \"plain\" is missing");
 }
 
 TEST(Prepare, ConversationsGetALossMask) {
@@ -172,10 +172,10 @@ TEST(Prepare, ConversationsGetALossMask) {
 
   f.options.chat_form = "raw";
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
-                  "Differences now: --chat-form \"plain\" -> \"raw\"");
+                  "Differences: --chat-form \"plain\" -> \"raw\"");
   f.options.inputs.push_back(f.folder.write("words.txt", "words"));
   expect_contains(message_of(ExitCode::data, [&] { prepare(f.options); }),
-                  "words.txt: is text, but --chat-form takes conversations");
+                  "words.txt: is text, but --chat-form expects conversations");
   f.options.chat_form = "unknown";
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }), "--chat-form unknown is unknown");
 }

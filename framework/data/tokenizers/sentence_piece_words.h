@@ -15,8 +15,7 @@ bool words_are_independent(std::string_view model);
 /// word belong to the word. A space at the end of the text belongs to the last word.
 template <class F>
 void for_each_word(std::string_view text, F&& f) {
-  constexpr std::string_view written_space =
-      "\xe2\x96\x81";  // as in the text itself; a token may join it to the next space
+  constexpr std::string_view written_space = "\xe2\x96\x81";  // U+2581; a token may contain it and the next space
   size_t begin = 0;
   for (size_t i = text.find(' ', 1); i != text.npos && i + 1 < text.size(); i = text.find(' ', i + 1)) {
     if (text[i - 1] == ' ' || text.substr(0, i).ends_with(written_space)) continue;

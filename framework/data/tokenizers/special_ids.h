@@ -26,7 +26,8 @@ using IdByName = std::function<std::optional<int32_t>(std::string_view)>;
 /// - eos_token_id of generation_config.json next to the file;
 /// - the hint;
 /// - a token with a usual name such as <|endoftext|>.
-/// The beginning of a document is bos_token of tokenizer_config.json, otherwise the hint.
+/// If tokenizer_config.json contains add_bos_token, the beginning of a document is bos_token (true) or nothing (false).
+/// Otherwise it is the hint.
 /// Throws Error(data) if no token ends documents, or if an id is not below `vocab_size`.
 void choose_special_ids(TokenizerRequest& request, const SpecialHints& hints, const IdByName& id_of,
                         int64_t vocab_size);
