@@ -243,7 +243,8 @@ std::vector<TaskId> shuffled_order(const TaskGraph& graph, uint64_t seed) {
     return true;
   };
   while (order.size() < tasks.size()) {
-    // Never empty: the first-inserted remaining task is the first of its lane and has no unfinished predecessor.
+    // The candidates are never empty: the first-inserted remaining task is the first of its lane and has no unfinished
+    // predecessor.
     std::vector<std::vector<TaskId>*> candidates;
     for (auto& lane : lanes)
       if (!lane.empty() && may_run(lane.back())) candidates.push_back(&lane);

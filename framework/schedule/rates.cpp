@@ -138,8 +138,8 @@ void Rates::check() const {
   }
   for (const Slowdown& s : slowdowns)
     if (!(s.alpha > 0 && s.alpha <= 1))
-      base::fail(base::ExitCode::usage, "rates: lane ", name_of(s.lane), " beside ", s.beside.to_string(), " runs at ",
-                 s.alpha, " of its speed; expected above 0 and at most 1");
+      base::fail(base::ExitCode::usage, "rates: lane ", name_of(s.lane), " runs at ", s.alpha, " of its speed during ",
+                 s.beside.to_string(), "; expected above 0 and at most 1");
 }
 
 Rates Rates::defaults() {

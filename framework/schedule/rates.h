@@ -68,8 +68,8 @@ struct Rates {
   };
   std::optional<OtherLinks> other_links{};
 
-  /// Slowdown alpha(y, x) of MPMoE, Fig. 3: speed of lane y while the lanes x are active, relative to its speed when no
-  /// other lane is active.
+  /// Slowdown alpha(y, x) of MPMoE, Fig. 3: the speed of lane y while the lanes x are active, relative to its speed
+  /// while no other lane is active.
   struct Slowdown {
     Lane lane;       // y
     LaneSet beside;  // x, one or more lanes

@@ -86,7 +86,7 @@ std::string tiles(const MetricsHistory& history, const ReportInputs& inputs) {
               run.total_steps > 0 ? fmt::format("step {} of {}", grouped(last.step), grouped(run.total_steps))
                                   : fmt::format("{} {}", grouped(last.step), base::plural(last.step, "step")));
   out += tile("Training time", human_duration(seconds),
-              fmt::format("{} a step, {}", human_duration(newest.step_seconds.median), timed));
+              fmt::format("{} per step, {}", human_duration(newest.step_seconds.median), timed));
   out += tile("Tokens per second", human_count(newest.tokens_per_second),
               fmt::format("{}, {}", human_quantity(newest.model_flops_per_second, "FLOP/s"), timed));
   if (newest.mfu > 0)

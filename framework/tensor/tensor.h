@@ -121,7 +121,7 @@ class Tensor {
   std::vector<T> to_vector() const;
 
   /// Copy all bytes of a contiguous tensor from or to host memory, in the order of the compute stream. upload(): the
-  /// source may be reused on return. download(): the copy is valid after the caller has waited for the stream.
+  /// source may be reused on return. download(): blocks until the copy is complete.
   void upload(const void* from) const;
   void download(void* to) const;
   /// Copies all bytes of `other`, a contiguous tensor of the same number of bytes. Each tensor may be on the host or on
