@@ -222,11 +222,11 @@ test_options_that_would_do_nothing_are_refused() {
   expect 2 prepare 0.1 bytes --separator %
   expect_text err "--separator is for --split separator; with --split file it has no meaning"
   expect 2 prepare 0.1 bytes --split separator
-  expect_text err "--split separator needs --separator, the line between documents, which is empty"
+  expect_text err "--split separator needs --separator, the line between documents, but it is empty"
   expect 2 prepare 0.1 bytes --split-bytes 1
   expect_text err "--split-bytes" "'1' given, expected 0, or at least 16"
   expect 2 prepare 0.1 bytes --input texts/1.txt
-  expect_text err "texts/1.txt: is given twice by --input; its text would count twice"
+  expect_text err "texts/1.txt: is given twice by --input; name each input once"
   expect_nothing_at data
   expect 0 prepare 0.1 bytes --split separator --separator %
 }

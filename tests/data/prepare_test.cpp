@@ -333,8 +333,8 @@ TEST(Prepare, WarnsOfJsonLinesUnderTheNameOfAText) {
   const auto warnings = prepare(f.options).warnings;
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0], f.folder / "text/c.txt" +
-                             ": taken as text, but the first line is JSON with the key \"text\"; in a "
-                             "file named .jsonl each line is a document");
+                             ": taken as text, but the first line is JSON with the key \"text\"; if the "
+                             "file were named .jsonl, each line would be a document");
 }
 
 TEST(Prepare, JsonWithoutItsTextIsNamedByLine) {
@@ -387,7 +387,7 @@ TEST(Prepare, WarnsIfLongDocumentsLeaveTheHeldOutPartBelowItsShare) {
   f.options.tokenizer = "bytes";
   const auto warnings = prepare(f.options).warnings;
   ASSERT_EQ(warnings.size(), 1u);
-  expect_contains(warnings[0], "% of the text, not the 10% that --heldout asks for: documents are drawn");
+  expect_contains(warnings[0], "% of the text, not the 10% that --heldout asks for: documents are chosen");
 }
 
 TEST(Prepare, FilesWithoutTextAreCountedApart) {
@@ -457,11 +457,10 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
   expect_contains(message(usage, [](auto& o) { o.heldout = NAN; }), "held-out fraction is nan");
   expect_contains(message(usage, [](auto& o) { o.split.longest_bytes = 3; }), "at most 3 bytes");
   expect_contains(message(usage, [](auto& o) { o.split.rule = DocumentRule::separator; }),
-                  "--split separator needs --separator, the line between documents, which is empty");
+                  "--split separator needs --separator, the line between documents, but it is empty");
   expect_contains(message(usage, [](auto& o) { o.inputs.push_back(o.inputs.front() + "/./a.txt"); }),
                   "text/./a.txt: is given twice by --input, also as ");
-  expect_contains(message(usage, [](auto& o) { o.inputs.push_back(o.inputs.front()); }),
-                  "; its text would count twice");
+  expect_contains(message(usage, [](auto& o) { o.inputs.push_back(o.inputs.front()); }), "; name each input once");
   expect_contains(message(usage,
                           [](auto& o) {
                             o.inputs = {"/no/such", "/nor/this"};

@@ -112,7 +112,7 @@ TEST(Prepare, FileThatChangesAfterReadingIsRefused) {
     if (p.stage == "encoding" && p.done_bytes == 0) f.corpus.folder.write("text/b.txt", book(100, 199) + "changed");
   };
   expect_contains(message_of(ExitCode::data, [&] { prepare(f.corpus.options, change); }),
-                  "text/b.txt: has changed while the dataset was made");
+                  "text/b.txt: has changed since it was first read");
   EXPECT_FALSE(std::filesystem::exists(f.corpus.folder / "out/unfinished")) << "its shards may have other text";
 }
 
