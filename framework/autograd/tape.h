@@ -54,14 +54,14 @@ class Backward {
   /// Returns the gradient of output `index` of an op with several outputs; undefined if no later result depends on that
   /// output.
   const Tensor& output_gradient(size_t index) const;
-  /// In a pullback: passes `value` to this op's weight pullback. The replay owns the value until the weight pullback
-  /// runs.
+  /// Passes `value` to this op's weight pullback. Call it only in a pullback. The replay owns the value until the
+  /// weight pullback runs.
   template <class T>
   void hand_to_weights(T value) {
     handed_ = std::move(value);
   }
-  /// In a weight pullback: returns the value of type T that this op's pullback passed to hand_to_weights(). Throws
-  /// std::logic_error if there is none.
+  /// Returns the value of type T that this op's pullback passed to hand_to_weights(). Call it only in a weight
+  /// pullback. Throws std::logic_error if there is no such value.
   template <class T>
   T take_from_pullback() {
     T* value = std::any_cast<T>(&handed_);

@@ -2,8 +2,8 @@
 //
 // The weight is the main weight rounded to nearest even. The rest is the lower half of the main weight's bits. If the
 // rest is above half a step of bf16, the weight was rounded up; if it is below, down. If the rest is exactly half a
-// step, the weight is even in both cases, so one more bit is needed: the mark, which is true if the weight was rounded
-// up. AdamW stores the mark as the sign of the second moment, which is never negative.
+// step, the weight is even in both cases. One more bit is then needed: the mark, which is true if the weight was
+// rounded up. AdamW stores the mark as the sign of the second moment, which is never negative.
 //
 // The functions are always inlined, because their callers are compiled for several instruction sets and GPUs.
 #pragma once

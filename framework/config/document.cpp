@@ -141,7 +141,7 @@ class Loader {
   }
 
   fs::path recipe_;
-  std::vector<fs::path> roots_;  // canonical folders in which included files may be; the first is that of the recipe
+  std::vector<fs::path> roots_;  // canonical folders in which included files may be; the first is the recipe's folder
   std::vector<fs::path> open_;   // canonical paths of the files that are being read, outermost first
   Budget budget_;
 };

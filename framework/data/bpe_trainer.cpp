@@ -15,7 +15,8 @@ struct Word {
 };
 
 // The words, and for each pair of adjacent ids its count and the words that contain it. A merge changes only the words
-// that contain its pair, so training takes time proportional to the occurrences of merged pairs, not to words x merges.
+// that contain its pair. Training therefore takes time proportional to the occurrences of merged pairs, not to words x
+// merges.
 class PairIndex {
  public:
   explicit PairIndex(std::vector<Word> words) : words_(std::move(words)) {

@@ -22,7 +22,8 @@ class ByteStream {
   /// Throws Error(data) that names the file and the position of the last undamaged byte if the file is unreadable,
   /// damaged or truncated.
   virtual size_t read(char* out, size_t bytes) = 0;
-  /// Returns the number of bytes of the file, as it is on disk, that have been used so far.
+  /// Returns the number of bytes on disk that have been used so far. If the file is compressed, these are compressed
+  /// bytes.
   virtual int64_t position() const = 0;
 };
 

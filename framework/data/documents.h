@@ -27,9 +27,9 @@ struct DocumentSplit {
   DocumentRule rule = DocumentRule::file;
   std::string separator;
   /// Maximum bytes of a document; 0: no limit. A longer document is divided into pieces, each of which becomes a
-  /// document. As a result, a few long books also give a representative held-out part. A piece ends at a blank line in
-  /// its second half or, if there is none, at the end of a line, at a space, or between two characters. Together, the
-  /// pieces contain every byte.
+  /// document. Without this limit, a few long books would not give a representative held-out part. A piece ends at a
+  /// blank line in its second half. If there is no blank line, it ends at the end of a line, otherwise at a space,
+  /// otherwise between two characters. Together, the pieces contain every byte.
   int64_t longest_bytes = 65536;
 };
 

@@ -27,7 +27,7 @@ struct InputRules {
 
 struct InputFile {
   std::string path;
-  int64_t bytes = 0;               // size on disk, which is that of the compressed bytes if the file is compressed
+  int64_t bytes = 0;               // size on disk; the compressed size if the file is compressed
   TextForm form = TextForm::text;  // set when the file is first read
   bool has_text = true;            // set when the file is first read; false if the file is empty or contains only white
                                    // space

@@ -25,8 +25,12 @@ struct RecordRules {
 };
 
 /// Returns the form of a file. The ending of its name decides (.jsonl, .ndjson and similar endings, in upper or lower
-/// case, possibly followed by .gz or .zst). A file named .json is JSON if `contents` consists of several lines that are
-/// each an object, or of objects from which `rules` make documents; otherwise it is text.
+/// case, possibly followed by .gz or .zst). If the name ends in .json, `contents` decides:
+/// - If the first line is a JSON object, the form is JSON lines if more lines follow or if `rules` make a document from
+/// the object.
+/// - If all of `contents` is an object or a list, the form is JSON if `rules` make a document from the object or the
+/// first element.
+/// - In all other cases, the form is text.
 TextForm form_of(std::string_view path, std::string_view contents, const RecordRules& rules);
 
 /// True if form_of() needs the whole contents of the file, not just a few of its first bytes.

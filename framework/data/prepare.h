@@ -66,7 +66,7 @@ struct PrepareSummary {
 
 struct PrepareProgress {
   std::string_view stage;  // "reading", "training the tokenizer" or "encoding"
-  int64_t done_bytes;      // bytes of the input files, as they are on disk
+  int64_t done_bytes;      // bytes on disk of the input files; compressed bytes if a file is compressed
   int64_t total_bytes;
   int64_t documents = 0;        // number of documents read in this stage
   int64_t total_documents = 0;  // 0 while the number is unknown

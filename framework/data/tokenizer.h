@@ -61,9 +61,9 @@ struct TokenizerChoice {
   std::string pattern = {};          // .tiktoken files: name of the pattern; empty: chosen by the number of tokens
 };
 
-/// Reads a file that save() has written, or a tokenizer of another program: tokenizer.json of Hugging Face, .tiktoken,
-/// tekken.json, a SentencePiece model, or a folder with one of them. Throws Error(data) that names the file and the
-/// problem.
+/// Reads a file that save() has written, or a tokenizer of another program. Supported are tokenizer.json of Hugging
+/// Face, .tiktoken, tekken.json, SentencePiece models, and a folder with one of these files. Throws Error(data) that
+/// names the file and the problem.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path, const TokenizerChoice& choice = {});
 
 /// Returns the number of bytes of each id, for bits per byte: nats / ln 2 / (sum of the bytes of the predicted ids).

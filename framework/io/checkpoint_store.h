@@ -57,8 +57,8 @@ class CheckpointStore {
   /// checkpoint. Does nothing if `keep` is 0. Checkpoints that a process has open are kept. Failures are reported as
   /// warnings.
   void retain() const;
-  /// Renames the checkpoint of each step N after `step` to step-N.abandoned, because a run that returned to `step` (0:
-  /// started over) will train these steps again. Readers ignore the renamed folders. A later call that abandons step N
+  /// Renames the checkpoint of each step N after `step` to step-N.abandoned. The run has returned to `step` (0: started
+  /// over) and will train these steps again. Readers ignore the renamed folders. A later call that abandons step N
   /// again removes the older step-N.abandoned. If a folder was renamed, writes `step` to `latest`, or removes `latest`
   /// if `step` has no folder. Returns the new paths. Throws Error(resource) if a file cannot be renamed or written.
   std::vector<std::string> abandon_after(int64_t step) const;

@@ -150,7 +150,7 @@ bool CheckpointWriter::survives_power_cut() const {
 
 void CheckpointWriter::discard() const noexcept {
   try {
-    store_.require_current();  // otherwise, the folder may be that of a newer job
+    store_.require_current();  // otherwise, the folder may belong to a newer job
     std::error_code error;
     remove_folder(unfinished_, store_.options().work, error);
     if (error) store_.options().warn(cat(unfinished_, ": cannot be removed: ", error.message()));

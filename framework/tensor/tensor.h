@@ -94,8 +94,8 @@ class Tensor {
 
   /// Returns the part of the tensor with indices [begin, end) in dimension `dim`. The result shares the storage.
   Tensor slice(int dim, int64_t begin, int64_t end) const;
-  /// Returns the same elements with another shape. The tensor must be contiguous. One size may be -1: it is computed
-  /// from the others.
+  /// Returns the same elements with another shape. The tensor must be contiguous. One size may be -1, and is then
+  /// computed from the other sizes.
   Tensor reshape(Shape shape) const;
 
   /// Returns the address of the first element for access by the host. Throws std::logic_error if the host may not

@@ -29,7 +29,7 @@ Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps);
 struct SumAndNorm {
   Value sum, normed;
 };
-/// Returns sum = x + addend, rounded to the dtype of x, and the RMS norm of this sum. x and addend have the same shape
+/// Returns sum = x + addend, rounded to the dtype of x, and the RMS norm of the sum. x and addend have the same shape
 /// and dtype. Forward and backward launch one kernel each. x and addend get the same gradient.
 SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Parameter& gain, double eps);
 /// Returns the layer norm of the rows of x. `bias` may be null.
@@ -93,9 +93,9 @@ struct CrossEntropyOptions {
 };
 /// Returns the sum over valid tokens of -log softmax(x w^T)[target], a scalar [1] in the accumulator dtype. Shapes:
 /// x[T, D], w[V, D], targets[T] (i32). Tokens with target -1 are ignored. The forward pass computes the product with w,
-/// the softmax and both gradients, one chunk of tokens at a time (as in Liger Kernel, Hsu et al. 2024). Backward throws
-/// if it receives a gradient other than `options.gradient_scale`. If `row_losses` is not null, it receives the losses
-/// [T].
+/// the softmax and both gradients for one chunk of tokens at a time. This is the method of Liger Kernel (Hsu et al.
+/// 2024). Backward throws if it receives a gradient other than `options.gradient_scale`. If `row_losses` is not null,
+/// it receives the losses [T].
 Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets,
                            const CrossEntropyOptions& options, Tensor* row_losses = nullptr);
 
@@ -124,8 +124,8 @@ struct LossUse {
 /// token sum to one.
 /// segment[T] (i32) is the scope of each token; -1 excludes a token. If `segment` is undefined, all tokens are in scope
 /// 0. fractions[S, E] is in the accumulator dtype. tokens_in_scope[S] is the number of valid tokens of all ranks in
-/// each scope. tokens_in_scope is required if several ranks hold tokens of the same scope. The loss is then the sum of
-/// the ranks' results. If tokens_in_scope is empty, the host reads `segment` and counts the tokens.
+/// each scope. It is required if several ranks hold tokens of the same scope. The loss is then the sum of the ranks'
+/// results. If tokens_in_scope is empty, the host reads `segment` and counts the tokens.
 Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment, const Tensor& fractions,
                           const std::vector<int64_t>& tokens_in_scope = {}, const LossUse& use = {});
 /// Returns the mean over valid tokens of logsumexp(logits)^2 (Zoph et al. 2022, eq. 5), a scalar [1] in the accumulator

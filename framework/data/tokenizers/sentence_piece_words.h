@@ -6,7 +6,7 @@
 
 namespace hexad::data {
 
-/// True if the ids of a text are the concatenated ids of its words. This is the case if the model is a BPE, changes no
+/// True if the ids of a text are the concatenated ids of its words. This is the case for a BPE model that changes no
 /// characters, inserts a space before each text, and has no token with a space after another character. `model` is the
 /// contents of a SentencePiece file.
 bool words_are_independent(std::string_view model);

@@ -49,8 +49,8 @@ struct MemoryWork {
   base::Dtype dtype = base::Dtype::f32;  // dtype of the first tensor that is written
 };
 
-/// Copy of `bytes` bytes. device: within device memory, which is host memory on a CPU. to_host, from_host: between a
-/// device and its host. offload, restore: to offload memory, and from it.
+/// Copy of `bytes` bytes. `device`: within device memory (on a CPU, host memory). `to_host`, `from_host`: between a
+/// device and its host. `offload`, `restore`: to offload memory and back.
 struct CopyWork {
   enum class Kind : uint8_t { device, to_host, from_host, offload, restore };
   int64_t bytes;
@@ -132,8 +132,8 @@ class IssueLog {
   std::shared_ptr<const DeviceMark> mark(int32_t issue) {
     return std::make_shared<IssueMark>(*this, std::vector<int32_t>{issue});
   }
-  /// Returns a mark after the lane's last operation that is not communication, and after the operations for which the
-  /// lane was told to wait since its last operation. Null if there are none. The log must outlive the mark.
+  /// Returns a mark after the lane's last non-communication operation, and after the operations for which the lane must
+  /// wait since then. Null if there are none. The log must outlive the mark.
   std::shared_ptr<const DeviceMark> mark_of(Lane lane);
 
   /// Pauses the log during its lifetime, for work that a real device would not perform. `log` may be null.
