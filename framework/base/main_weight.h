@@ -22,8 +22,8 @@ namespace hexad::base {
   return (__builtin_bit_cast(uint32_t, main) & 0x1ffffu) == 0x18000u;
 }
 
-/// Returns the main weight that has this weight (the bits of a bf16 number), rest and mark. A NaN remains a NaN, but
-/// may get another payload.
+/// Returns the main weight with the given weight (the bits of a bf16 number), rest and mark. A NaN remains a NaN, but
+/// its payload may change.
 [[gnu::always_inline]] inline constexpr float main_of(uint16_t weight, uint16_t rest, bool mark) {
   const uint32_t half = 0x8000u, up = rest > half || (rest == half && mark) ? 1u : 0u;
   return __builtin_bit_cast(float, ((static_cast<uint32_t>(weight) - up) << 16) | rest);

@@ -58,8 +58,7 @@ class PairIndex {
  private:
   struct Pair {
     int64_t count = 0;
-    std::vector<uint32_t> words;  // may contain a word twice, or a word that no longer contains the pair; merging does
-                                  // not change such a word
+    std::vector<uint32_t> words;  // may contain duplicates and words that no longer contain the pair; both are harmless
   };
   struct Candidate {
     int64_t count;

@@ -27,9 +27,9 @@ struct RecordRules {
 /// Returns the form of a file. The ending of its name decides (.jsonl, .ndjson and similar endings, in upper or lower
 /// case, possibly followed by .gz or .zst). If the name ends in .json, `contents` decides:
 /// - If the first line is a JSON object, the form is JSON lines if more lines follow or if `rules` make a document from
-/// the object.
+///   the object.
 /// - If all of `contents` is an object or a list, the form is JSON if `rules` make a document from the object or the
-/// first element.
+///   first element.
 /// - In all other cases, the form is text.
 TextForm form_of(std::string_view path, std::string_view contents, const RecordRules& rules);
 

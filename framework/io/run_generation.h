@@ -32,8 +32,8 @@ class RunGeneration {
   /// Throws Error(usage) if a newer job has started in the directory, or if the file is gone. Throws Error(data) if the
   /// file does not contain a number, and Error(resource) if it cannot be read.
   void require_current() const;
-  /// Like require_current(), but does nothing if the file cannot be read or does not contain a number. For small writes
-  /// whose failure does not end a run, such as metrics.
+  /// Like require_current(), but does nothing if the file cannot be read or does not contain a number. Use it for small
+  /// writes whose failure does not end a run, such as metrics.
   void require_not_superseded() const;
   /// Calls `write` if require_current() does not throw. No job can call take() meanwhile. Throws like take().
   void while_current(const std::function<void()>& write) const;

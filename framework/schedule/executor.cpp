@@ -126,7 +126,7 @@ void measure_begin(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream&
 }
 
 void measure_end(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream& stream, const Event& asynchronous) {
-  const bool over = asynchronous.done();  // queried before the mark is recorded, so the mark is later than this end
+  const bool over = asynchronous.done();  // queried before the mark is recorded: if true, the mark is later
   if (stream.on_device())
     watch->marks.back()[1] = stream.record_timed();
   else

@@ -63,7 +63,7 @@ std::string loss_tile(const std::vector<StepMetrics>& steps) {
               fmt::format("{}from {} at step {}", where, human_loss(first->loss), grouped(first->step)));
 }
 
-/// Returns the summary of the steps since the program was last started, as comparisons of runs compute it.
+/// Returns the summary of the steps since the program was last started. Comparisons of runs use the same summary.
 RunSummary newest_summary(const MetricsHistory& history, const std::vector<ReportInputs::Part>& parts) {
   const int64_t last = history.steps.back().step;
   const auto newest = std::find_if(parts.rbegin(), parts.rend(), [&](const auto& part) { return part.after < last; });

@@ -15,7 +15,7 @@ namespace hexad::data {
 using namespace base;
 namespace {
 
-constexpr size_t longest_pattern = 64 << 10;  // bytes; patterns of known models have less than 1 KiB
+constexpr size_t longest_pattern = 64 << 10;  // bytes; patterns of known models are shorter than 1 KiB
 constexpr uint32_t most_steps = 10'000'000;   // limit for one match; a long run of white space needs many steps
 constexpr uint32_t most_depth = 100'000;      // maximum depth of nested backtracking
 constexpr uint32_t most_heap_kib = 64 << 10;
