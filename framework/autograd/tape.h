@@ -104,7 +104,7 @@ struct WeightPullback {
   std::vector<Parameter*> parameters;
   Pullback run;  // not called if all parameters are frozen
 
-  /// True if a parameter is trainable.
+  /// True if at least one parameter is trainable.
   bool trains() const { return std::ranges::any_of(parameters, &Parameter::trainable); }
 };
 

@@ -14,7 +14,7 @@
 namespace hexad::data {
 
 /// Rule that selects held-out documents: those whose hash is below `threshold`. The threshold is the requested fraction
-/// of all hashes. In a small corpus, one of the two parts would be empty. The threshold then changes by as little as
+/// of all hashes. If one of the two parts would be empty, as in a small corpus, the threshold changes by as little as
 /// necessary.
 struct HeldOutRule {
   uint64_t threshold = 0;

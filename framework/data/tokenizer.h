@@ -24,8 +24,8 @@ class Tokenizer {
 
   /// Returns the ids of `text`, without an end-of-document. Thread-safe.
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
-  /// Like encode(), but each special token that occurs in `text` becomes its id. Only for text that is not from users,
-  /// such as chat templates.
+  /// Like encode(), but each special token that occurs in `text` becomes its id. Use it only for text that does not
+  /// come from users, such as chat templates.
   virtual std::vector<int32_t> encode_with_special(std::string_view text) const { return encode(text); }
   virtual int32_t vocab_size() const = 0;
   /// Returns the bytes of token `id`. Throws Error(data) if `id` is not in the vocabulary.

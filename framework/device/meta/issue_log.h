@@ -124,7 +124,7 @@ class IssueLog {
   /// Adds a group and returns its index in groups().
   int add_group(IssuedGroup group);
 
-  /// Makes later operations of `lane` wait for `issue`. Ignores the number of an operation during a Pause, -1.
+  /// Makes later operations of `lane` wait for `issue`. Ignores -1, the number that add() returns during a Pause.
   void wait(Lane lane, int32_t issue);
   /// Records that the issuing thread waits for `issue`: all later operations wait for it. Ignores -1.
   void wait_on_host(int32_t issue);
