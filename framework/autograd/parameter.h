@@ -46,7 +46,7 @@ class HeldWeight {
       : weights_(weights), gathered_(std::move(gathered)) {}
 
   bool defined() const { return weights_.defined(); }
-  /// Returns the weights, which `stream` may read from now on. Not collective.
+  /// Makes `stream` wait until the weights are gathered, and returns them. Not collective.
   Tensor on(Stream& stream) const;
 
  private:
@@ -84,8 +84,8 @@ class Parameter {
   bool trainable() const { return !spec_.frozen; }
 
   /// Returns the local weights and keeps them in memory while the result exists. Call it if the weights are read more
-  /// than once, or in an order that depends on data. Starts to gather the weights, in the order of `stream`, if they
-  /// are not in memory. hold() and use() are then collective: all ranks that share the parameters must call them for
+  /// than once, or in an order that depends on data. If the weights are not in memory, starts to gather them in the
+  /// order of `stream`. hold() and use() are then collective: all ranks that share the parameters must call them for
   /// the same parameters in the same order.
   HeldWeight hold(Stream& stream);
   /// Returns the local weights for one read on `stream`. Ops call this in every pass and must not store the result,

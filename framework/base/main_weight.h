@@ -2,8 +2,8 @@
 //
 // The weight is the main weight rounded to nearest even. The rest is the lower half of the main weight's bits. If the
 // rest is above half a step of bf16, the weight was rounded up; if it is below, down. If the rest is exactly half a
-// step, the weight is even in both cases, so one more bit is needed: the mark, which is true if the weight was rounded
-// up. AdamW stores the mark as the sign of the second moment, which is never negative.
+// step, the weight is even in both cases. One more bit is then needed: the mark, which is true if the weight was
+// rounded up. AdamW stores the mark as the sign of the second moment, which is never negative.
 //
 // The functions are always inlined, because their callers are compiled for several instruction sets and GPUs.
 #pragma once
@@ -22,8 +22,8 @@ namespace hexad::base {
   return (__builtin_bit_cast(uint32_t, main) & 0x1ffffu) == 0x18000u;
 }
 
-/// Returns the main weight that has this weight (the bits of a bf16 number), rest and mark. A NaN remains a NaN, but
-/// may get another payload.
+/// Returns the main weight with the given weight (the bits of a bf16 number), rest and mark. A NaN remains a NaN, but
+/// its payload may change.
 [[gnu::always_inline]] inline constexpr float main_of(uint16_t weight, uint16_t rest, bool mark) {
   const uint32_t half = 0x8000u, up = rest > half || (rest == half && mark) ? 1u : 0u;
   return __builtin_bit_cast(float, ((static_cast<uint32_t>(weight) - up) << 16) | rest);

@@ -19,7 +19,7 @@ struct Row {
   std::span<int32_t> ids;      // input token ids
   std::span<int32_t> targets;  // token to predict at t; `ignored` if there is none
   std::span<int32_t> first;    // index in this sequence of the first token of t's document
-  std::span<int32_t> last;     // index in this sequence after the last token of t's document
+  std::span<int32_t> last;     // one more than the index in this sequence of the last token of t's document
 };
 
 /// Sequences [begin, begin + count) as arrays [count, context] in row-major order: token t of sequence s is at s *

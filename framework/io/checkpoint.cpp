@@ -173,7 +173,7 @@ void Checkpoint::verify_shard(size_t shard) {
     for (const Piece& piece : tensor.pieces) {
       if (piece.shard != shard) continue;
       if (damaged) {
-        open_piece(tensor, piece);  // throws an error that names the tensor if the damage is inside it
+        open_piece(tensor, piece);  // if the damage is inside the tensor, throws an error that names it
       } else {
         checked_.emplace(piece.shard, piece.stored);
       }

@@ -201,7 +201,8 @@ int64_t CheckpointStore::next_sequence() const {
 void CheckpointStore::clean() const {
   require_current();
   for (const std::string& name : names_in(folder_)) {
-    if (!name.starts_with(prefix) && !name.starts_with("latest")) continue;  // ignores files that are not of this store
+    if (!name.starts_with(prefix) && !name.starts_with("latest"))
+      continue;  // ignores files that do not belong to the store
     const std::string path = folder_ + "/" + name;
     std::error_code error;
     if (name.ends_with(unfinished_suffix)) {

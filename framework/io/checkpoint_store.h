@@ -28,7 +28,7 @@ struct StoreOptions {
   std::function<void(const std::string&)> warn = [](const std::string&) {};
   FaultHook fault;                               // called at each file boundary of a save
   FileWork work = {};                            // receives the progress of reads, writes and removals
-  std::optional<RunGeneration> generation = {};  // generation of the job that saves; none: writes are not fenced
+  std::optional<RunGeneration> generation = {};  // generation of the job that saves; none: no check for newer jobs
 };
 
 /// The checkpoints in a folder: step-00000100/, ..., and `latest`. `latest` is a text file for people and scripts; it
@@ -57,8 +57,8 @@ class CheckpointStore {
   /// checkpoint. Does nothing if `keep` is 0. Checkpoints that a process has open are kept. Failures are reported as
   /// warnings.
   void retain() const;
-  /// Renames the checkpoint of each step N after `step` to step-N.abandoned, because a run that returned to `step` (0:
-  /// started over) will train these steps again. Readers ignore the renamed folders. A later call that abandons step N
+  /// Renames the checkpoint of each step N after `step` to step-N.abandoned. The run has returned to `step` (0: started
+  /// over) and will train these steps again. Readers ignore the renamed folders. A later call that abandons step N
   /// again removes the older step-N.abandoned. If a folder was renamed, writes `step` to `latest`, or removes `latest`
   /// if `step` has no folder. Returns the new paths. Throws Error(resource) if a file cannot be renamed or written.
   std::vector<std::string> abandon_after(int64_t step) const;
@@ -67,7 +67,8 @@ class CheckpointStore {
 
   /// Throws Error(usage) if StoreOptions::generation is set, and a newer job has started in the run directory.
   void require_current() const;
-  /// Calls `write` if require_current() does not throw. Where file locks reach, no job can start meanwhile.
+  /// Calls `write` if require_current() does not throw. If file locks work across machines, no job can start during the
+  /// call.
   void while_current(const std::function<void()>& write) const;
 
   const std::string& folder() const { return folder_; }

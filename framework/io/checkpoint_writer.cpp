@@ -127,8 +127,8 @@ void CheckpointWriter::require_visible(const Manifest& manifest) const {
 void CheckpointWriter::replace_folder() const {
   if (fs::exists(folder_)) {  // exists if the run returned to an earlier step and has reached this step again
     std::error_code error;
-    // The folder `replaced_` remains from a save whose cleanup failed. If it cannot be removed now either, the rename
-    // fails.
+    // The folder `replaced_` may remain from an earlier save whose cleanup failed. If it cannot be removed now, the
+    // rename fails.
     remove_folder(replaced_, store_.options().work, error);
     rename_folder(folder_, replaced_);
     reach(store_.options().fault, "folder: old one moved aside");
@@ -150,7 +150,7 @@ bool CheckpointWriter::survives_power_cut() const {
 
 void CheckpointWriter::discard() const noexcept {
   try {
-    store_.require_current();  // otherwise, the folder may be that of a newer job
+    store_.require_current();  // otherwise, the folder may belong to a newer job
     std::error_code error;
     remove_folder(unfinished_, store_.options().work, error);
     if (error) store_.options().warn(cat(unfinished_, ": cannot be removed: ", error.message()));

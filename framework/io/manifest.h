@@ -71,7 +71,8 @@ inline constexpr int64_t max_manifest_bytes = int64_t{1} << 30;
 /// Returns the text of manifest.json. It contains its own digest.
 std::string manifest_to_json(const Manifest& manifest);
 /// Parses manifest.json. Throws Error(data) beginning with `where` if the text is damaged, has a newer version, or is
-/// inconsistent: pieces that are outside of their tensor or do not make it up, or names of shards outside the folder.
+/// inconsistent. It is inconsistent if pieces are outside their tensor or do not cover it, or if a shard is outside the
+/// folder.
 Manifest manifest_from_json(std::string_view text, const std::string& where);
 /// Checks a manifest before it is written. Throws Error(resource) beginning with `where` if a reader would reject
 /// `text` because of its contents or because it has more than `limit` bytes.
@@ -84,8 +85,8 @@ struct ShardPart {
   std::vector<TensorRecord> tensors;  // records that contain only the pieces in this shard
 };
 std::string part_to_json(const ShardPart& part);
-/// Merges the parts of all writers. Throws std::logic_error if the checkpoint could not be loaded: a shard is missing
-/// or occurs twice, ranks disagree about a tensor, or the pieces of a tensor do not make it up exactly.
+/// Merges the parts of all writers. Throws std::logic_error if the checkpoint could not be loaded. A shard may be
+/// missing or occur twice, ranks may disagree about a tensor, or the pieces of a tensor may overlap or leave gaps.
 Manifest merge_parts(const RunState& run, std::span<const std::string> parts);
 
 }  // namespace hexad::io

@@ -128,8 +128,8 @@ Manifest manifest_from_json(std::string_view text, const std::string& where) {
   root["format"].check(root["format"].value() == format_name, cat("\"", format_name, "\""));
   const int64_t version = root["version"].integer(1);
   if (version > manifest_version) {
-    fail(ExitCode::data, where, ": has version ", version, ", written by a newer program; this one reads up to ",
-         manifest_version);
+    fail(ExitCode::data, where, ": has version ", version,
+         ", written by a newer program; this program reads versions up to ", manifest_version);
   }
   const JsonNode content = root["content"];
   const std::string digest = data::digest_of(content.value().dump()).to_string();

@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::chrono::milliseconds between_tries{20};
 
-/// Returns the number in the file, from 1; 0 if there is no file. Each call opens the file again, which makes a network
-/// file system ask its server.
+/// Returns the number in the file, which is at least 1; 0 if there is no file. Each call opens the file again, because
+/// a network file system then asks its server.
 int64_t read_number(const std::string& path) {
   std::ifstream in(path);
   std::string text;
@@ -34,7 +34,7 @@ int64_t read_number(const std::string& path) {
   const auto [stop, error] = std::from_chars(text.data(), end, number);
   if (error != std::errc() || stop != end || number < 1)
     fail(ExitCode::data, path, ": contains '", text.substr(0, 40),
-         "', expected a whole number from 1; if no job uses this run directory, remove the file");
+         "', expected an integer of at least 1; if no job uses this run directory, remove the file");
   return number;
 }
 
@@ -46,7 +46,8 @@ FileLock lock_within(const std::string& folder, std::chrono::milliseconds patien
     if (lock) return std::move(*lock);
     if (std::chrono::steady_clock::now() >= end)
       fail(ExitCode::usage, path, ": held by another job for ", std::chrono::duration<double>(patience).count(),
-           " s, expected a moment: the job saves or starts in this run directory; wait for it to end");
+           " s, expected less than a second: the job is saving or starting in this run directory; wait until it has "
+           "ended");
     std::this_thread::sleep_for(between_tries);
   }
 }

@@ -12,7 +12,7 @@ namespace hexad::io {
 using namespace base;
 using namespace tensor;
 
-static_assert(std::endian::native == std::endian::little, "tensors are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "tensors are written without byte swapping");
 
 namespace {
 

@@ -8,11 +8,10 @@
 
 namespace hexad::io {
 
-/// A tensor that exists, or one that is computed each time it is read. Computed tensors need memory only while they
-/// are read, one after the other.
+/// An existing tensor, or a tensor that is computed at each read. A computed tensor needs memory only while it is read.
 class TensorSource {
  public:
-  /// Implicit, because an existing tensor is its own source.
+  /// Converts implicitly, because an existing tensor is a source.
   TensorSource(tensor::Tensor existing)
       : shape_(existing.shape()), dtype_(existing.dtype()), existing_(std::move(existing)) {}
   /// `compute` must return a tensor of this shape and dtype.

@@ -23,7 +23,7 @@ class Run {
         first_waiting_(jobs.size() + 1),
         active_(sets.sets) {
     base::require(sets.beside <= most_beside, "[schedule] sets of ", sets.beside, " queues; expected at most ",
-                  most_beside, ", because a bit set names the active ones");
+                  most_beside, ", because a bit set contains the active queues");
     queue_of_.reserve(jobs.size());
     for (size_t i = 0; i < jobs.size(); ++i) {
       const Job& job = jobs[i];
@@ -166,13 +166,13 @@ class Run {
   std::vector<Queue> queues_;     // the queues of the sets, then one for each job without a queue
   std::vector<size_t> queue_of_;  // queue of each job
   std::vector<size_t> first_waiting_,
-      waiting_;                 // jobs that wait for job j: waiting_[first_waiting_[j]] up to that of j+1
-  std::vector<size_t> active_;  // bit set of the working queues of each set
+      waiting_;  // jobs that wait for job j: waiting_[first_waiting_[j]] to waiting_[first_waiting_[j + 1] - 1]
+  std::vector<size_t> active_;                    // bit set of the working queues of each set
   std::vector<std::vector<size_t>> collectives_;  // jobs of each collective
   std::vector<size_t> unmoved_;                   // number of jobs in each collective that have not done their work
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<size_t> moved_;    // jobs that have done their work at this time
-  std::vector<size_t> changed_;  // sets in which other queues have become active or idle
+  std::vector<size_t> changed_;  // sets in which a queue has become active or idle
   double now_ = 0;
   JobTimes times_;
 };

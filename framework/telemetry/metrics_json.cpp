@@ -140,7 +140,7 @@ void read(const Json& object, EvalMetrics& e) {
   read(object, "eval_seconds", e.seconds);
   read_comm(object, e.comm);
   read(object, "time", e.time);
-  // Older programs wrote 0 if there were no targets or no text.
+  // Older versions of this program wrote 0 if there were no targets or no text.
   if (e.tokens == 0) e.loss.reset();
   if (e.bits_per_byte == 0.0) e.bits_per_byte.reset();
 }
@@ -153,7 +153,8 @@ void read(const Json& object, SaveMetrics& s) {
   read(object, "time", s.time);
 }
 
-/// Returns the kind of a line. Lines of older programs have no kind; a key that other kinds lack identifies them.
+/// Returns the kind of a line. Lines of older versions of this program have no kind; they are identified by a key that
+/// the other kinds lack.
 std::string kind_of(const Json& line) {
   if (const auto kind = line.find("kind"); kind != line.end()) return kind->get<std::string>();
   return line.contains("eval_loss") ? "evaluation" : line.contains("checkpoint_bytes") ? "save" : "step";
@@ -278,7 +279,7 @@ MetricsRecord parse_json_line(std::string_view line) try {
 }
 
 MetricsHistory read_metrics(const std::filesystem::path& path) {
-  // Pipes and devices, to which a sink may write, have nothing to read or never end.
+  // Refuses pipes and devices, to which a sink may write: they contain nothing to read, or never end.
   if (const std::string problem = base::file_problem(path.string()); problem == "no such file")
     base::fail(base::ExitCode::data, "cannot open ", path.string(), ": no such file; expected the metrics of a run");
   else if (!problem.empty())

@@ -109,7 +109,7 @@ TEST(Add, ErrorNamesShapesAndDtypes) {
     add(tape, tape.leaf(lab.randn({3})), tape.leaf(lab.randn({3}, Dtype::f32)));
     FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[add] [3] f64 and [3] f32; expected one shape and dtype");
+    EXPECT_STREQ(e.what(), "[add] [3] f64 and [3] f32; expected the same shape and dtype");
   }
 }
 

@@ -208,7 +208,7 @@ test_conversations_are_learned_by_their_answers() {
     echo '{"messages": [{"role": "user", "content": "What is '"$line"' plus 0?"}, {"role": "assistant", "content": "'"$line"'"}]}'
   done >texts/chat.jsonl
   expect 3 "$HEXAD" prepare --input texts --output data --tokenizer bytes
-  expect_text err 'texts/chat.jsonl:1: has no key "text"' "it is a conversation, which --chat-form NAME takes"
+  expect_text err 'texts/chat.jsonl:1: has no key "text"' "it is a conversation: pass --chat-form NAME"
   expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bytes --chat-form chatml --heldout 0.2
   expect 0 "$HEXAD" inspect data
   expect_text out "with a loss mask" '<|im_start|>user\nWhat is '
@@ -219,7 +219,7 @@ test_conversations_are_learned_by_their_answers() {
   expect_text err "--text-key body names one text, but --chat-form chatml takes whole conversations"
   echo '{"messages": [{"role": "user", "content": "Hi"}]}' >>texts/chat.jsonl
   expect 3 "$HEXAD" prepare --input texts --output other --tokenizer bytes --chat-form chatml
-  expect_text err "texts/chat.jsonl:61: has no answer to learn"
+  expect_text err "texts/chat.jsonl:61: has no answer to train on"
 }
 
 # `megatron DTYPE FORMAT`: writes an index and its ids, which count from 0 to 99 again and again.

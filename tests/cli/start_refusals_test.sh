@@ -32,7 +32,7 @@ test_data_are_refused() {
   make_data
   both 2 "model.vocab (64) must be at least the vocabulary of data's tokenizer" model.vocab=64
   both 3 "data.dataset (nowhere): no such folder" data.dataset=nowhere
-  both 3 "is another tokenizer than data's" 'data.mixture=[{dataset: data}, {dataset: words}]' 'data.dataset=""'
+  both 3 "differs from the tokenizer of data;" 'data.mixture=[{dataset: data}, {dataset: words}]' 'data.dataset=""'
   both 2 "data.mixture: weight 1 (1e-09) is below" \
     'data.mixture=[{dataset: data, weight: 1}, {dataset: data, weight: 1e-9}]' 'data.dataset=""'
   cp -r data damaged

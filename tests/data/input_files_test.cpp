@@ -100,8 +100,8 @@ TEST_F(Inputs, RepeatedInputIsRefused) {
     for (const std::string& input : inputs) r.inputs.push_back(folder_ / input);
     return refusal(ExitCode::usage, r);
   };
-  expect_contains(twice({"in"}), "in: is given twice by --input; its text would count twice");
-  expect_contains(twice({"in/a"}), "in/a: is given twice by --input; its text would count twice");
+  expect_contains(twice({"in"}), "in: is given twice by --input; name each input once");
+  expect_contains(twice({"in/a"}), "in/a: is given twice by --input; name each input once");
   expect_contains(twice({"in/a/./b.txt"}), cat("b.txt: is given twice by --input, also as ", folder_ / "in/a/b.txt"));
   expect_contains(twice({"link.txt"}), cat("link.txt: is given twice by --input, also as ", folder_ / "in/a/b.txt"));
 }

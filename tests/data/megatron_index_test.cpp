@@ -221,7 +221,7 @@ TEST(MegatronIndex, TrainsWithoutATokenizer) {
   EXPECT_EQ(open_training_data(config, options).heldout->size(), 2);
   config.mlm_probability = 0.1;
   expect_contains(message_of(ExitCode::usage, [&] { open_training_data(config, options); }),
-                  "x.idx has no tokenizer.json beside it, so there is no mask token");
+                  "x.idx has no tokenizer.json next to it, so there is no mask token");
   config.mlm_probability = 0;
   expect_contains(message_of(ExitCode::data, [&] { open_training_data(config, {.context = 4, .vocab_size = 6}); }),
                   "token 5 has id 6, expected 0 to 5");

@@ -112,7 +112,7 @@ TEST(Prepare, FileThatChangesAfterReadingIsRefused) {
     if (p.stage == "encoding" && p.done_bytes == 0) f.corpus.folder.write("text/b.txt", book(100, 199) + "changed");
   };
   expect_contains(message_of(ExitCode::data, [&] { prepare(f.corpus.options, change); }),
-                  "text/b.txt: has changed while the dataset was made");
+                  "text/b.txt: has changed since it was first read");
   EXPECT_FALSE(std::filesystem::exists(f.corpus.folder / "out/unfinished")) << "its shards may have other text";
 }
 
@@ -144,7 +144,7 @@ TEST(Prepare, MissingChatFormIsADifference) {
   prepare(f.options);
   f.options.chat_form = "";
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
-                  "Differences now: --chat-form \"plain\" is missing");
+                  "Differences: --chat-form \"plain\" is missing");
 }
 
 TEST(Prepare, ConversationsGetALossMask) {
@@ -172,10 +172,10 @@ TEST(Prepare, ConversationsGetALossMask) {
 
   f.options.chat_form = "raw";
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
-                  "Differences now: --chat-form \"plain\" -> \"raw\"");
+                  "Differences: --chat-form \"plain\" -> \"raw\"");
   f.options.inputs.push_back(f.folder.write("words.txt", "words"));
   expect_contains(message_of(ExitCode::data, [&] { prepare(f.options); }),
-                  "words.txt: is text, but --chat-form takes conversations");
+                  "words.txt: is text, but --chat-form expects conversations");
   f.options.chat_form = "unknown";
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }), "--chat-form unknown is unknown");
 }

@@ -350,7 +350,7 @@ TEST_F(CheckpointFaults, Fault12ManifestMissingCorruptOrNewerIsNotACheckpoint) {
   write_bytes(path, "[]");
   expect_fallback("the document is an array of 0, expected an object");
   with("\"version\": 1", "\"version\": 2");
-  expect_fallback("has version 2, written by a newer program; this one reads up to 1");
+  expect_fallback("has version 2, written by a newer program; this program reads versions up to 1");
   with("hexad-checkpoint", "hexad-checkpoinT");
   expect_fallback("format is \"hexad-checkpoinT\", expected \"hexad-checkpoint\"");
   with("\"tokens\": 819200", "\"tokens\": 819201");

@@ -174,7 +174,7 @@ TEST_F(RunGenerationTest, RemovedOrDamagedFileIsNamed) {
   expect_error(ExitCode::usage, {folder / "generation: was removed, expected 1"}, [&] { stale.require_current(); });
   for (const std::string text : {"many\n", "0\n", "-3\n", "7 \n", "99999999999999999999\n"}) {
     write_bytes(folder / "generation", text);
-    expect_error(ExitCode::data, {folder / "generation: contains '", "expected a whole number from 1"},
+    expect_error(ExitCode::data, {folder / "generation: contains '", "expected an integer of at least 1"},
                  [&] { stale.require_current(); });
     expect_error(ExitCode::data, {folder / "generation: contains '"}, [&] { RunGeneration::take(folder.path()); });
     EXPECT_NO_THROW(stale.require_not_superseded());

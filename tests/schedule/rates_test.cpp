@@ -143,11 +143,11 @@ TEST(RatesCheck, RefusesImpossibleMeasurements) {
   EXPECT_EQ(error_of([&] {
               Rates{.slowdowns = {{Lane::copy, {Lane::inter, Lane::compute}, 0}}}.check();
             }),
-            "rates: lane copy beside inter, compute runs at 0 of its speed; expected above 0 and at most 1");
+            "rates: lane copy runs at 0 of its speed during inter, compute; expected above 0 and at most 1");
   EXPECT_EQ(error_of([&] {
               Rates{.slowdowns = {{Lane::copy, {Lane::inter}, 1.5}}}.check();
             }),
-            "rates: lane copy beside inter runs at 1.5 of its speed; expected above 0 and at most 1");
+            "rates: lane copy runs at 1.5 of its speed during inter; expected above 0 and at most 1");
   EXPECT_EQ(error_of([&] {
               Rates{.links = {{TaskKind::send, "pp", 2, true, {}}}}.check();
             }),

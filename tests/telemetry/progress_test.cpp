@@ -67,11 +67,11 @@ TEST(ProgressSink, PipeGetsPlainLinesWithoutControlCodes) {
   sink.on_end();
   EXPECT_EQ(pipe.text(),
             "quickstart: 1.23 M parameters (450 k active), 1 rank, 1,000 steps\n"
-            "step 1/1000  loss 3.4567  lr 3.00e-04  grad norm 1.23  2.00 k tokens/s  MFU 43.2%  500 ms a step  "
+            "step 1/1000  loss 3.4567  lr 3.00e-04  grad norm 1.23  2.00 k tokens/s  MFU 43.2%  500 ms per step  "
             "8 min 20 s left\n"
-            "step 10/1000  loss 3.4567  lr 3.00e-04  grad norm 1.23  2.00 k tokens/s  MFU 43.2%  500 ms a step  "
+            "step 10/1000  loss 3.4567  lr 3.00e-04  grad norm 1.23  2.00 k tokens/s  MFU 43.2%  500 ms per step  "
             "8 min 15 s left\n"
-            "step 20/1000  loss 3.4567  lr 3.00e-04  grad norm 1.23  2.00 k tokens/s  MFU 43.2%  500 ms a step  "
+            "step 20/1000  loss 3.4567  lr 3.00e-04  grad norm 1.23  2.00 k tokens/s  MFU 43.2%  500 ms per step  "
             "8 min 10 s left\n"
             "step 20: held-out loss 2.5000 nats per token, 1.2500 bits per byte (5.00 k tokens)\n"
             "step 20: 20.0 k tokens; 20 steps in 10.0 s, 500 ms per step on average\n");

@@ -294,7 +294,7 @@ TEST(Report, ListsTheLayoutAndChangesOfEachStart) {
   EXPECT_NE(page.find("<td>5 – 10</td><td>tuesday</td><td>2 ranks</td><td>optim.lr: 1 -&gt; &lt;2&gt;</td>"),
             std::string::npos);
   EXPECT_NE(page.find("10 steps, the last 6 on 2 ranks"), std::string::npos);
-  EXPECT_NE(page.find("500 ms a step, median of steps 6 – 10"), std::string::npos)
+  EXPECT_NE(page.find("500 ms per step, median of steps 6 – 10"), std::string::npos)
       << "the median is the same as in a comparison";
   inputs.parts.push_back({.after = 10, .date = "wednesday", .layout = "4 ranks", .changes = {}});
   EXPECT_NE(report_of(inputs).find("median of steps 6 – 10"), std::string::npos) << "the last start has no steps yet";
@@ -441,10 +441,10 @@ TEST(Comparison, MentionsTheChartOfSharesOnlyIfItIsDrawn) {
   Sweep sweep = small_sweep(folder);
   for (SweepRun& run : sweep.runs) run.summary.exposed_share.clear();
   write_comparison(sweep, output, charts);
-  EXPECT_EQ(contents(output).find("chart of shares"), std::string::npos);
+  EXPECT_EQ(contents(output).find("chart of step times"), std::string::npos);
   sweep.runs[1].summary.exposed_share = {{"dp", 0.25}};
   write_comparison(sweep, output, charts);
-  EXPECT_NE(contents(output).find("chart of shares"), std::string::npos);
+  EXPECT_NE(contents(output).find("chart of step times"), std::string::npos);
 }
 
 TEST(Comparison, ExplainsItsClassesInTheColoursOfTheReport) {

@@ -45,7 +45,7 @@ Value join_heads(Tape& tape, const Value& shared, const Value& own) {
   require(shared.data.rank() == 2 && own.data.rank() == 3 && shared.data.dim(0) == own.data.dim(0) &&
               shared.data.dtype() == own.data.dtype(),
           "[join_heads] shared is ", shared.shape(), " ", shared.data.dtype(), ", own ", own.shape(), " ",
-          own.data.dtype(), "; expected [T, P] and [T, H, N] of one dtype");
+          own.data.dtype(), "; expected [T, P] and [T, H, N] of the same dtype");
   const auto& copy = kernels::kernels(own.device()).pointwise.copy;
   const int64_t heads = own.data.dim(1), first = shared.data.dim(1), size = first + own.data.dim(2);
   const Tensor out = Tensor::empty({own.data.dim(0), heads, size}, own.data.dtype(), own.device());

@@ -5,8 +5,8 @@
 
 namespace hexad::autograd {
 
-/// Sinks of some heads: one trainable logit for each head. It takes part in the softmax of each of the head's queries,
-/// but has no value. A default-constructed object has no sinks, and its functions do nothing.
+/// Sinks of some heads: one trainable logit for each head. In each softmax of the head, the logit is an additional
+/// entry without a value vector. A default-constructed object has no sinks, and its functions do nothing.
 ///
 /// An op adds the sinks once, after it has computed the attention to all keys. The attention's own backward pass then
 /// needs no change, because it computes probabilities from the log-sum-exp, which contains the sinks.

@@ -1,4 +1,4 @@
-// tokenizer.json of Hugging Face's tokenizers library.
+// Reader of tokenizer.json, the format of Hugging Face's tokenizers library.
 #include <nlohmann/json.hpp>
 
 #include "framework/data/tokenizers/decoders.h"

@@ -35,7 +35,7 @@ class Pipeline final : public Tokenizer {
     source_ = std::make_shared<const TokenizerSource>(std::move(request.source));
     std::vector<AddedToken> original, normalized;
     for (AddedToken& token : parts_.added) {
-      // A text can neither end itself nor begin another document.
+      // These tokens are special, so that a text cannot end a document or begin another one.
       token.special =
           token.special || token.id == source_->end_of_document || token.id == source_->beginning_of_document;
       if (token.normalized) normalize(token.text);
@@ -66,7 +66,7 @@ class Pipeline final : public Tokenizer {
   }
 
  private:
-  // Sets the special ids of request.source, and takes their texts away.
+  // Sets the special ids of request.source, and clears their bytes, so that decode() skips them.
   void choose(TokenizerRequest& request) {
     std::unordered_map<std::string_view, int32_t> ids;
     for (size_t id = 0; id < parts_.names.size(); ++id)
@@ -79,11 +79,11 @@ class Pipeline final : public Tokenizer {
     for (const int32_t id : {request.source.end_of_document, request.source.beginning_of_document})
       if (id >= 0) parts_.bytes[id].clear();
   }
-  // The state of one call of encode().
+  // State of one call of encode().
   struct Call {
     PieceCache& cache;
     bool with_special;
-    const char* begin;  // of the whole text
+    const char* begin;  // begin of the whole text
     std::vector<int32_t> ids = {};
   };
 

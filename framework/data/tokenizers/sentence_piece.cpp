@@ -1,4 +1,4 @@
-// .model files of SentencePiece, read and applied by its library.
+// Tokenizer for .model files of SentencePiece, which uses the SentencePiece library.
 #include <sentencepiece_processor.h>
 
 #include <memory>
@@ -37,7 +37,7 @@ class SentencePiece final : public Tokenizer {
     for (const int32_t id : {request.source.end_of_document, request.source.beginning_of_document})
       if (id >= 0) bytes_[id].clear();
     source_ = std::make_shared<const TokenizerSource>(std::move(request.source));
-    // A model that puts a space before each text takes it away again in decode().
+    // If the model inserts a space before each text, decode() must remove it.
     const std::vector<int32_t> letter = encode("a");
     has_dummy_prefix_ = Tokenizer::decode(letter).starts_with(' ');
   }
@@ -107,7 +107,7 @@ class SentencePiece final : public Tokenizer {
       for (int b = 0; b < 256; ++b)
         if (fallback_name(static_cast<unsigned char>(b)) == text) return std::string(1, static_cast<char>(b));
     }
-    if (processor_.IsUnknown(id)) return " \xe2\x81\x87 ";  // as the library decodes it
+    if (processor_.IsUnknown(id)) return " \xe2\x81\x87 ";  // the text to which the library decodes it
     replace_all(text, metaspace, " ");
     return text;
   }

@@ -10,8 +10,8 @@
 namespace hexad::device {
 namespace {
 
-// Sorts `waits` and removes operations whose end other operations in it imply: duplicates, and all but the last of a
-// lane's operations that are not communication, because these end in their order.
+// Sorts `waits` and removes redundant operations: duplicates and, for each lane, all non-communication operations
+// except the last, because they end in order.
 void keep_last_of_each_lane(std::vector<int32_t>& waits, const std::vector<Issue>& issues) {
   std::ranges::sort(waits, std::greater{});
   waits.erase(std::ranges::unique(waits).begin(), waits.end());
@@ -36,7 +36,8 @@ int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane,
   from.waits.insert(from.waits.end(), host_waits_.begin() + static_cast<std::ptrdiff_t>(from.host_waits),
                     host_waits_.end());
   from.host_waits = host_waits_.size();
-  // Communication does not end the waits of its queue, so a queue that only communicates would collect them all.
+  // Communication does not clear the waits of its queue. Without this call, the waits of a queue that only communicates
+  // would grow without limit.
   keep_last_of_each_lane(from.waits, issues_);
   Issue issue{family, name, queue(lane), std::move(work), spans_ ? spans_->innermost() : -1, from.waits};
   const bool communicates = issue.communicates();

@@ -49,8 +49,8 @@ struct MemoryWork {
   base::Dtype dtype = base::Dtype::f32;  // dtype of the first tensor that is written
 };
 
-/// Copy of `bytes` bytes. device: within device memory, which is host memory on a CPU. to_host, from_host: between a
-/// device and its host. offload, restore: to offload memory, and from it.
+/// Copy of `bytes` bytes. `device`: within device memory (on a CPU, host memory). `to_host`, `from_host`: between a
+/// device and its host. `offload`, `restore`: to offload memory and back.
 struct CopyWork {
   enum class Kind : uint8_t { device, to_host, from_host, offload, restore };
   int64_t bytes;
@@ -73,9 +73,9 @@ struct Issue {
   Lane lane;                      // lane of the stream to which the operation was issued
   Work work;
   int32_t span;  // index of the rank's innermost open span at the time of issue; -1: none
-  // Operations that must end before this operation starts. Of a lane's operations that are not communication, only the
-  // last is listed, because they end in their order. Those of this operation's own lane are listed only for
-  // communication, or if the host has waited for them.
+  // Operations that must end before this operation starts. For each lane, only the last non-communication operation is
+  // listed, because these operations end in order. Non-communication operations of this operation's own lane are listed
+  // only if this operation is communication or if the host has waited for them.
   std::vector<int32_t> after;
 
   bool communicates() const { return std::holds_alternative<CommunicationWork>(work); }
@@ -124,7 +124,7 @@ class IssueLog {
   /// Adds a group and returns its index in groups().
   int add_group(IssuedGroup group);
 
-  /// Makes later operations of `lane` wait for `issue`. Ignores the number of an operation during a Pause, -1.
+  /// Makes later operations of `lane` wait for `issue`. Ignores -1, the number that add() returns during a Pause.
   void wait(Lane lane, int32_t issue);
   /// Records that the issuing thread waits for `issue`: all later operations wait for it. Ignores -1.
   void wait_on_host(int32_t issue);
@@ -132,8 +132,8 @@ class IssueLog {
   std::shared_ptr<const DeviceMark> mark(int32_t issue) {
     return std::make_shared<IssueMark>(*this, std::vector<int32_t>{issue});
   }
-  /// Returns a mark after the lane's last operation that is not communication, and after the operations for which the
-  /// lane was told to wait since its last operation. Null if there are none. The log must outlive the mark.
+  /// Returns a mark after the lane's last non-communication operation, and after the operations for which the lane must
+  /// wait since then. Null if there are none. The log must outlive the mark.
   std::shared_ptr<const DeviceMark> mark_of(Lane lane);
 
   /// Pauses the log during its lifetime, for work that a real device would not perform. `log` may be null.

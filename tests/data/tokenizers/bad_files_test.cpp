@@ -49,7 +49,8 @@ TEST(BadTokenizerJson, MergesOfMissingOrEmptyTokensAreNamed) {
                   "'model.merges[1]': token 'nothere' is not in the vocabulary");
   expect_contains(damaged([](Json& j) { j["model"]["merges"][1] = "abc abc"; }),
                   "token 'abcabc' is not in the vocabulary");
-  expect_contains(damaged([](Json& j) { j["model"]["merges"][0] = "ab"; }), "'model.merges[0]' is not two tokens");
+  expect_contains(damaged([](Json& j) { j["model"]["merges"][0] = "ab"; }),
+                  "'model.merges[0]' is 'ab', expected two tokens");
   expect_contains(damaged([](Json& j) { j["model"]["merges"][0] = {"a", "b", "c"}; }), "has 3 parts, expected 2");
   expect_contains(damaged([](Json& j) { j["model"]["merges"][0] = 5; }),
                   "'model.merges[0]' is number, expected a string");
@@ -95,7 +96,7 @@ TEST(BadTokenizerJson, PatternsAndNestingAreBounded) {
       j["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}};
     });
   };
-  expect_contains(split("(a"), "'pre_tokenizer.pattern.Regex': the pattern \"(a\" is wrong");
+  expect_contains(split("(a"), "'pre_tokenizer.pattern.Regex': the pattern \"(a\" is invalid");
   expect_contains(split(""), "'pre_tokenizer.pattern.Regex' is empty");
   expect_contains(damaged([](Json& j) {
                     Json nested = {{"type", "NFC"}};
@@ -190,7 +191,7 @@ TEST(BadTekken, FieldsAreChecked) {
   };
   expect_contains(damage([](Json& j) { j["config"].erase("pattern"); }), "no 'config.pattern'");
   expect_contains(damage([](Json& j) { j["config"]["pattern"] = "["; }),
-                  "'config.pattern': the pattern \"[\" is wrong");
+                  "'config.pattern': the pattern \"[\" is invalid");
   expect_contains(damage([](Json& j) { j["config"]["default_vocab_size"] = 1000; }),
                   "'vocab' has 258 tokens, expected at least");
   expect_contains(damage([](Json& j) { j["config"]["default_num_special_tokens"] = 0; }),

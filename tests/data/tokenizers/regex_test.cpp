@@ -83,7 +83,7 @@ TEST(Regex, WrongPatternsAreDataErrorsThatNameThePlace) {
   const auto message = [](std::string_view pattern) {
     return message_of(ExitCode::data, [&] { Regex(pattern, "t.json: 'pre_tokenizer'", RegexDialect::oniguruma); });
   };
-  expect_contains(message("(ab"), "t.json: 'pre_tokenizer': the pattern \"(ab\" is wrong at byte 3");
+  expect_contains(message("(ab"), "t.json: 'pre_tokenizer': the pattern \"(ab\" is invalid at byte 3");
   expect_contains(message("[\\p{L}&&[^a]]"), "which is not supported");
   expect_contains(message("[a[b]]"), "a class in a class");
   expect_contains(message("[[:alpha:]]"), "a named class");
