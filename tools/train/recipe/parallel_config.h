@@ -73,13 +73,14 @@ struct ParallelConfig {
   }
 };
 
-/// Returns the overrides that put a model of any layout on one rank.
+/// Returns the overrides with which a single rank can hold the model of any recipe.
 inline std::vector<std::string> one_rank_overrides() {
   return {"parallel.pp=1",     "parallel.tp=1",   "parallel.sp=false",          "parallel.cp=1",      "parallel.ep=1",
           "parallel.etp=auto", "parallel.zero=0", "parallel.cp_expansion=auto", "parallel.order=auto"};
 }
 
-/// Returns a readable text: "dp 2 x cp 2 x tp 2 ...", and the other settings that differ from their defaults.
+/// Returns a readable description: "dp 2 x cp 2 x tp 2 ...", followed by other settings that differ from their
+/// defaults.
 std::string describe(const ParallelConfig& c, int64_t world);
 
 }  // namespace hexad::train

@@ -1,4 +1,4 @@
-// The whole recipe, composed of one struct for each section.
+// The recipe, which has one struct for each section.
 #pragma once
 
 #include <array>
@@ -32,14 +32,14 @@ constexpr auto enum_names(Precision) {
 }
 base::Dtype dtype_of(Precision precision);
 
-/// Origin of experts that train.init_from does not have.
+/// How to make the weights of experts that the model train.init_from does not have.
 enum class InitExperts : uint8_t { none, copy, split };
 constexpr auto enum_names(InitExperts) {
   return std::to_array<std::pair<InitExperts, std::string_view>>(
       {{InitExperts::none, "none"}, {InitExperts::copy, "copy"}, {InitExperts::split, "split"}});
 }
 
-/// Rows of the embedding and the head beyond the vocabulary of train.init_from.
+/// How to make the rows of embedding and head beyond the vocabulary of train.init_from.
 enum class InitVocabulary : uint8_t { none, grow, mean };
 constexpr auto enum_names(InitVocabulary) {
   return std::to_array<std::pair<InitVocabulary, std::string_view>>(
@@ -276,7 +276,7 @@ struct Recipe {
   RunConfig run;
   std::vector<StageConfig> stages;
 
-  // Defined in recipe.cpp: every source would take half a second to generate them.
+  // Defined in recipe.cpp, because generating these members costs each source file half a second of compile time.
   Recipe();
   Recipe(const Recipe&);
   Recipe(Recipe&&) noexcept;
@@ -317,8 +317,8 @@ Recipe load_recipe(config::Document document, const Extensions& extensions, int6
                    const std::function<void(const std::string&)>& warn = {},
                    std::optional<device::DeviceKind> device = {});
 
-/// Like load_recipe(), for training. Also rejects optim.warmup > train.steps, except in a trial, whose steps are set on
-/// the command line. Errors name the nearest legal values.
+/// Like load_recipe(), for training. Also rejects optim.warmup > train.steps, unless the command line sets train.steps
+/// (a short trial). Errors name the nearest legal values.
 Recipe load_to_train(config::Document document, const Extensions& extensions, int64_t world,
                      const std::function<void(const std::string&)>& warn = {});
 

@@ -11,7 +11,7 @@
 
 namespace hexad::train {
 
-/// Part of the section that depends on the layout. A stage of training may replace it.
+/// Keys of the section that depend on the layout. A stage of training may replace them.
 struct StageSchedule {
   pp::PipelineConfig pipeline;
   moe::MoeScheduleConfig moe;
