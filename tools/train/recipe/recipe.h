@@ -203,7 +203,8 @@ struct DistributedConfig {
       at_least(0), at_most(255));
     v("reserve_multiprocessors", reserve_multiprocessors,
       "multiprocessors of a GPU that GEMMs leave to communication, which can otherwise double the time of a GEMM; an "
-      "odd number is rounded up, because GEMMs take pairs; auto: as many as NCCL may use for traffic beside GEMMs "
+      "odd number is rounded up, because GEMMs take pairs; auto: as many as NCCL may use for traffic that overlaps "
+      "GEMMs "
       "(pipelines, gradients, weights, tensor parallelism, overlapped all-to-alls), 0 without NCCL",
       automatic, at_least(0), at_most(1024));
   }
