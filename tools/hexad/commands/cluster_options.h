@@ -1,4 +1,4 @@
-// Options of the commands that predict steps on a cluster.
+// Options that are common to the commands that predict steps on a cluster.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace hexad::app {
 
-/// Overrides on the command line, divided into those of the recipe and those of the cluster file. The latter lack their
-/// prefix "cluster.".
+/// Overrides of the command line, divided into overrides of the recipe and of the cluster file. The prefix "cluster."
+/// is removed.
 struct DividedOverrides {
   std::vector<std::string> recipe, cluster;
 };
