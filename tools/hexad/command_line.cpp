@@ -62,7 +62,7 @@ std::string default_text(const T& value) {
 
 std::string explain(const CLI::App& app, const CLI::ParseError& error, const Command& command) {
   std::string text = error.what();
-  constexpr std::string_view too_often = ": At Most 1 required but received ";  // text of a message of CLI11
+  constexpr std::string_view too_often = ": At Most 1 required but received ";  // part of CLI11's message
   if (const size_t at = text.find(too_often); at != text.npos)
     text = fmt::format("{}: given {} times, expected once", text.substr(0, at), text.substr(at + too_often.size()));
   const auto extras = app.remaining(true);

@@ -44,7 +44,7 @@ class Option {
   /// Makes each occurrence of a list option take one value. Without this, an occurrence takes all values that follow
   /// it.
   Option& one_at_a_time();
-  /// Rejects this option unless `other` is given too.
+  /// Rejects this option if `other` is not given.
   Option& needs(const Option& other);
   /// True if the parsed command line contains the option.
   bool given() const;

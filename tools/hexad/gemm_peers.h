@@ -10,7 +10,7 @@ namespace hexad::app {
 
 struct GemmPeer {
   std::string name;         // "Eigen"
-  std::string description;  // version and instruction sets, or the reason why there is no rate
+  std::string description;  // version and instruction sets, or the reason why the library was not measured
   double flops_per_second;  // 0: the library is missing or does not support the dtype
 };
 

@@ -33,7 +33,7 @@ struct AdvisedRun {
 class ScheduleAdviser {
  public:
   virtual ~ScheduleAdviser() = default;
-  /// Called before a step's work.
+  /// Called before the work of `step`.
   virtual void begin_step(int64_t step) = 0;
   /// Called after a step's work. May add to `metrics`, which are written to the run's metrics on rank 0.
   virtual void end_step(telemetry::StepMetrics& metrics) = 0;

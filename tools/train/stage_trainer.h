@@ -49,7 +49,8 @@ class StageTrainer {
   bool is_last() const { return stage_ + 1 == stage_count(recipe_); }
   /// Returns the last step done.
   int64_t step() const { return progress().step; }
-  /// Returns the folder of the checkpoint with which the stage ended. Requires that the stage is not the last one.
+  /// Returns the folder of the checkpoint that was saved at the end of the stage. Must not be called for the last
+  /// stage.
   std::string end_checkpoint() const { return checkpoints_.folder(progress().step); }
 
  private:

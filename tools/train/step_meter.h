@@ -1,4 +1,4 @@
-// Metrics of the steps of a run.
+// Measures the steps of a run.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,8 @@ class StepMeter {
   RankClock& clock() { return clock_; }
   /// Returns the metrics of the step that has ended. Collective.
   telemetry::StepMetrics metrics_of(const StepResult& result);
-  /// Measures the peak again if this takes little time compared with the steps. Collective, after metrics_of().
+  /// Measures the peak FLOP/s again if this takes little time compared with the steps. Call it after metrics_of().
+  /// Collective.
   void update_peak(const StepResult& result, const telemetry::StepMetrics& metrics);
 
  private:

@@ -1,4 +1,4 @@
-// Observers of a run's steps: faults for tests, trace, adviser, replica check, metrics.
+// Components that run before and after each training step: faults for tests, trace, adviser, replica check, metrics.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace hexad::train {
 
-/// Counter of consecutive steps that changed no weights, over all stages of a start.
+/// Counts consecutive skipped steps, over all stages of a start.
 class SkippedSteps {
  public:
   /// Counts the step if it was skipped. Warns about every skipped step, and about the first step without targets.

@@ -35,12 +35,12 @@ class TrainStep {
  public:
   TrainStep(const Recipe& recipe, ModelInstance& instance, optim::Optimizer& optimizer);
 
-  /// Runs one step. The global batch is sequences [first_sequence, first_sequence + batch.global) of `source`. `update`
-  /// counts the optimizer's updates from 1. Collective.
+  /// Runs one step. The global batch consists of sequences [first_sequence, first_sequence + batch.global) of `source`.
+  /// `update` is the number of this optimizer update, counted from 1. Collective.
   StepResult run(const data::Source& source, int64_t first_sequence, int64_t step, int64_t update, double lr);
-  /// Runs the step after `progress`, and then counts it in `progress`.
+  /// Runs the step that follows `progress`, and updates `progress`.
   StepResult run(const data::Source& source, Progress& progress, double lr);
-  /// Runs the step after `progress` with the learning rate of the recipe's schedule.
+  /// Like the previous function, with the learning rate of the recipe's schedule.
   StepResult run(const data::Source& source, Progress& progress);
   /// Registers `observe`. Every later step calls `observe` after the gradients are reduced and before they are used.
   void on_gradients(std::function<void()> observe) { on_gradients_ = std::move(observe); }

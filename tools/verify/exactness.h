@@ -9,7 +9,7 @@
 namespace hexad::verify {
 
 struct Exactness {
-  std::string_view why;  // name of the bound
+  std::string_view why;  // name of the tolerance
   double tolerance;
   Measure measure = Measure::largest;
   double least_unit = 0;  // argument of Comparer

@@ -44,7 +44,7 @@ class Subject {
   const Recipe& recipe() const { return recipe_; }
   const Extensions& extensions() const { return extensions_; }
   const data::Source& source() const { return *source_; }
-  /// Returns a description of the data: "the recipe's data, cut further", "synthetic documents".
+  /// Returns a description of the data: "the recipe's data, documents cut further", or "synthetic documents".
   const std::string& source_text() const { return source_text_; }
   int steps() const { return steps_; }
   /// Returns the data of the held-out loss. Only the first heldout_sequences() sequences are used. They do not fill the
@@ -72,12 +72,12 @@ class Subject {
   std::string source_text_;
 };
 
-/// Results that one rank computes from Subject::oracle_recipe().
+/// Results of one rank that runs Subject::oracle_recipe().
 struct Oracle {
   std::vector<Expected> steps;  // steps[0] is the state before the first step, without result and gradients
   std::string checkpoint;       // folder of the checkpoint saved after the first step
   // After the last step:
-  Evaluation heldout;              // computed without padding; tokens and bytes are counted in the data
+  Evaluation heldout;              // computed without padding; tokens and bytes are counted in the data itself
   std::vector<int32_t> continued;  // result of generated(); empty for an encoder
   layers::RoutingLog routing;      // set if may_differ_by_rounding(), otherwise empty
   // Set only for an eventful kind:
@@ -107,7 +107,7 @@ bool can_generate(const Recipe& recipe);
 /// Returns the ids of both continuations. Collective.
 std::vector<int32_t> generated(const Subject& subject, ModelInstance& instance);
 
-/// Oracles of all requested subjects. Each one is computed on first use.
+/// Oracles of all kinds of subject. Each oracle is computed on first use.
 class Oracles {
  public:
   explicit Oracles(const Subject& subject, Saves saves = Saves::yes) : subject_(subject), saves_(saves) {}

@@ -31,7 +31,7 @@ struct SubjectKind {
   bool (*differs)(const train::Recipe&, const train::Extensions& extensions);
   /// Returns the changes to the recipe, as overrides.
   std::vector<std::string> (*overrides)(const OwnSubject&);
-  /// Further changes, only for the oracle.
+  /// Additional overrides, only for the oracle.
   std::vector<std::string> of_oracle{};
   Course course = Course::plain;
 };

@@ -70,7 +70,7 @@ struct Comparison {
   Compared compared;
 };
 
-/// Collects one rank's differences. Compares tensors on the rank that holds them, including replicas.
+/// Collects one rank's differences. Each rank compares all tensors that it holds, including replicas.
 class Comparer {
  public:
   /// A tensor's unit is at least `least_unit` times Whole::typical.
@@ -81,7 +81,8 @@ class Comparer {
   /// Compares the metrics that `hexad train` reports for a step. If the step is `ruined` (not finite), compares only
   /// the learning rate.
   void reported(const train::StepResult& expected, const telemetry::StepMetrics& actual, bool ruined);
-  /// Compares tensors. `kind` is "gradient", "weight", ...: findings are reported as "KIND NAME".
+  /// Compares the pieces that this rank holds. `kind` is "gradient", "weight", ...; findings are reported as "KIND
+  /// NAME".
   void tensors(int64_t step, std::string_view kind, const WholeMap& expected, const std::vector<Piece>& held);
   void evaluation(int64_t step, const train::Evaluation& expected, const train::Evaluation& actual);
   void generated(int64_t step, const std::vector<int32_t>& expected, const std::vector<int32_t>& actual);
@@ -94,7 +95,7 @@ class Comparer {
   void exact(int64_t step, const std::string& what, const std::string& expected, const std::string& actual);
   void add(Finding finding);
 
-  // Sums over the elements of a tensor that this rank holds, which may be none.
+  // Numbers about one tensor, over the elements that this rank holds. A rank may hold none.
   struct Tally {
     int64_t step;
     std::string what;

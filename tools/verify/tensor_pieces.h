@@ -16,7 +16,8 @@ using base::Shape;
 using device::Device;
 using tensor::Tensor;
 
-/// Elements [begin, begin + values.numel()), in row-major order, of a rectangle of the global tensor `name`.
+/// A part of the global tensor `name`: in a rectangle of this tensor (`region`), in row-major order, the elements from
+/// `begin` on.
 struct Piece {
   std::string name;
   Shape global;

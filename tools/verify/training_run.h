@@ -30,10 +30,10 @@ class TrainingRun {
   /// Runs the next step, at the learning rate of the recipe's schedule. Collective.
   StepResult step(const data::Source& source);
 
-  /// Return the pieces that this rank holds. Gradients are those of the last step, summed over ranks, before clipping.
+  /// Return the pieces that this rank holds. Gradients are those of the last step, after reduction and before clipping.
   std::vector<Piece> held_weights() const;
   std::vector<Piece> held_gradients() const;
-  /// Returns main weights, moments and router states: "NAME/moment1", "NAME/state".
+  /// Returns main weights, moments and router states. Their names are like "NAME/moment1" and "NAME/state".
   std::vector<Piece> held_states() const;
 
   /// Return copies of the whole tensors on the run's host device. The result is the same on all ranks. Collective.
@@ -41,7 +41,7 @@ class TrainingRun {
   TensorMap gradients() const { return whole(held_gradients()); }
   TensorMap states() const { return whole(held_states()); }
 
-  /// Save and load through the recipe's run.dir. Collective.
+  /// Save a checkpoint in run.dir, and load a checkpoint. Collective.
   void save();
   void load(const std::string& checkpoint_folder);
   /// Loads weights and router states of a checkpoint, as train.init_from does.

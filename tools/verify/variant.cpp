@@ -139,7 +139,7 @@ std::vector<Option> make_options() {
        {"0", "1", "2", "3"},
        [](const MeshSizes& m) { return m[Axis::dp] * m[Axis::cp] * m[Axis::edp] > 1; }},
       pipeline_option(),
-      {"overlap",  // only without pipeline stages, because the pipeline option includes overlap
+      {"overlap",  // only without pipeline stages, because the option `pipeline` includes overlap
        "",
        {"none", "micro_batches"},
        [](const MeshSizes& m) { return m[Axis::pp] == 1; },

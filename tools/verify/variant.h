@@ -26,14 +26,14 @@ struct MeshSizes {
   bool operator==(const MeshSizes&) const = default;
 };
 
-/// Returns every mesh of `world` ranks, even if a model forbids it: 10 for 2 ranks, 46 for 4, 146 for 8.
+/// Returns every mesh of `world` ranks, even if a model forbids it. There are 10 meshes of 2 ranks, 46 of 4, 146 of 8.
 std::vector<MeshSizes> meshes_of(int world);
 
 /// Returns the simulated node of each of `world` ranks that are threads. The ranks are divided evenly between two nodes
 /// if every group is then either within one node or also divided evenly. Otherwise, all ranks are on one node.
 std::vector<int> nodes_of_threads(int world);
 
-/// One setting with several values. The first value is the plain one.
+/// A setting with several values. The first value is the plain value.
 struct Option {
   std::string name;  // name in lists of layouts
   std::string key;   // key of the recipe; empty if the option sets several keys or none

@@ -24,7 +24,7 @@ inline DividedOverrides divided(const std::vector<std::string>& all) {
   return out;
 }
 
-/// Adds --routing. load_of() reads its value.
+/// Adds --routing, whose value is an argument of load_of().
 inline Option add_routing(const Command& command, std::string& routing) {
   return command
       .add_option("--routing", &routing,
@@ -34,8 +34,8 @@ inline Option add_routing(const Command& command, std::string& routing) {
       .path();
 }
 
-/// Returns the load of the experts of `model` under `routing`: a word (even, p99, worst), or the path of a file with
-/// the load.
+/// Returns the load of the experts of `model`. `routing` is a word (even, p99, worst), or the path of a file with the
+/// load.
 inline plan::RoutingLoad load_of(const std::string& routing, const layers::ModelConfig& model) {
   using plan::RoutingLoad;
   if (routing == "even") return RoutingLoad::even;

@@ -98,7 +98,8 @@ void require_checkpoint(const std::string& path) {
   std::vector<std::string> below;
   if (!is_file)
     for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
-      if (entry.path().extension() == ".safetensors") return;  // a checkpoint that has lost its manifest
+      if (entry.path().extension() == ".safetensors")
+        return;  // the path may be a checkpoint that has lost its manifest
       if (can_be_inspected(entry.path())) below.push_back(base::cat("'", entry.path().string(), "'"));
     }
   std::ranges::sort(below);

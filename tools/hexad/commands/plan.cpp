@@ -228,7 +228,7 @@ class Planner {
                plan.candidates.tried, " combinations, refused by the rules of:", reasons, "\n",
                nearest_ranks_text(ranks));
   }
-  // Returns "nearest numbers of ranks with a legal layout: 16, 32 (more than c.yaml has)".
+  // Returns a text like "nearest numbers of ranks with a legal layout: 16, 32 (more than c.yaml has)".
   std::string nearest_ranks_text(int64_t ranks) const {
     const auto [below, above] = nearest_legal_ranks(
         document_, recipe_, extensions_, {.world = ranks, .ranks_per_domain = prices_.domain()}, most_planned_ranks);
@@ -291,7 +291,7 @@ class Planner {
                     shell_word(std::filesystem::absolute(options_.recipe).parent_path().string())));
   }
 
-  // Draws the best layout.
+  // Writes a picture of the best layout to the file of --svg.
   void write_picture(const Plan& plan) const {
     const PlannedLayout& best = plan.best.front();
     const mesh::Layout layout(best.candidate.recipe.parallel.sizes(), static_cast<int>(ranks_));

@@ -10,7 +10,7 @@
 
 namespace hexad::app {
 
-/// A recipe that was planned on a cluster. The referenced objects must outlive this one.
+/// A recipe and the cluster on which it was planned. The referenced objects must outlive this struct.
 struct Planned {
   std::string recipe_path, cluster_path;
   const train::Recipe& recipe;
@@ -37,7 +37,7 @@ struct LayoutFigures {
 };
 LayoutFigures figures_of(const Planned& planned, const plan::PlannedLayout& layout);
 
-/// Difference between the steps of two layouts.
+/// Differences between the predicted steps of two layouts.
 struct LayoutComparison {
   struct Part {
     std::string name;

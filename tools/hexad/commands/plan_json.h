@@ -1,4 +1,4 @@
-// JSON of `hexad plan`. It contains everything that the text contains.
+// JSON output of `hexad plan`. It contains everything that the text output contains.
 #pragma once
 
 #include <vector>
@@ -15,7 +15,7 @@ namespace hexad::app {
 nlohmann::ordered_json plan_json(const Planned& planned, const plan::Plan& plan, double seconds,
                                  const std::vector<plan::FewestRanks::Refused>& fewer);
 
-/// Returns the comparisons of the best layout with two others: the next one, and the recipe's own.
+/// Returns comparisons of the best layout with the second best layout and with the recipe's own layout.
 nlohmann::ordered_json explanation_json(const Planned& planned, const plan::Plan& plan, const OwnLayout& own);
 
 }  // namespace hexad::app

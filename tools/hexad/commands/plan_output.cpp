@@ -30,7 +30,7 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
              base::counted(plan.simulated, "layout"), base::counted(plan.changes, "change"));
   // Returns the bytes as text, with "!" if they exceed the memory of a rank.
   const auto memory = [&](double bytes) { return base::human_bytes(bytes) + (bytes > plan.memory ? "!" : " "); };
-  // Returns the column of a load that is read from a file.
+  // Returns `text` as a table column if the load was read from a file; otherwise an empty text.
   const auto of_file = [&](const std::string& text) {
     return planned_.load == RoutingLoad::given ? fmt::format(" {:>11}", text) : "";
   };

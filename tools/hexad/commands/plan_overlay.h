@@ -1,4 +1,4 @@
-// The recipe that `hexad plan --out` writes.
+// Makes the recipe that `hexad plan --out` writes.
 #pragma once
 
 #include <string>

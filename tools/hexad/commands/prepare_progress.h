@@ -1,4 +1,4 @@
-// The progress line of `hexad prepare`.
+// Shows the progress of `hexad prepare`.
 #pragma once
 
 #include <string>

@@ -26,7 +26,7 @@ std::vector<Prompt> read_prompts(const std::string& path, const std::string& sys
 /// prompt from a file, otherwise Error(usage).
 std::vector<int32_t> chat_prompt(const data::Tokenizer& tokenizer, const data::ChatForm& form, const Prompt& prompt);
 
-/// Returns the ids of the mark after an answer; none if the form has no such mark.
+/// Returns the ids of the mark that ends an answer; empty if the form has no such mark.
 std::vector<int32_t> end_of_answer(const data::Tokenizer& tokenizer, const data::ChatForm& form);
 
 /// Returns the ids of each prompt, formatted with `form` unless it is null. Questions and prompts from a file must not

@@ -17,7 +17,7 @@
 
 namespace hexad::app {
 
-/// Prediction of a step on a described cluster.
+/// Prediction of a step on the cluster of --cluster.
 struct StepOnCluster {
   std::string cluster;  // path of the cluster file
   double seconds;

@@ -69,7 +69,8 @@ io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup
 /// order, the order is `documents`. Throws Error(usage) if the recipe sets another order. Throws Error(data) if the
 /// order in the checkpoint is unknown.
 data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe);
-/// Returns changes_of_recipe() since the checkpoint's run and, if it differs, "layout: BEFORE -> NOW".
+/// Returns the changes since the checkpoint's run: those of changes_of_recipe() and, if the layout differs, the line
+/// "layout: BEFORE -> NOW".
 std::vector<std::string> changes_since(const io::Checkpoint& checkpoint, const Recipe& recipe, int64_t world);
 
 }  // namespace hexad::train

@@ -11,7 +11,7 @@
 
 namespace hexad::train {
 
-/// True if train.init_from is a folder with a config.json, and not a checkpoint.
+/// True if train.init_from is a Hugging Face model: a folder that has a config.json and is not a checkpoint.
 bool starts_from_foreign_model(const Recipe& recipe);
 
 /// Returns a warning for each key of `model` whose value differs from the value with which the initial weights were

@@ -217,8 +217,8 @@ InitialWeights::Source InitialWeights::source_of_new(const Parameter& p, const s
   if (cut >= 0) whole[cut] *= parts;
   const std::string dense = mlp + "." + tail;
   require_shape(checkpoint_, dense, kind, whole);
-  // A token's experts are whole groups, and the routing weights within a group are equal. Each part of the dense MLP
-  // therefore has the total weight scale / parts.
+  // A token's experts are whole groups, and the experts of a group have equal routing weights. Therefore, the routing
+  // weights of each part of the dense MLP sum to scale / parts.
   const double scale = recipe_.model.moe.scale;
   const double factor = tail == "down.weight" ? static_cast<double>(parts) / scale
                         : tail == "down.bias" ? 1 / scale

@@ -28,13 +28,13 @@ class InitialWeights {
  private:
   enum class Way : uint8_t {
     stored,       // the stored tensor, unchanged
-    initial,      // not read: the values drawn for a model without a checkpoint
+    initial,      // random values, as in a model without a checkpoint; nothing is read
     group_rows,   // router of split experts: all experts of a group have the row drawn for the group's first expert
     grown,        // the stored rows, and new rows after them
     router_rows,  // router rows: copies of the stored rows, in turn
     experts,      // copies of stored experts, or of a dense MLP
   };
-  // Origin of a parameter.
+  // Stored tensor from which a parameter is made, and how it is made.
   struct Source {
     Way way = Way::stored;
     std::string name{};  // stored tensor

@@ -26,8 +26,8 @@ struct RunRequest {
   int64_t world = 1;
 };
 
-/// Returns candidates of layouts for `world` ranks, best first, as overrides of `parallel`. They may be illegal for the
-/// recipe's model.
+/// Returns candidate layouts for `world` ranks, best first, each as overrides of `parallel`. Some candidates may be
+/// illegal for the recipe's model.
 std::vector<std::vector<std::string>> layout_candidates(const Recipe& recipe, int64_t world, TrainedUse use);
 
 /// Opens a run like open_run(), in the first of these layouts that applies:

@@ -29,8 +29,8 @@ struct SavedRun {
 SavedRun open_run(const std::string& path, const std::vector<std::string>& overrides, const std::string& step,
                   const Extensions& extensions, const base::FileWork& work = {});
 
-/// Opens a checkpoint without its recipe and data: `path` and `step` are as in open_run(). Throws Error(usage) if
-/// `path` is neither a checkpoint nor a run directory, and Error(data) if there is no good checkpoint.
+/// Opens a checkpoint like open_run(), but without its recipe and data. Throws Error(usage) if `path` is neither a
+/// checkpoint nor a run directory. Throws Error(data) if there is no good checkpoint.
 io::Checkpoint open_saved_checkpoint(const std::string& path, const std::string& step, const base::FileWork& work = {});
 
 /// True if `dir` holds a recipe.yaml.

@@ -24,7 +24,8 @@ Recipe saved_recipe(const io::Checkpoint& checkpoint);
 Progress saved_progress(const io::Checkpoint& checkpoint);
 /// Returns the fingerprints of the training data of the checkpoint's run.
 std::vector<data::Digest> saved_fingerprints(const io::Checkpoint& checkpoint);
-/// Returns data.shuffle of the checkpoint's run. An older program did not save it and shuffled `documents`.
+/// Returns data.shuffle of the checkpoint's run. If an older program wrote the checkpoint without this key, returns
+/// `documents`, which it used.
 std::string saved_shuffle(const io::Checkpoint& checkpoint);
 /// Returns the layout of the checkpoint's run as text, in the format of describe(ParallelConfig).
 std::string saved_layout(const io::Checkpoint& checkpoint);

@@ -11,7 +11,7 @@
 
 namespace hexad::train {
 
-/// Result of check_start() for a legal start.
+/// Result of check_start().
 struct StartCheck {
   std::vector<std::string> warnings;  // warnings that the run would print
   std::string checkpoint;             // folder of the checkpoint from which the run would continue; empty: a new run

@@ -10,7 +10,7 @@
 namespace hexad::train {
 
 struct ChoiceItem {
-  int64_t line = 0;            // line of the file, from 1
+  int64_t line = 0;            // line number in the file, counted from 1
   std::string context{};       // text before the choices
   std::string delimiter{" "};  // text between the context and a choice
   std::vector<std::string> choices{};
@@ -36,7 +36,7 @@ LikelihoodRequest choice_request(const data::Tokenizer& tokenizer, const ChoiceI
 struct ChoiceAnswer {
   std::vector<double> log_likelihoods{};  // in nats, for each choice
   int64_t chosen = 0;                     // choice with the largest log-likelihood
-  int64_t chosen_norm = 0;                // choice with the largest log-likelihood per byte, without the delimiter
+  int64_t chosen_norm = 0;                // like `chosen`, per byte of the choice (without the delimiter)
 };
 /// Returns the answer. Throws Error(numeric) if a log-likelihood is NaN, because choices then cannot be compared.
 ChoiceAnswer answer_of(const ChoiceItem& item, std::vector<double> log_likelihoods);

@@ -25,7 +25,7 @@ struct SamplingOptions {
   int64_t together = 8;                // largest number of prompts in one forward pass
 };
 
-/// Reason for the end of a text.
+/// Reason why a generated text ended.
 enum class Stop : uint8_t { end_of_document, end_of_turn, max_tokens, context };
 constexpr auto enum_names(Stop) {
   return std::to_array<std::pair<Stop, std::string_view>>({{Stop::end_of_document, "end_of_document"},
@@ -67,7 +67,8 @@ int64_t cached_tokens(const layers::ModelConfig& model, std::span<const std::vec
 std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> prompt, const SamplingOptions& options,
                               const std::function<void(int32_t)>& on_token = {});
 
-/// Chooses an id from logits[V] with `uniform` in [0, 1): applies temperature, then top-k, then top-p.
+/// Samples an id from logits[V] after applying temperature, top-k and top-p, in this order. `uniform` is a random
+/// number in [0, 1).
 int32_t sample(std::span<const float> logits, const SamplingOptions& options, double uniform);
 
 }  // namespace hexad::train

@@ -1,4 +1,4 @@
-// Log-likelihoods of the ends of token sequences.
+// Computes the log-likelihoods of the last tokens of sequences.
 #pragma once
 
 #include <span>

@@ -15,7 +15,7 @@ class PassRecorder {
  public:
   struct Recording {
     std::string name;           // such as "layers.0.moe forward"
-    schedule::TaskGraph graph;  // without the functions of its tasks
+    schedule::TaskGraph graph;  // its tasks have no functions
     std::vector<schedule::TaskTime> times;
 
     /// Returns the time at which the first task began.

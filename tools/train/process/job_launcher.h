@@ -23,7 +23,7 @@ pid_t mpirun_process();
 
 /// Returns the seconds that this rank's mpirun waits between SIGTERM and SIGKILL; none without mpirun.
 std::optional<double> mpirun_patience();
-/// Name of Open MPI's parameter for mpirun_patience(), for `--mca` and as an environment variable.
+/// Open MPI's parameter that sets mpirun_patience(): its name for `--mca`, and the name of its environment variable.
 inline constexpr const char* patience_parameter = "odls_base_sigkill_timeout";
 inline constexpr const char* patience_variable = "OMPI_MCA_odls_base_sigkill_timeout";
 

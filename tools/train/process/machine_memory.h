@@ -10,7 +10,7 @@ namespace hexad::train {
 /// Memory that several processes share: the machine's memory, or the memory limit of a control group (container, batch
 /// job).
 struct MemoryPool {
-  int64_t id = 0;         // equal for processes that share the pool; different for pools of other machines
+  int64_t id = 0;         // equal for all processes that share the pool; pools of other machines have other ids
   std::string name{};     // such as "the machine's memory"
   int64_t available = 0;  // bytes that can be allocated before the system evicts or ends a process
 };

@@ -27,7 +27,7 @@ std::optional<Fault> fault_of_step(int rank, int64_t step);
 /// Plants `kill` (SIGKILL to this process), `abort`, `segv` or `hang` (waits forever). Called before each step.
 void inject_fault(int rank, int64_t step);
 
-/// Plants `slow@rank,step,MILLISECONDS`: from that step on, each step of that rank takes MILLISECONDS longer. Records
+/// Plants `slow@rank,step,MILLISECONDS`: from step `step` on, each step of this rank takes MILLISECONDS longer. Records
 /// the delay in `spans`.
 void inject_slowness(int rank, int64_t step, device::SpanLog& spans);
 

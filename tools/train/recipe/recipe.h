@@ -242,7 +242,7 @@ struct MemoryConfig {
 
   /// Returns the bytes that a rank may use for tensors; 0: no limit.
   int64_t limit() const { return limit_bytes.value_or(0); }
-  /// True if a run is refused because its estimated memory exceeds that of its machines.
+  /// True if a run is refused when its estimated memory exceeds the memory of its machines.
   bool checks_machine() const { return limit_bytes.has_value(); }
 
   template <class V>
@@ -310,10 +310,10 @@ struct Recipe {
   }
 };
 
-/// Reads and checks a recipe. If `world` > 0, also checks it against that number of ranks. `warn` receives a line for
-/// each key with an old name. `device` replaces the recipe's device (replace_device()); HEXAD_DEVICE is then ignored.
-/// If the recipe has stages, the result has the keys of the first stage (see with_stage()). Throws Error(usage) with
-/// every problem, each with file and line.
+/// Reads and checks a recipe. If `world` > 0, also checks that the recipe can run on `world` ranks. `warn` receives a
+/// line for each key with an old name. `device` replaces the recipe's device (replace_device()); HEXAD_DEVICE is then
+/// ignored. If the recipe has stages, the result has the keys of the first stage (see with_stage()). Throws
+/// Error(usage) with every problem, each with file and line.
 Recipe load_recipe(config::Document document, const Extensions& extensions, int64_t world,
                    const std::function<void(const std::string&)>& warn = {},
                    std::optional<device::DeviceKind> device = {});

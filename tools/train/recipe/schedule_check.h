@@ -36,8 +36,8 @@ void check_moe_schedule(const Recipe& recipe, const layers::Registry& registry, 
 /// Checks schedule.pipeline.overlap for `world` ranks; 0: the number of ranks is unknown.
 void check_micro_batch_overlap(const Recipe& recipe, int64_t world, config::Problems& problems);
 
-/// Adds a problem that names the registered orders, nearest first, if schedule.moe.order is not one of them. Adds a
-/// problem if the order's steps are illegal for a schedule that the recipe allows.
+/// Adds a problem if schedule.moe.order is not a registered order; the problem lists the registered orders, nearest
+/// first. Also adds a problem if the order's steps are illegal for a schedule that the recipe allows.
 void check_moe_order(const Recipe& recipe, const layers::Registry& registry, config::Problems& problems);
 
 }  // namespace hexad::train

@@ -23,8 +23,8 @@ struct StageDocument {
 /// `stages` cannot be read or contradicts train.steps.
 std::vector<StageDocument> stage_documents(const config::Document& document);
 
-/// Returns the document of stage `number`, which counts from 1, as a recipe without stages. If `number` is 0 and there
-/// are no stages, returns the document unchanged. Throws Error(usage) for any other number that names no stage.
+/// Returns the document of stage `number`, counted from 1, as a recipe without stages. For a recipe without stages,
+/// `number` must be 0, and the document is returned unchanged. Throws Error(usage) if there is no such stage.
 config::Document document_of_stage(const config::Document& document, int64_t number);
 
 /// Calls `read` for each stage; `read` adds the problems that it finds. Returns the recipe of the first stage with the

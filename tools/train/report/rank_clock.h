@@ -22,8 +22,8 @@ class RankClock {
   void begin();
   void end();
   double seconds() const { return step_.seconds; }
-  /// Fills `comm` and `ranks` of `metrics`, which are equal on all ranks, and step_seconds, which is this rank's own.
-  /// Returns warnings about slow ranks. Collective, after end().
+  /// Fills in `comm`, `ranks` and `step_seconds` of `metrics`. `ranks` is equal on all ranks; `step_seconds` is the
+  /// time of this rank. Returns warnings about slow ranks. Collective, after end().
   std::vector<std::string> report(telemetry::StepMetrics& metrics, device::Device device);
 
   struct Phase {
@@ -33,7 +33,7 @@ class RankClock {
   /// Runs `work` between two steps and returns its time and traffic. Collective.
   Phase measure(device::DeviceContext& context, const std::function<void()>& work);
 
-  /// Returns one line about the slowest ranks of the run so far. Empty before the first step, and with a single rank.
+  /// Returns one line about the slowest rank of the run so far; empty before the first step, and with a single rank.
   std::string summary() const;
 
  private:

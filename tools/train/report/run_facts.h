@@ -1,4 +1,4 @@
-// Facts of a run directory for `hexad inspect`: the state of the run and its checkpoints.
+// Collects facts about a run directory for `hexad inspect`: the state of the run and its checkpoints.
 #pragma once
 
 #include <cstdint>

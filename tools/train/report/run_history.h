@@ -1,5 +1,5 @@
-// history.json of a run directory: every start of the run, and its end. Only this file, metrics.jsonl and recipe.yaml
-// are needed to make report.html.
+// Reads and writes history.json of a run directory, which records every start of the run and its end. report.html is
+// made only from history.json, metrics.jsonl and the recipes.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ struct RunStart {
 struct RunEnd {
   int64_t step = 0;
   std::string date;
-  std::string trouble;  // reason why the run ended before its last step; empty if it did not
+  std::string trouble;  // reason why the run ended before its last step; empty if the run trained all steps
   std::vector<telemetry::ReportInputs::Fact> facts;
   std::vector<telemetry::ReportInputs::Sample> samples;
   std::vector<std::string> timelines;

@@ -1,4 +1,4 @@
-// report.html of a run.
+// Writes report.html of a run.
 #pragma once
 
 #include <filesystem>
