@@ -40,7 +40,7 @@ std::vector<Prompt> prompts_of(const Options& options) {
   if (options.prompts.empty() && options.prompt_file.empty())
     fail(ExitCode::usage, "--prompt is required: the text to continue; --prompt-file reads texts from a file");
   if (!chat && !options.system.empty())
-    fail(ExitCode::usage, "--system (", options.system, ") needs --chat-form, the form of the model's chats");
+    fail(ExitCode::usage, "--system (", options.system, ") needs --chat-form, the form of the model's conversations");
   std::vector<Prompt> prompts;
   for (const std::string& text : options.prompts) prompts.push_back({.text = text, .system = options.system});
   if (options.prompt_file.empty()) return prompts;

@@ -69,7 +69,8 @@ void add_reference(const Program& program) {
       print_values(program.extensions);
     else
       fmt::print(
-          "# Recipe reference\n\nPrinted by `hexad reference` from the program's own schema; a test compares.\n\n{}",
+          "# Recipe reference\n\nPrinted by `hexad reference` from the program's own schema. A test compares this page "
+          "with the output.\n\n{}",
           config::reference<Recipe>());
     return base::ExitCode::done;
   }));

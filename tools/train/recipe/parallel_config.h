@@ -57,10 +57,10 @@ struct ParallelConfig {
       "attention over ranks that share a sequence: ring (keys and values are sent while attention is computed), "
       "all_gather (keys and values are gathered first) or ulysses (an all-to-all exchanges tokens for heads)");
     v("cp_expansion", cp_expansion,
-      "placement of experts when sequences are cut: horizontal (along dp), vertical (along cp first), or auto "
-      "(vertical if cp >= ep or if horizontal does not fit)");
+      "placement of experts if cp > 1: horizontal (along dp), vertical (along cp first), or auto (vertical if cp >= ep "
+      "or if horizontal does not fit)");
     v("order", order,
-      "axis that varies fastest over the ranks, then the next, such as tp-cp-dp-ep-pp: each of tp, cp, ep, dp and pp "
+      "order of the axes over the ranks, the fastest first, such as tp-cp-dp-ep-pp, with each of tp, cp, ep, dp and pp "
       "once (Megatron-Core's notation); experts have etp and edp in the positions of tp and dp; auto: tp is fastest, "
       "and cp_expansion places the experts",
       automatic);

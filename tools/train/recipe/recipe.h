@@ -92,11 +92,11 @@ struct TrainConfig {
       "folder with the initial weights of a new run: a checkpoint, or a Hugging Face model; empty: random weights",
       config::file_path);
     v("init_experts", init_experts,
-      "experts that init_from does not have: none (such a start is refused); copy: each expert is a copy of the "
+      "weights of experts that init_from lacks: none (such a start is refused); copy: each expert is a copy of the "
       "block's dense MLP, or the new experts are copies of the stored ones, in turn; split: each group of (width of "
       "the dense MLP) / expert_hidden experts forms the dense MLP");
     v("init_noise", init_noise,
-      "init_experts: copied weights are multiplied by 1 + init_noise x a standard normal number", at_least(0));
+      "with init_experts, copied weights are multiplied by 1 + init_noise x a standard normal number", at_least(0));
     v("init_vocabulary", init_vocabulary,
       "rows of embedding and head beyond the vocabulary of init_from: none (such a start is refused), grow (drawn as "
       "for a new model) or mean (the mean of the stored rows)");
@@ -184,12 +184,12 @@ struct DistributedConfig {
       "peer); another class can go first only between pieces",
       at_least(1));
     v("window_bytes", window_bytes,
-      "maximum bytes in flight on a rank's link, in each direction, for traffic that yields to no other class; must be "
+      "maximum bytes in flight on a rank's link, in each direction, for the class of highest priority in use; must be "
       "large enough to keep the link busy",
       at_least(1));
     v("low_window_bytes", low_window_bytes,
-      "like window_bytes, for each class that yields to another class in use: the higher class waits for at most "
-      "this number of bytes; faster networks need a larger value",
+      "like window_bytes, for each class of lower priority than another class in use; the higher class waits for at "
+      "most this number of bytes; faster networks need a larger value",
       at_least(1));
     v("device_collectives", device_collectives,
       "path of GPU tensors to other ranks: nccl, from GPU to GPU; host, through host memory; auto: nccl if every rank "
@@ -289,14 +289,14 @@ struct Recipe {
   void fields(V& v) {
     v("model", model, "architecture of the model");
     v("device", device,
-      "device of a rank's computation; the environment variable HEXAD_DEVICE overrides it, and keys that need the "
+      "device on which a rank computes; the environment variable HEXAD_DEVICE overrides it, and keys that require the "
       "recipe's device are then auto");
     v("parallel", parallel, "distribution of the model over ranks");
     v("batch", batch, "sequences in a step");
     v("train", train, "training run");
     v("optim", optim, "optimizer and learning rate");
     v("recompute", recompute, "activations that backward recomputes instead of keeping them");
-    v("offload", offload, "data moved out of memory until it is needed");
+    v("offload", offload, "data that are moved out of memory until they are needed");
     v("schedule", schedule, "order of computation and communication");
     v("distributed", distributed, "gradient reduction and other collectives");
     v("memory", memory, "memory limits");

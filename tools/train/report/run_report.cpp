@@ -100,7 +100,7 @@ void write_run_report(const std::filesystem::path& run_dir, const std::filesyste
   }
   inputs.environment.push_back({"Written", utc_now()});
   const auto memory = most_memory(run.metrics.steps, history.starts.empty() ? 0 : history.starts.back().run.first_step);
-  if (memory.contains("held")) inputs.environment.push_back({"Memory held on the card", held_memory(memory)});
+  if (memory.contains("held")) inputs.environment.push_back({"GPU memory held by the allocator", held_memory(memory)});
   telemetry::write_report(inputs);
 }
 
