@@ -8,7 +8,7 @@
 namespace hexad::verify {
 
 /// Number of ranks of the simpler layouts.
-///   - fixed: the same number, because the ranks are processes
+///   - fixed: as in the failing layout, because the ranks are processes
 ///   - may_leave: may be smaller
 enum class Ranks : uint8_t { fixed, may_leave };
 

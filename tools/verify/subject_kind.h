@@ -44,9 +44,8 @@ struct SubjectKind {
 ///   routing weights, and groups of experts ranked by their best score (by their two best, if the recipe ranks them by
 ///   the best one)
 /// - aux_global_batch: the auxiliary loss covers the global batch
-/// - sequences: the auxiliary loss and the capacity cover one sequence, so the size of micro-batches must not change
-/// the
-///   result; the oracle has micro-batches of one sequence and never pads
+/// - sequences: the auxiliary loss and the capacity cover one sequence, so the size of micro-batches must not
+///   change the result; the oracle has micro-batches of one sequence and never pads
 /// - zipf: skewed routing
 /// - idle_ranks: routing from a file that leaves some ranks without rows
 /// - eventful: see Course; the learning rate differs between steps

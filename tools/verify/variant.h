@@ -52,13 +52,12 @@ struct Option {
 /// - offload: offload of optimizer states.
 /// - activations: kept for backward, or offloaded until then.
 /// - transport: ranks that are threads communicate through shared memory, or exchange messages like processes.
-/// - start: fresh; resumed, from the checkpoint that one rank saved after the first step; or trained, which also
-/// resumes,
-///   but in the training loop of `hexad train`.
+/// - start: fresh; resumed, from the checkpoint that one rank saved after the first step; or trained, which
+///   also resumes, but in the training loop of `hexad train`.
 /// - subject: the recipe itself, or a variation of it (subject_kind.h), which has its own oracle.
 std::span<const Option> options();
 
-/// One way to run the recipe.
+/// A mesh and a value for each option, with which the recipe can run.
 struct Variant {
   MeshSizes mesh;
   std::vector<int> choice;  // index into options()[i].values; 0 if the option has no effect

@@ -176,7 +176,7 @@ void print_stage(const Options& options, const Checked& c, const CheckedStage& s
 }
 
 void print_text(const Options& options, const Checked& c, const train::Extensions& extensions) {
-  std::vector<std::string> memory;  // made before printing, because a layer of the model may throw
+  std::vector<std::string> memory;  // made before printing, because this may throw
   for (const CheckedStage& stage : c.stages) memory.push_back(stage.memory.table());
   fmt::print("{}: valid for {}{}\n\n", options.recipe, base::counted(c.ranks(), "rank"),
              options.world > 0 ? "" : ", the smallest possible number; --world N checks it for N ranks");

@@ -18,9 +18,8 @@ struct SavedRun {
 /// Opens a checkpoint and its recipe.
 /// - `path` is the folder of a checkpoint, or a run directory.
 /// - `step` selects a checkpoint of a run directory: a number, or "auto" for the newest undamaged checkpoint.
-/// - The recipe is the run directory's recipe.yaml if there is one, otherwise the recipe in the checkpoint. A user's
-/// own
-///   program writes no recipe.yaml.
+/// - The recipe is the run directory's recipe.yaml if there is one, otherwise the recipe in the checkpoint. (A
+///   user's own program writes no recipe.yaml.)
 /// - `overrides` change the recipe.
 /// - `work` receives the progress of reading.
 ///

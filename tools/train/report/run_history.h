@@ -69,8 +69,9 @@ RunHistory read_history(const std::filesystem::path& dir);
 /// Adds a start to the history before its first step, and writes `recipe` to recipe_of_start(). Removes starts that are
 /// not earlier than the new one, because their steps will run again. Throws Error(resource).
 void record_start(const std::filesystem::path& dir, const RunStart& start, const std::string& recipe);
-/// Records the end of a run. If no step was trained since the recorded end, there are no new facts. This end then only
-/// replaces the samples (unless empty) and clears the trouble (if empty). Throws Error(resource).
+/// Records the end of a run. If an end after the same step is already recorded, keeps the facts of the recorded end. In
+/// this case, replaces its samples if `end` has samples, and clears its trouble if `end` has no trouble. Throws
+/// Error(resource).
 void record_end(const std::filesystem::path& dir, const RunEnd& end);
 
 /// Returns the path of a start's recipe: DIR/recipe-00000040.yaml for a start after step 40.
