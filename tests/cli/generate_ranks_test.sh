@@ -44,14 +44,14 @@ test_every_layout_gives_the_tokens_of_one_rank() {
 test_layout_is_the_runs_or_one_that_fits_the_ranks() {
   trained
   expect 0 ranks 2 generate run --prompt x --max-tokens 2
-  expect_text err "(chosen for these ranks; parallel.* names another)"
+  expect_text err "(chosen for these ranks; set parallel.* to choose another)"
   expect 0 ranks 2 eval run
   expect_text err "(the run's layout)"
   rm -rf run
   expect 0 ranks 4 train tiny.yaml model.vocab=0 model.context=64 data.synthetic=false data.dataset=data parallel.tp=2 \
     parallel.cp=2
   expect 0 ranks 2 generate run --prompt x --max-tokens 2
-  expect_text err "(chosen for these ranks; parallel.* names another)"
+  expect_text err "(chosen for these ranks; set parallel.* to choose another)"
   expect_equal "$(layout | grep -c 'tp 2')" 1
   expect 0 ranks 2 eval run
   expect_text err "chosen for these ranks"

@@ -250,7 +250,7 @@ test_indexes_of_megatron_are_read_in_place() {
   expect 0 "$HEXAD" inspect x.idx
   expect_text out "x.bin, u16, vocabulary not recorded" "40 documents"
   expect 2 "$HEXAD" "${run[@]}" model.vocab=0 run.dir=other
-  expect_text err "model.vocab (0) must be set: x.idx has no tokenizer beside it"
+  expect_text err "model.vocab (0) must be set: x.idx has no tokenizer next to it"
   expect 3 "$HEXAD" "${run[@]}" model.vocab=90 run.dir=other
   expect_text err "x.bin: token 90 has id 90, expected 0 to 89"
   truncate -s -2 x.bin

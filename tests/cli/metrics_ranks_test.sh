@@ -107,7 +107,7 @@ test_step_without_targets_has_no_loss_and_moves_no_weight() {
       tensors "$1" $((step - 1)) | cmp -s - now || failed "step $step of $1 changed something"
     done
     [ "$some" -gt 0 ] || failed "all steps of $1 have targets"
-    expect_count 1 err "has no targets: no token of the global batch is followed"
+    expect_count 1 err "has no targets: every token of the global batch is the last"
     expect_no_text "$1/metrics.jsonl" '"loss":0.0'
     expect_text "$1/report.html" " no targets, so "
   }

@@ -20,10 +20,10 @@ test_plan_is_a_recipe_that_trains() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --explain \
     --svg plan.svg
-  expect_text out "16 ranks" "simulated whole: 20 layouts; tried: " " of schedule, order and offload" " ms (" \
+  expect_text out "16 ranks" "simulated completely: 20 layouts; tried: " " of schedule, order and offload" " ms (" \
     "32 published steps" "even " "p99 " "worst " "bound by" \
-    "gain by 10% more of a resource, of the step of 1: " " 1 " "10 " "tokens/s" \
-    "refused by the rules of:" "not modelled: " "from layout 1 to layout 2" "from layout 1 to the recipe as it is, "
+    "time saved in the step of layout 1 by 10% more of a resource: " " 1 " "10 " "tokens/s" \
+    "refused by the rules of:" "not modelled: " "from layout 1 to layout 2" "from layout 1 to the unchanged recipe, "
   expect_text err "wrote best.yaml; train with: mpirun -np 16 " "wrote plan.svg"
   expect_text plan.svg "<svg " "model.yaml on 16 ranks of " ">node 1</text>" "<title>rank 15: node 1, " "(class dp): " \
     "</svg>"
@@ -56,14 +56,14 @@ test_requested_number_of_layouts_is_listed() {
 test_explanation_names_the_reason_of_a_missing_step() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --explain parallel.pp=3
-  expect_text out "the recipe as it is has no legal layout of 16 ranks:" "parallel"
+  expect_text out "the unchanged recipe has no legal layout of 16 ranks:" "parallel"
 }
 
 test_explanation_names_the_reason_of_a_missing_prediction() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 1 --explain --out best.yaml \
     model.layers=2 batch.global=16384 batch.micro=16384
-  expect_text out "the step of the recipe as it is cannot be predicted:" "8388608 tokens"
+  expect_text out "the step of the unchanged recipe cannot be predicted:" "8388608 tokens"
   expect_file best.yaml
 }
 
@@ -89,7 +89,7 @@ test_loads_of_experts_come_from_a_file() {
 test_fewest_ranks_are_found() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --objective ranks
-  expect_text out "model.yaml on 1 rank of " "fewest ranks that have room: 1"
+  expect_text out "model.yaml on 1 rank of " "fewest ranks that suffice: 1"
   expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 3 --objective ranks \
     model.hidden=65536 model.layers=4
   expect_text err "does not fit 3 ranks of " "whatever the layout" \
@@ -138,7 +138,7 @@ test_too_large_steps_are_refused_with_the_nearest_fit() {
   # Tensors may use 94% of a rank's memory.
   expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 8 --context 32K \
     "cluster.machine.memory=$((least * 90 / 94))"
-  expect_text err "with a context of 32K does not fit 8 ranks" "the least memory found is " " a rank, as dp " \
+  expect_text err "with a context of 32K does not fit 8 ranks" "the least memory found is " " per rank with dp " \
     " more than the " "nearest that fit: " " nodes) would suffice: " "or a context of "
 }
 
@@ -185,7 +185,7 @@ test_step_is_simulated_with_its_timeline() {
   write_model
   expect 0 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 parallel.ep=8 parallel.zero=1 \
     --trace step.json.gz
-  expect_text out "step time" " to " "32 published steps" "tokens/s" "MFU" "Share of a step"
+  expect_text out "step time" " to " "32 published steps" "tokens/s" "MFU" "Shares of a step"
   expect_file step.json.gz
   if command -v python3 >/dev/null; then
     gunzip -c step.json.gz | python3 -m json.tool >/dev/null || failed "step.json.gz is not JSON"

@@ -212,9 +212,9 @@ test_missing_dataset_is_reported_with_the_searched_places() {
   mkdir -p recipes/texts
   cp tiny.yaml recipes
   expect 3 "$HEXAD" train recipes/tiny.yaml "${data[@]}"
-  expect_text err "found recipes/texts beside the recipe"
+  expect_text err "found recipes/texts next to the recipe"
   expect 3 "$HEXAD" validate recipes/tiny.yaml "${data[@]}" model.vocab=0
-  expect_text err "found recipes/texts beside the recipe"
+  expect_text err "found recipes/texts next to the recipe"
 }
 
 test_single_process_of_a_parallel_layout_prints_the_start_command() {

@@ -33,7 +33,7 @@ test_layouts_on_the_emulated_device_agree_with_the_cpu() {
 
 test_illegal_layouts_are_refused() {
   expect 2 "$HEXAD" verify tiny.yaml --world 4 --layouts tp=3
-  expect_text err "--layouts: 'tp=3': pp 1 x cp 1 x tp 3 does not make the 4 ranks of --world"
+  expect_text err "--layouts: 'tp=3': pp 1 x cp 1 x tp 3 does not equal the 4 ranks of --world"
   expect_equal "$(cat out)" ""
   expect 2 "$HEXAD" verify tiny.yaml --world 64 --layouts ep=64
   expect_text err "is illegal for this recipe: "
@@ -45,7 +45,7 @@ test_planted_gradient_scale_is_found_and_shown_in_the_smallest_layout() {
   HEXAD_FAULT=gradient@0,1,layers.0.moe.experts.down.weight expect 5 "$HEXAD" verify tiny.yaml --world 4 --steps 1 \
     --layouts "tp=2;dp=2,tp=2,ep=2,zero=1,moe=returns_last"
   expect_text out "2 layouts in " ": 1 mismatch;" "WRONG: gradient layers.0.moe.experts.down.weight, step 1" \
-    "the smallest one has 2 ranks:" "dp=2,ep=2: step 1: gradient layers.0.moe.experts.down.weight: off by " \
+    "the smallest layout that fails has 2 ranks:" "dp=2,ep=2: step 1: gradient layers.0.moe.experts.down.weight: off by " \
     "repeat with: hexad verify tiny.yaml --world 2 --layouts dp=2,ep=2 --steps 1"
 }
 

@@ -35,13 +35,15 @@ int run(int argc, char** argv, const train::Extensions& extensions) {
   return static_cast<int>(line.parse(argc, argv));
 }
 
-/// Opens standard descriptors that are closed. Otherwise the program would print into the next file that it opens.
+/// Opens /dev/null for standard descriptors that are closed. Otherwise, the next opened file would get such a
+/// descriptor, and the program would print into this file.
 void open_standard_descriptors() {
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // open() takes the lowest free number, which is `fd`
 }
 
-/// Flushes the standard output and returns `code`. A reader that closed the pipe early (`| head`) is not an error.
+/// Flushes the standard output and returns `code`. Ignores a reader that closed the pipe early (`| head`). Throws
+/// std::system_error for other failures.
 int flush(int code) {
   if (std::fflush(stdout) == 0 || errno == EPIPE) return code;
   throw std::system_error(errno, std::generic_category(), "standard output");

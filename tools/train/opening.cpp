@@ -28,7 +28,7 @@ using base::cat;
 
 namespace {
 
-// Returns a description of the rank: "rank 1 of 2 at pp 0, dp 1, cp 0, tp 0, edp 0, ep 1, etp 0 of pp 1 x ...".
+// Returns the position of the rank: "rank 1 of 2 at pp 0, dp 1, cp 0, tp 0, edp 0, ep 1, etp 0 of pp 1 x ...".
 std::string describe_rank(const mesh::Layout& layout, const Recipe& recipe, const comm::World& world) {
   std::string place;
   for (int a = 0; a < mesh::axis_count; ++a) {
@@ -40,8 +40,8 @@ std::string describe_rank(const mesh::Layout& layout, const Recipe& recipe, cons
                      describe(recipe.parallel, world.size()));
 }
 
-// Adapts progress that was saved under the recipe `before` to the recipe `now`. At the first step of a later stage,
-// discards the schedule that the previous stage chose for its layout.
+// Adapts progress that was saved with the recipe `before` to the recipe `now`. If a new stage begins, discards the
+// schedule that the previous stage chose for its own layout.
 void enter_stage(Progress& progress, const Recipe& before, const Recipe& now) {
   progress.next_sequence = continued_sequence(progress.next_sequence, before.model.context, now.model.context);
   if (stage_at(now, progress.step) == stage_at(now, progress.step + 1)) return;
@@ -121,7 +121,7 @@ std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, co
     const auto phase = work.announce("reading " + recipe.train.init_from);
     if (!starts_from_foreign_model(recipe)) require_checkpoint(recipe.train.init_from);
     auto weights = open_verified(start_folder(recipe, world.group(), work), world.group(), work);
-    // The files are known to be readable, so no rank fails here alone.
+    // open_verified() has read the files on all ranks, so this cannot fail on a single rank.
     for (const std::string& caution : cautions_of_start(recipe)) directory.warn(caution);
     InitialWeights(weights, recipe).load(state.instance, state.optimizer);
     directory.info(fmt::format("weights from {}", recipe.train.init_from));

@@ -17,7 +17,7 @@ using device::Device;
 
 namespace {
 
-// A new peak is reported if it is at least this multiple of the previous one.
+// A warning reports a new peak that is more than this multiple of the previous peak.
 constexpr double noticeable_rise = 1.1;
 
 // Reduces all values in one collective, because a step reports dozens of small numbers.
@@ -75,7 +75,7 @@ telemetry::StepMetrics StepMeter::metrics_of(const StepResult& result) {
 void StepMeter::add_memory(telemetry::StepMetrics& m) {
   device::DeviceContext& context = state_.instance.context;
   device::MemoryStats memory = context.allocator()->stats();
-  if (recipe_.offload.any()) {  // offloaded activations are in a file, with its own allocator
+  if (recipe_.offload.any()) {  // offloaded activations are in a file, which has its own allocator
     const auto& files = context.offload_allocator();
     memory.peak[base::ordinal(Category::offload)] = files->stats().peak_in(Category::offload);
     files->reset_peaks();
@@ -109,7 +109,7 @@ void StepMeter::add_routers(telemetry::StepMetrics& m, const StepResult& result)
   m.dropped_fraction = assignments > 0 ? static_cast<double>(dropped) / static_cast<double>(assignments) : 0;
 }
 
-// Includes the first and the last step of a start, because every report shows loads.
+// Includes the first step of this start and the last step of the run, so that every report can show loads.
 bool StepMeter::shows_loads(int64_t step) const {
   const int64_t every = recipe_.train.router_every;
   return every > 0 && (step % every == 0 || step == started_after_ + 1 || step == recipe_.train.steps);

@@ -15,7 +15,7 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-constexpr double skips_update = -1;  // factor with which OptimizerKernels::clip skips an update
+constexpr double skips_update = -1;  // clipping factor that makes the optimizer skip the update
 
 std::unique_ptr<SavePolicy> make_policy(const Recipe& r) {
   return r.offload.activations ? offload_policy(r.offload.min_bytes) : keep_policy();
@@ -47,8 +47,8 @@ int64_t TrainStep::micro_batches() const {
   return recipe_.batch.global / recipe_.batch.micro / instance_.mesh.size(Axis::dp);
 }
 
-// Micro-batch j of the global batch is sequences [j m, (j + 1) m). Each dp coordinate has a contiguous range of
-// micro-batches. Ranks that differ only in pp, cp and tp have the same micro-batches.
+// With m = batch.micro, micro-batch j of the global batch consists of sequences [j m, (j + 1) m). Each dp coordinate
+// has a contiguous range of micro-batches. Ranks that differ only in pp, cp and tp have the same micro-batches.
 std::vector<MicroBatch> TrainStep::load(const data::Source& source, int64_t first_sequence) const {
   const device::Span span(instance_.context.spans(), "data");
   const int64_t micro = recipe_.batch.micro, mine = micro_batches();
@@ -61,7 +61,7 @@ std::vector<MicroBatch> TrainStep::load(const data::Source& source, int64_t firs
   return batches;
 }
 
-// In each layer, exactly one rank routes a token. Therefore, the sum over ranks counts the token once.
+// Sums over all ranks. Each token is counted once per layer, because exactly one rank routes it in this layer.
 void TrainStep::reduce_statistics(std::vector<RouterStatistics>& routers) const {
   if (routers.empty()) return;
   const auto& world = instance_.mesh.world();
@@ -110,7 +110,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   device::SpanLog& spans = instance_.context.spans();
   auto span = std::make_optional<device::Span>(spans, "number of targets");
   double valid = 0;
-  // Only one rank of each pp and tp group counts targets, because all its ranks have the same targets.
+  // Only one rank of each pp and tp group counts targets, because all ranks of such a group have the same targets.
   if (instance_.mesh.coordinate(Axis::pp) == 0 && instance_.mesh.coordinate(Axis::tp) == 0)
     for (const MicroBatch& b : batches) valid += static_cast<double>(b.predicted);
   valid = world.all_reduce_value(valid, comm::Reduce::sum, instance_.context);
@@ -136,8 +136,8 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   span.reset();
   if (on_gradients_) on_gradients_();
 
-  // The sums that decide about the update stay on the device. The host reads the sums while the weights are already
-  // being updated.
+  // The gradient norm and the loss determine the clipping factor on the device, so the update need not wait until the
+  // host has read them.
   const auto& k = kernels::kernels(instance_.device());
   const Tensor sums = Tensor::empty({2}, Dtype::f64, instance_.device(), Category::communication),
                factor = Tensor::empty({1}, Dtype::f64, instance_.device());
@@ -146,9 +146,10 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   k.pointwise.copy(stream, sums.slice(0, 1, 2), loss_sum);
   stream.wait(world.all_reduce(sums, comm::Reduce::sum, stream));
   k.optimizer.clip(stream, factor, sums, recipe_.optim.clip);
-  if (valid == 0) k.pointwise.fill(stream, factor, skips_update);  // neither decay nor momentum may change weights
+  if (valid == 0)
+    k.pointwise.fill(stream, factor, skips_update);  // without targets, neither decay nor momentum may change weights
   const HostRead read = read_to_host("step: norm and loss", sums, stream);
-  // The factor is equal on all ranks, so either all ranks update or none does.
+  // The factor is equal on all ranks, so either all ranks update their weights or none does.
   span.emplace(spans, "optimizer");
   instance_.weights.update(stream, [&] { optimizer_.step(stream, lr, factor, update); });
 

@@ -27,7 +27,7 @@ ExitCode Trainer::run() {
   while (code == ExitCode::done && !stage_->is_last()) {
     const std::string checkpoint = stage_->end_checkpoint();
     const int64_t step = stage_->step();
-    stage_.reset();  // frees the model before the next stage makes its own
+    stage_.reset();  // frees the model before the next stage makes its model
     open_next_stage(checkpoint, step);
     code = stage_->run();
   }

@@ -15,21 +15,21 @@ using train::Recipe;
 
 int64_t tokens_of(const Recipe& r) { return r.batch.global * r.model.context; }
 
-// Returns the tolerance for rows with float scales. If an exact scale is between two floats, only rounding determines
-// which float is used.
+// Returns the tolerance for rows with float scales. If the exact scale is about halfway between two floats, rounding
+// errors determine which float a run uses.
 double with_float_scales(const Recipe& r) {
   return base::step_tolerance(base::Dtype::f64, tokens_of(r), r.model.layers) + base::tolerance(base::Dtype::f32, 1);
 }
 
 // Returns the tolerance for rows that the oracle does not round. Every MoE layer rounds four times: rows, results, and
-// the gradients of both. Each error is at most the relative error of an e4m3 value. The
-// roundings are independent, so the root mean square of a tensor's errors grows with the square root of their number.
+// the gradients of both. Each error is at most the relative error of an e4m3 value. The roundings are independent, so
+// the root mean square of a tensor's errors grows with the square root of their number.
 double of_other_rows(const Recipe& r) {
   const double roundings = 4 * static_cast<double>(std::max<int64_t>(1, r.model.moe_layers()));
   return std::min(0.75, 2 * std::sqrt(roundings) * double{base::e4m3::relative_error});
 }
 
-// The factor is that of base::rounded_share().
+// Least unit of tensors under fp8. base::rounded_share() uses the same factor.
 constexpr double share_of_codes = 16 * double{base::e4m3::relative_error};
 
 }  // namespace

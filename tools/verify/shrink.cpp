@@ -35,7 +35,8 @@ void shrink_attention(layers::ModelConfig& m, int64_t world) {
   const int64_t queries_a_key = m.heads / m.key_value_heads();
   lower(m.heads, std::lcm(world, queries_a_key));
   m.kv_heads = std::max<int64_t>(1, m.heads / queries_a_key);
-  if (m.size_of_head() > head_size && m.rotary_share < 1) m.rotary_share = 0.5;  // a whole number of pairs
+  // A half of a small head is a whole number of pairs.
+  if (m.size_of_head() > head_size && m.rotary_share < 1) m.rotary_share = 0.5;
   m.head_size = std::min(m.size_of_head(), head_size);
   lower(m.hidden, m.heads * head_size);
 }
@@ -49,13 +50,13 @@ void shrink_experts(moe::MoeConfig& m, int64_t world) {
   lower(m.shared_hidden, std::max(odd_width, world));
 }
 
-// Removes the patterns of optim.freeze and optim.muon_except that match no parameter of the smaller model. Removes all
-// patterns of optim.freeze if they match all of its parameters.
+// Removes the patterns of optim.freeze and optim.muon_except that match no parameter of the smaller model. If the
+// remaining patterns of optim.freeze match all parameters, removes these patterns too.
 void shrink_patterns(train::Recipe& small, const train::Extensions& extensions) {
   std::vector<std::string>& patterns = small.optim.freeze;
   if (patterns.empty() && small.optim.muon_except.empty()) return;
   layers::ModelConfig model = small.model;
-  model.moe.routing = moe::Routing::model;  // another routing might read a file
+  model.moe.routing = moe::Routing::model;  // because other routings may read a file
   const auto parameters = layers::parameter_sizes(model, extensions);
   const auto unknown = [&](const std::string& pattern) {
     return std::ranges::none_of(parameters, [&](const auto& p) { return base::matches(pattern, p.name); });
@@ -86,7 +87,7 @@ Shrunk shrink(const train::Recipe& recipe, int world, const train::Extensions& e
   small.parallel = {};
   small.schedule.pipeline.split.clear();
   shrink_patterns(small, extensions);
-  // Reads the small recipe again, which checks all rules.
+  // Loads the small recipe again, to check all rules.
   train::Recipe legal =
       train::load_recipe(config::parse(config::write(small), "--shrink"), extensions, 0, {}, small.device);
   return {legal, config::differences(recipe, legal)};

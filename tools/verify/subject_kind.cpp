@@ -20,15 +20,17 @@ using Overrides = std::vector<std::string>;
 
 bool has_experts(const Recipe& r) { return r.model.moe.experts > 0; }
 
-// Returns overrides with which rounding cannot flip a decision, such as a dropped slot or the sign of an update.
+// Returns overrides that prevent rounding from flipping decisions, such as which slot is dropped or the sign of an
+// update.
 Overrides for_rounding(const OwnSubject& own) {
-  // If eps is small relative to the gradient, Adam's update is the gradient's sign. Rounding would decide the sign of
-  // elements near zero.
+  // If eps is small relative to the gradient, Adam's first update is the sign of the gradient. Rounding would then
+  // decide the sign for elements near zero.
   const double typical =
       1 / std::sqrt(static_cast<double>(own.parameters));  // typical element of a gradient with norm one
   Overrides out{base::cat("optim.eps=", std::max(own.recipe.optim.eps, typical))};
   if (has_experts(own.recipe)) out.emplace_back("model.moe.drop=position");  // drops by position instead of by score
   // Muon makes all singular values of an update equal, so rounding would decide the directions of the smallest ones.
+  // AdamW replaces it.
   if (own.recipe.optim.name == "muon")
     out.insert(out.end(),
                {"optim.name=adamw", "optim.muon_momentum=0.95", "optim.muon_iterations=5", "optim.muon_except=[]"});
@@ -40,15 +42,16 @@ Overrides joined(Overrides all, const Overrides& more) {
   return all;
 }
 
-// Returns the overrides of a subject in bf16. Excludes key biases: a softmax ignores a term that all keys share, so the
-// gradient of a key bias is only a small remainder of large terms. Excludes rows in fp8, because this additional
-// rounding would hide missing parts.
+// Returns the overrides of a subject in bf16.
+// - Removes key biases. A softmax ignores a term that all keys share, so the gradient of a key bias is only a small
+//   difference of large terms.
+// - Removes fp8 rows, because this additional rounding would hide missing parts.
 Overrides in_bf16(const OwnSubject& own) {
   return joined(for_rounding(own),
                 {"train.precision=bf16", "model.bias=false", "model.qkv_bias=auto", "schedule.moe.wire=model"});
 }
 
-// Returns overrides with the forms of attention and MoE layers in which families of models differ.
+// Returns overrides that select less common forms of attention and MoE layers, which some model families use.
 Overrides forms(const OwnSubject& own) {
   const layers::ModelConfig& m = own.recipe.model;
   Overrides out{"model.o_bias=true", "model.sinks=true"};
@@ -78,7 +81,7 @@ Overrides forms(const OwnSubject& own) {
   return out;
 }
 
-// Returns overrides with latent attention of sizes that no number of ranks divides.
+// Returns overrides that select latent attention with sizes that ranks cannot divide evenly.
 Overrides latent(const OwnSubject& own) {
   Overrides out{"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.position=rotary",
                 "model.rotary_share=1",   "model.qk_norm=none",  "model.qkv_clip=none",  "model.qkv_bias=false"};
@@ -154,7 +157,8 @@ std::span<const SubjectKind> subject_kinds() {
        [](const OwnSubject& own) { return joined(in_bf16(own), {"optim.main_weights=rest"}); }},
       {"muon", [](const Recipe& r, const Extensions&) { return r.optim.name != "muon"; },
        [](const OwnSubject& own) {
-         // Newton-Schulz iterations amplify the rounding of small singular values, and the learning rate scales it.
+         // Newton-Schulz iterations amplify rounding errors of small singular values. A small learning rate limits
+         // their effect.
          constexpr double largest_lr = 1e-3;
          return Overrides{"optim.name=muon", "optim.options=[]",
                           base::cat("optim.lr=", std::min(own.recipe.optim.lr, largest_lr)), "schedule.moe.wire=model"};
@@ -173,7 +177,7 @@ const SubjectKind& subject_kind(std::string_view name) {
 
 std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject& own) {
   Overrides all = joined(sends_fp8(own.recipe) ? for_rounding(own) : Overrides{}, kind.overrides(own));
-  // Another model may lack the parameters that optim.freeze names.
+  // A subject with another model may lack the parameters that optim.freeze and optim.muon_except name.
   const bool other_model = std::ranges::any_of(all, [](const std::string& o) { return o.starts_with("model."); });
   if (other_model && !own.recipe.optim.freeze.empty()) all.emplace_back("optim.freeze=[]");
   if (other_model && !own.recipe.optim.muon_except.empty()) all.emplace_back("optim.muon_except=[]");

@@ -31,8 +31,8 @@ struct Options {
   bool json = false;
 };
 
-constexpr double least_seconds = 0.1, most_seconds = 3600;  // of --seconds and --patience
-constexpr double watchdog_seconds = 60;  // a hang is found within the time that the whole check should take
+constexpr double least_seconds = 0.1, most_seconds = 3600;  // limits of --seconds and --patience
+constexpr double watchdog_seconds = 60;                     // time after which a hang is reported
 
 CheckOptions check_options(const Options& o, const comm::World& world) {
   CheckOptions c;
@@ -49,7 +49,7 @@ CheckOptions check_options(const Options& o, const comm::World& world) {
 
 ExitCode check(const Options& o, const comm::World& world) {
   const bool first = world.rank() == 0;
-  std::optional<base::AtomicFile> svg;  // opened first, so that a missing folder is reported before the measurement
+  std::optional<base::AtomicFile> svg;  // opened now, so that a missing folder is reported before the measurement
   if (first && !o.svg.empty()) {
     require_replaceable(o.svg, "<svg", "picture");
     svg.emplace(o.svg);
@@ -64,7 +64,7 @@ ExitCode check(const Options& o, const comm::World& world) {
       fmt::print("{}\n", results_json(ranks, findings));
     else
       fmt::print("{}\n{}", figures_table(ranks), findings_list(findings));
-    std::fflush(stdout);  // the launcher may end the job at the first exit with an error
+    std::fflush(stdout);  // the launcher may end the job when the first rank exits with an error
     if (svg) {
       const std::string picture = links_svg(ranks);
       svg->append(picture.data(), picture.size());
@@ -80,14 +80,15 @@ ExitCode check(const Options& o, const comm::World& world) {
 
 void add_check_cluster(const Program& program) {
   const Command command = program.root.add_command(
-      "check-cluster", "Find slow ranks, links and disks, and what would end a run; under mpirun or srun");
+      "check-cluster", "Find slow ranks, links and disks, and faults that would end a run; under mpirun or srun");
   auto options = std::make_shared<Options>();
   command
-      .add_option("--folder", &options->folder, "folder that all nodes share, such as that of the runs; default: none")
+      .add_option("--folder", &options->folder,
+                  "folder that all nodes share, such as the folder of the runs; default: none")
       .path();
   command.add_option("--svg", &options->svg, "SVG file to write: bandwidth and latency between all pairs").path();
   command.add_flag("--json", options->json, "print all figures and findings as JSON");
-  command.add_option("--seconds", &options->seconds, "approximate seconds of the measurements, without the folder")
+  command.add_option("--seconds", &options->seconds, "approximate seconds of the measurements, excluding the folder")
       .legal(number(least_seconds, most_seconds));
   command
       .add_option("--patience", &options->patience,
@@ -99,11 +100,12 @@ void add_check_cluster(const Program& program) {
       .legal(one_of({"cpu", "cuda"}));
   command
       .add_option("--memory", &options->memory_gib,
-                  "GiB that each rank of the planned runs needs, of the GPU with --device cuda; 0: unknown")
+                  "GiB of memory that each rank of the planned runs needs (with --device cuda: GPU memory); 0: unknown")
       .legal(number(0));
   command.run([options] {
     comm::CommEngine::Options engine;
-    engine.guards.watchdog_seconds = watchdog_seconds + options->patience;  // ranks wait for one that waits for a file
+    // A rank may wait for a file for options->patience, while all other ranks wait for this rank.
+    engine.guards.watchdog_seconds = watchdog_seconds + options->patience;
     return on_all_ranks([&](comm::World& world) { return check(*options, world); }, engine);
   });
 }

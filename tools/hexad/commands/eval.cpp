@@ -71,7 +71,7 @@ ExitCode eval_heldout(const Options& options, const Extensions& extensions, comm
                                              extensions.sources);
   if (!data.heldout)
     fail(ExitCode::usage,
-         "the recipe's data have no held-out part; prepare the dataset with --heldout, or name another dataset");
+         "the recipe's data have no held-out part; prepare the dataset with --heldout, or set data.dataset");
   if (!plan::fits_in_memory(recipe, extensions, world, plan::ModelUse::evaluation)) return ExitCode::resource;
   const auto instance = loaded(run, extensions, world);
   phase.reset();
@@ -111,21 +111,21 @@ ExitCode eval_choices(const Options& options, const Extensions& extensions, comm
 
 void add_eval(const Program& program) {
   const Command command = program.root.add_command(
-      "eval", "Evaluate the held-out loss of a run or its answers to questions, and measure the throughput of forward");
+      "eval", "Evaluate a run's held-out loss or its answers to questions, and measure the forward throughput");
   auto options = std::make_shared<Options>();
   command.add_option("run", &options->run, "run directory, or the folder of a checkpoint").required();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the run's recipe");
   command.add_option("--step", &options->step, "checkpoint: auto (the newest good one) or a step")
       .legal(auto_or_step());
-  const Option sequences =
-      command
-          .add_option("--sequences", &options->sequences, "sequences to evaluate, spread over the held-out set; 0: all")
-          .legal(whole_number(0));
+  const Option sequences = command
+                               .add_option("--sequences", &options->sequences,
+                                           "number of sequences to evaluate, spread over the held-out set; 0: all")
+                               .legal(whole_number(0));
   const Option choices =
       command
           .add_option("--choices", &options->choices,
                       "file of questions, one JSON object per line with context (or query), choices and gold; prints "
-                      "the shares of right answers instead of the held-out loss")
+                      "the share of right answers instead of the held-out loss")
           .path();
   command.add_option("--items", &options->items, "file to write with the answer to each question; needs --choices")
       .path()

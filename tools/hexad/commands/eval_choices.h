@@ -9,7 +9,7 @@
 
 namespace hexad::app {
 
-/// Evaluation of a file of multiple-choice questions.
+/// Results of a run's model on a file of multiple-choice questions.
 struct ChoiceEvaluation {
   std::string run{}, file{}, layout{};
   int64_t step = 0;
@@ -21,7 +21,7 @@ struct ChoiceEvaluation {
 /// Prints acc and acc_norm, as text or as one JSON object.
 void print_choices(const ChoiceEvaluation& evaluation, bool json);
 /// Writes a JSON object for each item to `path`: line, gold, choices of the model, and log-likelihoods. Throws
-/// Error(resource) if this fails.
+/// Error(resource) if the file cannot be written.
 void write_choice_items(const ChoiceEvaluation& evaluation, const std::string& path);
 
 }  // namespace hexad::app

@@ -40,7 +40,7 @@ std::vector<Prompt> prompts_of(const Options& options) {
   if (options.prompts.empty() && options.prompt_file.empty())
     fail(ExitCode::usage, "--prompt is required: the text to continue; --prompt-file reads texts from a file");
   if (!chat && !options.system.empty())
-    fail(ExitCode::usage, "--system (", options.system, ") needs --chat-form, the form of the model's chats");
+    fail(ExitCode::usage, "--system (", options.system, ") needs --chat-form, the form of the model's conversations");
   std::vector<Prompt> prompts;
   for (const std::string& text : options.prompts) prompts.push_back({.text = text, .system = options.system});
   if (options.prompt_file.empty()) return prompts;
@@ -48,7 +48,7 @@ std::vector<Prompt> prompts_of(const Options& options) {
   return prompts;
 }
 
-// Returns "prompt 2: " for prompt 1 of several prompts; empty for a single prompt.
+// Returns the beginning of a message about a prompt: "prompt 2: " for index 1. Empty if there is a single prompt.
 std::string name_of_prompt(size_t prompt, size_t prompts) {
   return prompts > 1 ? cat("prompt ", prompt + 1, ": ") : "";
 }
@@ -76,7 +76,7 @@ void print_json(const Options& options, const TrainedRun& run, const data::Token
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
-// Prints each text: a continuation after its prompt, or an answer alone. An empty line separates two texts.
+// Prints each continuation after its prompt, or each answer alone. An empty line separates the texts.
 void print_texts(const Options& options, const data::Tokenizer& tokenizer, const std::vector<Prompt>& prompts,
                  const std::vector<Continuation>& continued) {
   telemetry::TextOutput out(1);
@@ -160,11 +160,12 @@ void add_generate(const Program& program) {
   command
       .add_option(
           "--prompt-file", &options->prompt_file,
-          "file with a text on each line or, if its name ends in .jsonl, an object with a text under \"prompt\"")
+          "file with a text on each line; if its name ends in .jsonl, a JSON object with a text under \"prompt\"")
       .path();
   command
-      .add_option("--chat-form", &options->chat_form,
-                  "the texts are questions to a model of chats in this form; prints only the answers")
+      .add_option(
+          "--chat-form", &options->chat_form,
+          "treat the texts as questions to a chat model with conversations in this form; print only the answers")
       .legal(one_of(forms));
   command.add_option("--system", &options->system, "instructions before each question; needs --chat-form");
   command.add_option("--step", &options->step, "checkpoint: auto (the newest good one) or a step")
@@ -172,16 +173,16 @@ void add_generate(const Program& program) {
   command.add_option("--max-tokens", &options->sampling.max_tokens, "tokens to generate").legal(whole_number(1));
   command.add_option("--temperature", &options->sampling.temperature, "temperature; 0: always the most probable token")
       .legal(number(0));
-  command.add_option("--top-k", &options->sampling.top_k, "choose among this number of most probable tokens; 0: all")
+  command.add_option("--top-k", &options->sampling.top_k, "number of most probable tokens to choose from; 0: all")
       .legal(whole_number(0));
   command
       .add_option("--top-p", &options->sampling.top_p,
-                  "choose among the fewest most probable tokens whose probabilities reach this sum")
+                  "choose from the smallest set of most probable tokens with at least this total probability")
       .legal(number(0, 1));
   command.add_option("--seed", &options->sampling.seed, "seed of the random choices").legal(whole_number(0));
-  command.add_option("--together", &options->sampling.together, "largest number of prompts that are computed together")
+  command.add_option("--together", &options->sampling.together, "largest number of prompts in one forward pass")
       .legal(whole_number(1));
-  command.add_flag("--json", options->json, "print one JSON object: prompts, tokens, texts and reasons for their ends");
+  command.add_flag("--json", options->json, "print one JSON object: prompts, tokens, texts, and why each text ended");
   command.run([program, options] {
     return on_all_ranks([&](comm::World& world) { return run_generate(*options, program.extensions, world); });
   });

@@ -62,7 +62,7 @@ void require_fits(const Prompt& prompt, int64_t tokens, int64_t context) {
 std::vector<Prompt> read_prompts(const std::string& path, const std::string& system, bool chat) {
   const std::string file = data::read_file(path);
   const std::string_view contents = data::without_byte_order_mark(file);
-  // A line of a .json file is an object, too. Otherwise, its JSON would become the text of a prompt.
+  // A .json file also has an object on each line. Otherwise, the JSON itself would become the text of a prompt.
   const bool json = data::form_of(path, contents, {}) == data::TextForm::json_lines || data::form_needs_contents(path);
   std::vector<Prompt> prompts;
   int64_t number = 0;
@@ -96,7 +96,7 @@ std::vector<int32_t> chat_prompt(const data::Tokenizer& tokenizer, const data::C
   append_turn(chat, *form.find("user"), prompt.text);
   append(chat, form.find("assistant")->before, true);
   std::vector<int32_t> ids = data::encode_document(tokenizer, chat, false).ids;
-  ids.pop_back();  // the end of the document, before which the answer follows
+  ids.pop_back();  // removes the end of the document, because the answer follows
   if (!tokenizer.beginning_of_document()) ids.insert(ids.begin(), tokenizer.end_of_document());
   return ids;
 }

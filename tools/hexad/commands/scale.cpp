@@ -35,7 +35,7 @@ struct Options {
   bool dry_run = false, submit = false, report = false;
 };
 
-// An experiment whose points are legal and fit.
+// An experiment whose points are legal and fit in memory.
 struct Ready {
   Experiment experiment;
   std::vector<LoadedPoint> points;
@@ -57,8 +57,8 @@ Ready ready(const Options& options, const train::Extensions& extensions) {
     const bool wanted = options.point < 0 || i == options.point;
     r.forecasts.push_back(wanted ? forecast_point(point, clusters.of(point.point), extensions) : PointForecast{});
   }
-  if (options.report) return r;  // the runs may have been on other machines
-  // --dry-run and --submit may be on another machine, such as a cluster's login node.
+  if (options.report) return r;  // the runs may have been executed on other machines
+  // --dry-run and --submit may be given on another machine, such as a cluster's login node.
   const bool runs_here =
       config.launcher.empty() && !train::in_slurm_allocation() && !options.submit && !options.dry_run;
   require_memory(r.experiment, r.points, r.forecasts, extensions, runs_here, r.ranks_per_node);
@@ -103,14 +103,14 @@ ExitCode submit(const Ready& r, const Options& options) {
   return ExitCode::done;
 }
 
-// Returns the exit code of the command after its runs.
+// Returns the exit code of the command for the outcomes of its runs.
 ExitCode code_of(const RunCounts& counts) {
   if (counts.preempted) return ExitCode::preempted;
   if (counts.failed == 0) return ExitCode::done;
   for (const ExitCode code : {ExitCode::usage, ExitCode::data, ExitCode::resource, ExitCode::numeric,
                               ExitCode::communication, ExitCode::peer_lost})
     if (counts.first_failure == static_cast<int>(code)) return code;
-  return ExitCode::peer_lost;  // a signal, or an exit code of the launcher
+  return ExitCode::peer_lost;  // the first failure was a signal, or has an exit code of the launcher
 }
 
 void say_line(const std::string& line) {
@@ -157,16 +157,19 @@ ExitCode run(const Options& options, const train::Extensions& extensions) {
 
 void add_scale(const Program& program) {
   const Command command = program.root.add_command(
-      "scale", "Measure a recipe at many points (ranks, layouts, schedules, any key) beside predictions");
+      "scale", "Measure a recipe at many points (ranks, layouts, schedules, any key) and compare with predictions");
   auto options = std::make_shared<Options>();
   command.add_option("experiment", &options->experiment, "YAML experiment (docs/scaling-experiments.md)").required();
   command.add_option("overrides", &options->overrides, "key=value, applied to the experiment");
   command.add_flag("--dry-run", options->dry_run, "list the points with predicted time, memory and cost; run nothing");
   command.add_flag("--submit", options->submit, "write sbatch scripts of array jobs instead of running the points");
   command.add_flag("--report", options->report, "write the results of the finished runs; run nothing");
-  command.add_option("--point", &options->point, "run only this point, numbered from 0; -1: all. Array jobs use it")
+  command
+      .add_option("--point", &options->point,
+                  "run only this point, counted from 0; -1: all points. Array jobs use this option")
       .legal(whole_number(-1));
-  command.add_option("--compare", &options->compare, "scale.csv of another experiment, printed beside this one").path();
+  command.add_option("--compare", &options->compare, "scale.csv of another experiment, to compare with this one")
+      .path();
   command.run(on_one_rank(command, [options, extensions = program.extensions] { return run(*options, extensions); }));
 }
 

@@ -29,7 +29,7 @@ ExitCode run(const Options& options, const Extensions& extensions) {
   const auto body = [&](comm::World& world) {
     Recipe recipe = load_for_ranks(world, options.recipe, options.overrides, extensions, options.include_root);
     if (!plan::stages_fit_in_memory(recipe, extensions, world)) return ExitCode::resource;
-    plan::require_profile(recipe);  // checked now, although a later stage may be the first that reads it
+    plan::require_profile(recipe);  // checked before training, although perhaps only a later stage reads the profile
     const std::string dense_rows = plan::take_dense_rows(recipe);
     if (world.rank() == 0 && !dense_rows.empty()) say(dense_rows);
     Trainer trainer(recipe, extensions, world, plan::RunSchedule::make);

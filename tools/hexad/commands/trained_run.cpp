@@ -21,7 +21,8 @@ using namespace train;
 
 namespace {
 
-// Completes the recipe, and makes its batch large enough for all data-parallel ranks, which only training requires.
+// Completes the recipe. Increases batch.global if it is too small for all data-parallel ranks, because the recipe's
+// rules require this even if the model is not trained.
 void make_ready(Recipe& recipe, int64_t cores, int64_t world) {
   complete(recipe, cores);
   const ParallelConfig& p = recipe.parallel;
@@ -29,8 +30,8 @@ void make_ready(Recipe& recipe, int64_t cores, int64_t world) {
   recipe.batch.global = std::max(recipe.batch.global, recipe.batch.micro * dp);
 }
 
-// Returns the step of the checkpoint that rank 0 finds. If a run saves meanwhile, another rank may find a newer one,
-// and the ranks would combine weights of two steps.
+// Returns the step of the checkpoint that rank 0 finds, on all ranks. If each rank searched, a rank could find a
+// checkpoint that a run has just saved, and the ranks would combine weights of two steps.
 std::string step_for_all_ranks(const RunRequest& request, const comm::World& world) {
   if (world.size() == 1) return request.step;
   const auto phase = world.file_work().announce("reading " + request.path);
@@ -49,7 +50,7 @@ TrainedRun open_trained_run(const RunRequest& request, TrainedUse use, const Ext
   const auto fits = [&](const Recipe& candidate) {
     Recipe recipe = candidate;
     make_ready(recipe, cores, world.size());
-    // The lengths of prompts are not known yet. One sequence of the whole context is assumed.
+    // The lengths of the prompts are not known yet, so one sequence of the whole context is assumed.
     const int64_t cached = use == TrainedUse::generation ? recipe.model.context : 0;
     const plan::MemoryFit fit = plan::memory_fit(recipe, extensions, world, memory_use, cached);
     return fit.verdict != plan::MemoryFit::Verdict::too_much;
@@ -63,7 +64,7 @@ TrainedRun open_trained_run(const RunRequest& request, TrainedUse use, const Ext
   order_traffic(world, run.recipe.distributed);
   kernels::cpu::set_thread_count(static_cast<int>(*run.recipe.train.threads));
   if (world.rank() == 0 && !layout.empty()) say(cat("layout on ", world.size(), " ranks: ", layout));
-  if (world.rank() == 0 && !schedule.empty()) say(cat("schedule.moe: the run's choice, ", schedule));
+  if (world.rank() == 0 && !schedule.empty()) say(cat("schedule.moe: using the run's choice, ", schedule));
   return {std::move(run.recipe), std::move(run.checkpoint), std::move(layout)};
 }
 

@@ -21,15 +21,15 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-// Returns elements [begin, end) of a state in the shape of their rectangle. Main weights that are stored as rests, and
-// moments with marks, are computed when they are written.
+// Returns elements [begin, end) of a state as a rectangle of shape `shape`. Main weights that are stored as rests, and
+// moments with marks, are computed only when they are written.
 io::TensorSource source_of(const optim::Optimizer::State& s, int64_t begin, int64_t end, const Shape& shape) {
   if (!s.rests.defined()) return s.values(begin, end).reshape(shape);
   return {shape, s.dtype(), [=] { return s.values(begin, end).reshape(shape); }};
 }
 
 // Returns the tensors that this rank saves. Frozen weights have the dtype of the model. If several ranks own the same
-// elements, the first one saves them.
+// elements, the first of these ranks saves them.
 std::vector<io::ShardItem> items_of(ModelInstance& instance, const optim::Optimizer& optimizer) {
   std::vector<io::ShardItem> items;
   for (const auto& s : optimizer.states())
@@ -55,7 +55,7 @@ std::vector<io::ShardItem> items_of(ModelInstance& instance, const optim::Optimi
        "\nuse another run.dir, or set train.init_from to start a new run from these weights");
 }
 
-// Failure of this rank in work that all ranks do. It is sent to the other ranks.
+// Error of this rank in collective work, which is sent to the other ranks.
 struct Failure {
   std::string text{};  // empty: no failure
   ExitCode code = ExitCode::done;
@@ -71,8 +71,8 @@ Failure attempted(F&& work) {
   return {};
 }
 
-// Throws the failure of the lowest failed rank on all ranks. All ranks must throw the same error, because the job's
-// exit code is that of the rank that ends first. Collective.
+// Throws the error of the lowest failed rank on all ranks. All ranks must throw the same error, because the first rank
+// that exits determines the job's exit code. Collective.
 void throw_first(const Failure& mine, const comm::ProcessGroup& world) {
   device::DeviceContext host;
   const std::vector<std::string> texts = gather_texts(mine.text, world, host);
@@ -143,13 +143,14 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
   const Device device = instance.context;
   const auto phase = store_.options().work.announce(cat("saving the checkpoint of step ", progress.step));
   io::CheckpointWriter writer(store_, progress.step);
-  // After each stage, all ranks agree on whether it failed. Only then does the next stage begin.
+  // Runs one stage of the save on all ranks. If a rank failed, all ranks throw before the next stage begins.
   const auto attempt = [&](ExitCode code, const std::function<void()>& stage) {
     Failure mine;
     try {
       stage();
     } catch (const Error& e) {
-      mine = {e.what(), e.code() == ExitCode::usage ? ExitCode::usage : code};  // usage: another job has the directory
+      mine = {e.what(),
+              e.code() == ExitCode::usage ? ExitCode::usage : code};  // usage: another job has taken the directory
     } catch (const std::exception& e) {
       mine = {e.what(), code};
     }
@@ -188,8 +189,8 @@ std::optional<io::Checkpoint> Checkpointer::find() const {
   const auto phase = work.announce("looking for the checkpoint to resume from");
   device::DeviceContext host;
   const auto say = [&](const std::string& text) { return broadcast_text(text, 0, world_, host); };
-  // Rank 0 searches, and broadcasts the name of each folder to verify. All ranks verify their shares of that folder. An
-  // empty name ends the search.
+  // Rank 0 searches, and broadcasts the name of each folder to verify. Then every rank verifies its share of the
+  // folder. An empty name ends the search.
   Failure failure;
   std::string found;
   if (world_.rank() == 0) {
@@ -212,7 +213,7 @@ Progress Checkpointer::load(io::Checkpoint& checkpoint, const Recipe& recipe, Mo
                             optim::Optimizer& optimizer) {
   require_same_model(checkpoint, recipe);
   const Progress progress = saved_progress(checkpoint);
-  // The checkpoint has no moments of parameters that its run had frozen. They remain zero.
+  // The checkpoint has no moments of parameters that its run froze. These moments remain zero.
   const std::vector<std::string> frozen = saved_recipe(checkpoint).optim.freeze;
   const auto is_frozen = [&](const std::string& name) { return matches_any(frozen, name); };
   Stream& stream = instance.context.compute();

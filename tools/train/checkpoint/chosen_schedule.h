@@ -1,4 +1,4 @@
-// The schedule of MoE layers that a run chose, for later uses of its model.
+// Reuse of the MoE schedule that a training run chose, when its model is evaluated or generates text.
 #pragma once
 
 #include <string>
@@ -7,10 +7,12 @@
 
 namespace hexad::train {
 
-/// Sets the open choices of schedule.moe to those that the run had chosen when it saved the checkpoint, and returns the
-/// chosen schedule's name. Returns an empty text and changes nothing if no choice is open, the run had not chosen yet,
-/// the model is used in another layout (of any axis except dp), or the recipe has changed such that the schedule is
-/// illegal. The run's measurements say nothing about other layouts.
+/// Replaces settings of schedule.moe that are `auto` by the values that the run had chosen when it saved the
+/// checkpoint. Returns the chosen schedule's name. Returns an empty text and changes nothing in these cases:
+/// - No setting is `auto`.
+/// - The run had not chosen yet.
+/// - The layout differs in an axis other than dp, so the run's measurements do not apply.
+/// - The chosen schedule is illegal in the changed recipe.
 std::string take_chosen_schedule(SavedRun& run);
 
 }  // namespace hexad::train

@@ -21,19 +21,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// True if a file of the model in `source` was written after its import.
+// True if a file of the model in the folder `source` is newer than `manifest`, which the import wrote.
 bool is_newer(const std::string& source, const std::string& manifest) {
   std::error_code error;
   const fs::file_time_type imported = fs::last_write_time(manifest, error);
   for (fs::directory_iterator entry(source, error), end; !error && entry != end; entry.increment(error)) {
     const bool is_read = entry->path().extension() == ".safetensors" || entry->path().filename() == "config.json";
-    std::error_code unknown;  // a link without its target has no time; the import refuses it by name
+    std::error_code unknown;  // set for a broken link, which the import rejects with its name
     if (is_read && fs::last_write_time(entry->path(), unknown) > imported && !unknown) return true;
   }
   return false;
 }
 
-// Imports train.init_from into `folder`, unless `folder` is that import.
+// Imports train.init_from into `folder`, unless `folder` already has this import.
 void import_once(const Recipe& recipe, const std::string& folder, const FileWork& work) {
   const std::string& source = recipe.train.init_from;
   std::error_code error;
@@ -50,7 +50,7 @@ void import_once(const Recipe& recipe, const std::string& folder, const FileWork
          "; remove this folder, so that the model is imported again");
 }
 
-// Returns the keys of the model that the checkpoint's run trained in its last step.
+// Returns the model keys of the stage that trained the checkpoint's last step.
 interop::ModelKeys saved_keys(const io::Checkpoint& checkpoint, const std::string& where) {
   const config::Document document = saved_document(checkpoint);
   const config::Node* stages = document.root.find("stages");
@@ -60,7 +60,7 @@ interop::ModelKeys saved_keys(const io::Checkpoint& checkpoint, const std::strin
   return interop::ModelKeys::of_recipe(config::parse(config::write(last), where), where);
 }
 
-// True if train.init_experts or train.init_vocabulary asks for this difference between the two models.
+// True if train.init_experts or train.init_vocabulary requests this difference between the two models.
 bool is_wanted(const TrainConfig& train, std::string_view change) {
   constexpr std::string_view of_experts[] = {
       "blocks, dense or with experts: ", "model.moe.experts: ", "model.moe.top_k: "};
@@ -87,7 +87,7 @@ std::vector<std::string> cautions_of_start(const Recipe& recipe) {
     path = origin.folder + "/config.json";
     before = interop::read_config(origin.config, path).keys;
   } else {
-    if (!file_problem(start + "/manifest.json").empty()) return {};  // the start is refused
+    if (!file_problem(start + "/manifest.json").empty()) return {};  // require_checkpoint() rejects the folder
     path = start + "/manifest.json: recipe";
     before = saved_keys(io::Checkpoint::open(start, io::Check::quick), path);
   }
@@ -104,7 +104,7 @@ std::string start_folder(const Recipe& recipe, const comm::ProcessGroup& world, 
   if (!starts_from_foreign_model(recipe)) return recipe.train.init_from;
   const std::string folder = recipe.run.dir + "/imported";
   const auto phase = work.announce(cat("importing ", recipe.train.init_from));
-  std::string problem;  // exit code and message
+  std::string problem;  // exit code, a blank, and the message; empty: no error
   if (world.rank() == 0) {
     try {
       import_once(recipe, folder, work);

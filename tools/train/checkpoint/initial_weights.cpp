@@ -17,8 +17,8 @@ namespace {
 
 constexpr io::Kind kind = io::Kind::main;
 
-// Divides "layers.3.moe.experts.down.weight" at ".moe." into "layers.3" and "experts.down.weight". The first part is
-// empty if the name does not belong to an MoE layer.
+// Splits a name such as "layers.3.moe.experts.down.weight" at ".moe." into `block` ("layers.3") and `tail`
+// ("experts.down.weight"). Both are empty if the name does not belong to an MoE layer.
 struct MoeName {
   explicit MoeName(const std::string& name) {
     constexpr std::string_view middle = ".moe.";
@@ -27,19 +27,20 @@ struct MoeName {
     block = name.substr(0, at), tail = name.substr(at + middle.size());
   }
   bool is_router() const { return tail == "router.weight"; }
-  // Returns "gate_up.weight" for an expert's weight; otherwise an empty text.
+  // Returns the name inside an expert, such as "gate_up.weight"; empty if the parameter belongs to no expert.
   std::string of_expert() const {
     constexpr std::string_view prefix = "experts.";
     return tail.starts_with(prefix) ? tail.substr(prefix.size()) : "";
   }
-  // True if the rows of the parameter may belong to experts. Rows of shared experts do not.
+  // True if each row of the parameter may belong to one routed expert.
   bool may_have_rows_of_experts() const { return tail.starts_with("router.") || !of_expert().empty(); }
   std::string block{}, tail{};
 };
 
 bool is_vocabulary(const std::string& name) { return name == "embedding.weight" || name == "head.weight"; }
 
-// Returns the dimension of the expert's width in a tensor of a dense MLP of this rank; -1 if the tensor has none.
+// Returns the dimension of a dense MLP's tensor along which the MLP's width extends; -1 if there is none. `rank` is the
+// tensor's number of dimensions, and `tail` its name inside the MLP.
 int width_dim(const std::string& tail, int rank) {
   if (tail == "down.bias") return -1;
   if (tail == "down.weight" || tail.ends_with(".bias")) return rank - 1;
@@ -48,7 +49,8 @@ int width_dim(const std::string& tail, int rank) {
 
 bool same_beyond_rows(const Shape& a, const Shape& b) { return a.rank() == b.rank() && without(a, 0) == without(b, 0); }
 
-// Calls f(local index, global index, count) for each row of the region, which is contiguous in both.
+// Calls f(local, global, count) for each row of the region. The row's `count` elements begin at index `local` of the
+// region and at index `global` of the global tensor.
 template <class F>
 void for_each_row(const Shape& global, const io::Region& region, F&& f) {
   const Shape strides = global.row_major_strides();
@@ -64,11 +66,11 @@ void for_each_row(const Shape& global, const io::Region& region, F&& f) {
   }
 }
 
-// Returns row `i` of `t`, with one dimension of size 1.
+// Returns row `i` of `t`, with a first dimension of size 1.
 Tensor row_of(const Tensor& t, int64_t i) { return t.slice(0, i, i + 1); }
 
-// Returns the values of `t` times `factor`, in the accumulator dtype. With `noise` > 0, multiplies each value by 1 +
-// noise times a normal number, which depends only on the seed, the parameter's name and the index of the element.
+// Returns the values of `t` times `factor`, in the accumulator dtype. If `noise` > 0, also multiplies each value by
+// 1 + noise x a normal number. This number depends only on the seed, the parameter's name and the element's index.
 Tensor changed(const Tensor& t, const io::Region& region, double factor, const Parameter& p, double noise,
                uint64_t seed) {
   const Philox random(seed, Purpose::noise, p.name());
@@ -89,7 +91,8 @@ Tensor changed(const Tensor& t, const io::Region& region, double factor, const P
   return out;
 }
 
-// Returns the mean of the stored rows, in the columns of `region`, as one row. Adds the rows in their order.
+// Returns the mean of all stored rows as one row with the columns of `region`. Adds the rows in ascending order, so the
+// result does not depend on the layout.
 Tensor mean_row(io::Checkpoint& checkpoint, const std::string& name, io::Region region, Device host) {
   constexpr int64_t rows_at_once = 1024;
   const int64_t rows = checkpoint.record(name, kind).shape[0], columns = region.size[1];
@@ -130,7 +133,8 @@ int64_t InitialWeights::parts_of_dense(const std::string& mlp) const {
 }
 
 // Throws Error(usage) if the routing weights of a token's experts do not sum to model.moe.scale, or if these experts
-// are not whole groups of `parts` experts. The first loss would then differ from the dense model's.
+// are not whole groups of `parts` experts. In these cases, the first loss would differ from the loss of the dense
+// model.
 void InitialWeights::require_dense_start(int64_t parts) const {
   const moe::MoeConfig& m = recipe_.model.moe;
   const auto refuse = [&](std::string_view key, const auto& value, const std::string& rule) {
@@ -173,7 +177,7 @@ InitialWeights::Source InitialWeights::source_of(const Parameter& p) const {
   return {};
 }
 
-// Returns the source of a parameter that is stored with the shape `stored`, which is not its own.
+// Returns the source of a parameter whose stored tensor has another shape, `stored`.
 InitialWeights::Source InitialWeights::source_of_resized(const Parameter& p, const Shape& stored) const {
   const Shape& shape = p.global_shape();
   const MoeName moe(p.name());
@@ -198,8 +202,8 @@ InitialWeights::Source InitialWeights::source_of_resized(const Parameter& p, con
   return {};
 }
 
-// Returns the source of a parameter of an MoE layer in a block whose stored MLP `mlp` is dense. `tail` is the name of
-// the parameter in the expert; it is empty for the router.
+// Returns the source of a parameter of an MoE layer, in a block whose stored MLP `mlp` is dense. `tail` is the
+// parameter's name inside the expert; empty for the router.
 InitialWeights::Source InitialWeights::source_of_new(const Parameter& p, const std::string& mlp,
                                                      const std::string& tail) const {
   if (recipe_.train.init_experts == InitExperts::none)
@@ -213,8 +217,8 @@ InitialWeights::Source InitialWeights::source_of_new(const Parameter& p, const s
   if (cut >= 0) whole[cut] *= parts;
   const std::string dense = mlp + "." + tail;
   require_shape(checkpoint_, dense, kind, whole);
-  // A token's experts are whole groups, and the routing weights within a group are equal. Each part of the dense MLP
-  // therefore has the total weight scale / parts.
+  // A token's experts are whole groups, and the experts of a group have equal routing weights. Therefore, the routing
+  // weights of each part of the dense MLP sum to scale / parts.
   const double scale = recipe_.model.moe.scale;
   const double factor = tail == "down.weight" ? static_cast<double>(parts) / scale
                         : tail == "down.bias" ? 1 / scale
@@ -222,8 +226,8 @@ InitialWeights::Source InitialWeights::source_of_new(const Parameter& p, const s
   return {.way = Way::experts, .name = dense, .copied = parts, .dense = true, .cut = cut, .factor = factor};
 }
 
-// True if `stored` is a parameter of a dense MLP in a block that has experts in the recipe's model, whose parameters
-// are `names`, and not in the checkpoint.
+// True if `stored` is a parameter of a dense MLP from which experts are made: the block has experts in the recipe's
+// model, but not in the checkpoint. `names` are the parameters of the recipe's model.
 bool InitialWeights::becomes_expert(const std::string& stored, const std::set<std::string>& names) const {
   constexpr std::string_view middle = ".mlp.";
   const size_t at = stored.find(middle);
@@ -233,11 +237,11 @@ bool InitialWeights::becomes_expert(const std::string& stored, const std::set<st
          !checkpoint_.contains(moe + "router.weight", kind);
 }
 
-// Throws Error(usage) if the checkpoint has a weight or a selection bias that the recipe's model lacks. The run would
-// otherwise start from another function than that of the stored model.
+// Throws Error(usage) if the checkpoint has a weight or a selection bias that the recipe's model lacks. Without it, the
+// recipe's model would compute another function than the stored model.
 void InitialWeights::require_place_for_all(const Extensions& extensions) const {
   layers::ModelConfig model = recipe_.model;
-  model.moe.routing = moe::Routing::model;  // another routing might read a file
+  model.moe.routing = moe::Routing::model;  // because other routings may read a file
   std::set<std::string> names;
   for (const layers::NamedSize& p : layers::parameter_sizes(model, extensions)) {
     names.insert(p.name);
@@ -266,7 +270,8 @@ void InitialWeights::require_shapes(const ModelInstance& instance) const {
   }
 }
 
-// Reads the rows of `region` that are stored. The later rows keep their initial values, or become the mean row.
+// Reads the rows of `region` that are stored. With train.init_vocabulary: grow, the remaining rows keep their initial
+// values; with mean, they become the mean of the stored rows.
 void InitialWeights::read_grown(const Parameter& p, const Source& source, const io::Region& region,
                                 const Tensor& target) const {
   const Device host = target.device().host();
@@ -281,7 +286,7 @@ void InitialWeights::read_grown(const Parameter& p, const Source& source, const 
   for (int64_t r = kept; r < rows; ++r) copy_from_host(row_of(target, r), mean);
 }
 
-// Reads or draws the rows of a router.
+// Fills the rows of a router: copies stored rows, or draws the same random row for all experts of a group.
 void InitialWeights::read_rows(const Parameter& p, const Source& source, const io::Region& region,
                                const Tensor& target) const {
   const Device host = target.device().host();
@@ -304,7 +309,7 @@ void InitialWeights::read_rows(const Parameter& p, const Source& source, const i
   }
 }
 
-// Reads one stored expert, or one part of the dense MLP, for each expert of the region. Reads each of them once.
+// Reads a stored expert, or a part of the dense MLP, for each expert of the region. Reads no stored data twice.
 void InitialWeights::read_experts(const Parameter& p, const Source& source, const io::Region& region,
                                   const Tensor& target) const {
   const Device host = target.device().host();
@@ -351,7 +356,7 @@ void InitialWeights::read(const Parameter& p, const Tensor& owned) const {
   });
 }
 
-// Reads the states of the model. The states of new experts are those of the experts that they copy.
+// Reads the states of the model. New experts get the states of the experts from which they are copied.
 void InitialWeights::load_states(ModelInstance& instance) const {
   for (const auto& s : instance.states) {
     if (!checkpoint_.contains(s.name, io::Kind::state)) continue;

@@ -1,4 +1,4 @@
-// Initial weights of a run from the checkpoint of a model that may have other experts or a smaller vocabulary.
+// Initial weights of a run, made from a checkpoint whose model may have other experts or a smaller vocabulary.
 #pragma once
 
 #include <cstdint>
@@ -9,38 +9,39 @@
 
 namespace hexad::train {
 
-/// Makes the weights of the recipe's model from the checkpoint of train.init_from, as train.init_experts and
-/// train.init_vocabulary say. Each rank reads only the tensors that its own elements need. The values do not depend on
-/// the layout.
+/// Makes the weights of the recipe's model from the checkpoint train.init_from. train.init_experts and
+/// train.init_vocabulary select how missing weights are made. Each rank reads only the tensors that its own elements
+/// need. The values do not depend on the layout.
 class InitialWeights {
  public:
   /// The checkpoint and the recipe must outlive this object.
   InitialWeights(io::Checkpoint& checkpoint, const Recipe& recipe) : checkpoint_(checkpoint), recipe_(recipe) {}
 
-  /// Throws Error(usage) with the parameter's name if its shape differs from the stored one and no key of the recipe
-  /// allows that. Throws Error(usage) with the stored tensor's name if the recipe's whole model has no place for it.
-  /// Throws Error(data) if a weight is not stored and cannot be made. Reads no weight.
+  /// Checks that the checkpoint fits the model, without reading weights. Throws Error(usage) with the parameter's name
+  /// if its shape differs from the stored shape and no key of the recipe allows that. Throws Error(usage) with the
+  /// stored tensor's name if the recipe's model does not use this tensor. Throws Error(data) if a weight is neither
+  /// stored nor can be made.
   void require_shapes(const ModelInstance& instance) const;
-  /// Loads the weights into the model and the optimizer's main weights, and the states of the model.
+  /// Loads the weights into the model and the optimizer's main weights. Also loads the model's states.
   void load(ModelInstance& instance, optim::Optimizer& optimizer) const;
 
  private:
   enum class Way : uint8_t {
     stored,       // the stored tensor, unchanged
-    initial,      // not read: the values drawn for a model without a checkpoint
-    group_rows,   // router of split experts: all experts of a group have the row drawn for the first one
+    initial,      // random values, as in a model without a checkpoint; nothing is read
+    group_rows,   // router of split experts: all experts of a group have the row drawn for the group's first expert
     grown,        // the stored rows, and new rows after them
-    router_rows,  // stored rows in turn
+    router_rows,  // router rows: copies of the stored rows, in turn
     experts,      // copies of stored experts, or of a dense MLP
   };
-  // Origin of a parameter.
+  // Stored tensor from which a parameter is made, and how it is made.
   struct Source {
     Way way = Way::stored;
     std::string name{};  // stored tensor
     int64_t copied = 1;  // experts or rows of the stored tensor that are copied in turn
     bool dense = false;  // true if the stored tensor belongs to a dense MLP, which has no dimension of experts
-    int cut = -1;        // dimension of the dense tensor of which each expert has a part; -1: experts have all of it
-    double factor = 1;   // factor of copied values
+    int cut = -1;        // dimension along which the dense tensor is divided among experts; -1: each has all of it
+    double factor = 1;   // copied values are multiplied by this
   };
   Source source_of(const Parameter& p) const;
   Source source_of_resized(const Parameter& p, const base::Shape& stored) const;

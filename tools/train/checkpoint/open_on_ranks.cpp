@@ -28,7 +28,7 @@ int64_t most_expert_ranks(int64_t experts, int64_t ranks) {
 
 struct Candidate {
   int64_t pp, tp, dp, ep;
-  bool whole_experts;  // true if each expert is whole on a rank; false if etp is tp
+  bool whole_experts;  // true: etp is 1, so a rank holds whole experts; false: etp equals tp
 
   std::vector<std::string> overrides() const {
     std::vector<std::string> list = one_rank_overrides();
@@ -106,10 +106,10 @@ RunOnRanks open_on_ranks(const RunRequest& request, TrainedUse use, const Extens
     return o.starts_with("parallel.") || o.starts_with("parallel=");  // parallel.tp=2 or parallel={tp: 2}
   });
   if (named) return described(std::move(own), world, "of the command line");
-  // In generation, replicas of a layout of fewer ranks would compute the same.
+  // In generation, a layout of fewer ranks would only be replicated, and all replicas would compute the same.
   const bool busy = use == TrainedUse::evaluation || own.recipe.parallel.fewest_ranks() == world;
   if (busy && possible(own.recipe, world, use)) return described(std::move(own), world, "the run's layout");
-  constexpr std::string_view chosen = "chosen for these ranks; parallel.* names another";
+  constexpr std::string_view chosen = "chosen for these ranks; set parallel.* to choose another";
   std::optional<SavedRun> first;
   for (const std::vector<std::string>& layout : layout_candidates(own.recipe, world, use)) {
     std::optional<SavedRun> run = open_candidate(request, layout, extensions, work);

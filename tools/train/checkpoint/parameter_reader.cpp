@@ -14,7 +14,7 @@ using namespace tensor;
 
 namespace {
 
-// Reads the parts of a stacked parameter from an older checkpoint, which stores the parts as separate tensors.
+// Reads a region of a stacked parameter from an older checkpoint, which stores the stacked parts as separate tensors.
 void read_stacked(io::Checkpoint& checkpoint, const Parameter& p, io::Kind kind, const io::Region& region,
                   const Tensor& target) {
   const Stack& stack = p.spec().stack;

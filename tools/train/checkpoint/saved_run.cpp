@@ -12,14 +12,14 @@ using io::JsonNode;
 
 std::string manifest_of(const io::Checkpoint& checkpoint) { return checkpoint.folder() + "/manifest.json"; }
 
-// A member of the manifest that contains JSON about the run.
+// A member of the manifest whose text is JSON about the run.
 class Member {
  public:
   Member(const io::Checkpoint& checkpoint, std::string name, const std::string& text)
       : where_(manifest_of(checkpoint)), name_(std::move(name)), value_(io::parse_json(text, where_)) {}
   JsonNode root() const { return {value_, where_, name_}; }
   JsonNode operator[](const char* key) const { return root()[key]; }
-  /// Returns the text of `key`, or `otherwise` if an older program wrote the checkpoint without it.
+  /// Returns the text of `key`. Returns `otherwise` if the key is missing, because an older program did not write it.
   std::string text(const char* key, const char* otherwise) const {
     root().check(value_.is_object(), "an object");
     return value_.contains(key) ? root()[key].text() : otherwise;

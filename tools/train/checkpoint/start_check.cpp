@@ -31,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Compares the stored shapes with the shapes of the whole model, which is made on a meta device, without memory.
+// Throws Error(usage) if stored shapes do not fit the whole model. The model is made on a meta device, without memory.
 void require_shapes(io::Checkpoint checkpoint, Recipe recipe, const Extensions& extensions) {
   recipe.parallel = {};
   const comm::ImaginedGroup alone(0, 1);
@@ -39,7 +39,8 @@ void require_shapes(io::Checkpoint checkpoint, Recipe recipe, const Extensions& 
   InitialWeights(checkpoint, recipe).require_shapes(instance);
 }
 
-// Returns lines about the parameters that a run of `now` trains and the checkpoint's run did not, and the reverse.
+// Returns warnings about parameters that only one of the two runs trains: the checkpoint's run (recipe `before`), or a
+// run that continues with the recipe `now`.
 std::vector<std::string> changes_of_frozen(const io::Checkpoint& checkpoint, const Recipe& before, const Recipe& now) {
   std::vector<std::string> released, frozen;
   for (const io::TensorRecord& t : checkpoint.manifest().tensors) {
@@ -59,8 +60,8 @@ std::vector<std::string> changes_of_frozen(const io::Checkpoint& checkpoint, con
   return lines;
 }
 
-// Checks the parameters of a foreign model against those of the whole model. If train.init_experts or
-// train.init_vocabulary allows other shapes, they are checked after the import (InitialWeights).
+// Throws Error if the parameters of a Hugging Face model do not fit the recipe's whole model. If train.init_experts or
+// train.init_vocabulary allows other shapes, InitialWeights checks the shapes after the import.
 void require_shapes(const interop::ForeignModel& foreign, Recipe recipe, const Extensions& extensions) {
   if (recipe.train.init_experts != InitExperts::none || recipe.train.init_vocabulary != InitVocabulary::none) return;
   recipe.parallel = {};
@@ -132,7 +133,7 @@ std::vector<std::string> cautions_of_resume(const io::Checkpoint& checkpoint, co
   return all;
 }
 
-// Throws Error(data) if the data differ from the data of the checkpoint's run, even if all paths are the same.
+// Compares fingerprints, because the data may have changed although all paths are the same.
 void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, const std::vector<data::Digest>& now) {
   const data::DataConfig& config = recipe.data;
   const std::vector<data::Digest> before = saved_fingerprints(checkpoint);
@@ -177,7 +178,7 @@ void require_offload_folder(const Recipe& recipe) {
 }
 
 std::string missing_heldout_text(const std::string& path) {
-  const std::string_view remedy = data::is_megatron_index(path) ? "an index of held-out documents may have this name"
+  const std::string_view remedy = data::is_megatron_index(path) ? "expected an index of held-out documents"
                                                                 : "`hexad prepare --heldout 0.02` makes the file";
   return cat(path, ": no such file, so this dataset has no held-out loss; ", remedy);
 }

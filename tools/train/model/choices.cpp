@@ -72,7 +72,7 @@ ChoiceItem item_of(std::string_view text, int64_t line, const std::string& place
   return item;
 }
 
-// Returns the ids of a text. A beginning-of-document precedes them if the tokenizer has it.
+// Returns the ids of a text. If the tokenizer has the id beginning-of-document, this id comes first.
 std::vector<int32_t> with_beginning(const data::Tokenizer& tokenizer, std::string_view text) {
   std::vector<int32_t> ids = tokenizer.encode(text);
   const auto first = tokenizer.beginning_of_document();
@@ -103,7 +103,7 @@ std::vector<ChoiceItem> read_choice_items(const std::string& path) {
 
 LikelihoodRequest choice_request(const data::Tokenizer& tokenizer, const ChoiceItem& item, size_t choice,
                                  int64_t context, const std::string& place) {
-  const size_t end = item.context.find_last_not_of(white_space) + 1;  // 0 if there is nothing else
+  const size_t end = item.context.find_last_not_of(white_space) + 1;  // 0 if the context is only white space
   const std::string before = item.context.substr(0, end);
   const std::string continuation = cat(item.context.substr(end), item.delimiter, item.choices[choice]);
   LikelihoodRequest request;

@@ -1,4 +1,4 @@
-// Multiple-choice questions, answered by the log-likelihoods of the choices as in lm-evaluation-harness.
+// Answers multiple-choice questions by the log-likelihood of each choice, as lm-evaluation-harness does.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace hexad::train {
 
 struct ChoiceItem {
-  int64_t line = 0;            // line of the file, from 1
+  int64_t line = 0;            // line number in the file, counted from 1
   std::string context{};       // text before the choices
   std::string delimiter{" "};  // text between the context and a choice
   std::vector<std::string> choices{};
@@ -18,25 +18,27 @@ struct ChoiceItem {
 };
 
 /// Reads a file with one JSON object per line: "context" or "query", "choices", "gold" and, optionally, "delimiter".
-/// Throws Error(data) with file and line if an object is invalid, or if the file has none.
+/// Throws Error(data) with file and line if an object is invalid. Throws Error(data) if the file has no object.
 std::vector<ChoiceItem> read_choice_items(const std::string& path);
 
-/// Returns a request for the log-likelihood of a choice after its context. White space at the end of the context
-/// becomes the beginning of the continuation. Context and continuation are converted together, and the ids after those
-/// of the context alone are predicted. A beginning-of-document precedes the text if the tokenizer has one. Without a
-/// context, the beginning-of-document or, if there is none, the end-of-document is the context. The beginning of a text
-/// that is longer than the model's `context` is cut off. Throws Error(data), with `place` as FILE:LINE, if the choice
-/// has no id or more than `context`.
+/// Returns a request for the log-likelihood of a choice after its context. Converts the text to ids as follows:
+/// - White space at the end of the context becomes the beginning of the continuation.
+/// - Context and continuation are converted together. The predicted ids are those after the ids of the context alone.
+/// - The id beginning-of-document precedes the text if the tokenizer has this id.
+/// - An empty context is replaced by beginning-of-document or, if the tokenizer lacks it, end-of-document.
+/// - A text longer than the model's `context` loses its beginning.
+///
+/// Throws Error(data) if the choice has no ids or more than `context` ids. The message begins with `place`, FILE:LINE.
 LikelihoodRequest choice_request(const data::Tokenizer& tokenizer, const ChoiceItem& item, size_t choice,
                                  int64_t context, const std::string& place);
 
-/// Choices of the model for one item. The first of equal choices is chosen.
+/// The model's answer to one item. Among equally likely choices, the first one is chosen.
 struct ChoiceAnswer {
   std::vector<double> log_likelihoods{};  // in nats, for each choice
   int64_t chosen = 0;                     // choice with the largest log-likelihood
-  int64_t chosen_norm = 0;                // choice with the largest log-likelihood per byte, without the delimiter
+  int64_t chosen_norm = 0;                // like `chosen`, per byte of the choice (without the delimiter)
 };
-/// Throws Error(numeric) if a log-likelihood is NaN, which no choice could be compared with.
+/// Returns the answer. Throws Error(numeric) if a log-likelihood is NaN, because choices then cannot be compared.
 ChoiceAnswer answer_of(const ChoiceItem& item, std::vector<double> log_likelihoods);
 
 struct ChoiceScores {

@@ -13,14 +13,14 @@ using moe::Duplicates;
 
 namespace {
 
-// Returns the operations for which an MoE layer uses the group of its tensor-parallel ranks.
+// Returns the operations that an MoE layer runs in the group of its tp ranks.
 Uses of_duplicates(const Recipe& r, const moe::MoeSchedule& s) {
   if (r.parallel.sp || (s.gates_all() && !s.divides())) return {};
-  // Shares of results and gradients are gathered in one collective, or chunk by chunk with a message to each rank.
+  // Shares of results and gradients are gathered in one collective or, with several chunks, by messages for each chunk.
   return s.gates_all() && s.chunks > 1 ? Uses{Use::gathers, Use::messages} : Uses{Use::gathers};
 }
 
-// Properties of this rank's layers that decide which groups they use.
+// Properties of this rank's layers that determine which groups the layers use.
 struct Layers {
   bool first, last, experts;
 };
@@ -41,7 +41,7 @@ Uses of_tensor_ranks(const Recipe& r, const moe::MoeSchedule& s, const Layers& m
   return mine.experts ? uses | of_duplicates(r, s) : uses;
 }
 
-// Returns the operations for which the group of ranks that share the width of experts is used.
+// Returns the operations that layers run in the etp group, whose ranks share the width of experts.
 Uses of_expert_tensor_ranks(const moe::MoeSchedule& s) {
   Uses uses;
   if (s.duplicates == Duplicates::baseline) uses = Use::gathers;  // gathers tokens, ids and weights
@@ -50,7 +50,7 @@ Uses of_expert_tensor_ranks(const moe::MoeSchedule& s) {
   return uses;
 }
 
-// Returns the operations for which the group of ranks that share a micro-batch's tokens is used.
+// Returns the operations that layers run in the group of ranks that share a micro-batch's tokens.
 Uses of_token_ranks(const moe::MoeConfig& moe) {
   Uses uses;
   if (moe.aux_loss.coefficient > 0 && moe.aux_loss.scope != moe::AuxScope::global_batch) uses = Use::counts;

@@ -28,13 +28,13 @@ bool ends_with(std::span<const int32_t> ids, std::span<const int32_t> end) {
   return !end.empty() && ids.size() >= end.size() && std::ranges::equal(ids.last(end.size()), end);
 }
 
-// Returns the number of tokens that are cached for a prompt of `ids` ids and its continuation.
+// Returns the number of tokens in the cache for a prompt of `ids` ids and its continuation.
 int64_t cache_length(int64_t ids, const SamplingOptions& options, int64_t context) {
   const int64_t used = std::min(ids, longest_prompt(context));
   return used + std::clamp<int64_t>(options.max_tokens, 0, context - used);
 }
 
-// Prompts that are continued together.
+// Prompts that are computed in the same forward passes.
 class Group {
  public:
   Group(ModelInstance& instance, const SamplingOptions& options, const OnToken& on_token)
@@ -60,7 +60,7 @@ class Group {
   }
 
  private:
-  // Returns false and notes the reason if the text has reached max_tokens or the context.
+  // Returns false, and sets done and the reason, if the text has reached max_tokens or the context.
   bool goes_on(Sequence& s) const {
     const bool enough = std::ssize(s.made.ids) >= options_.max_tokens;
     const bool full = s.cache.length + std::ssize(s.next) > instance_.model.config().context;
@@ -79,8 +79,8 @@ class Group {
     for (size_t i = 0; i < of.size(); ++i) take(*of[i], chosen[i]);
   }
 
-  // Returns the choice of the first rank with logits, for all ranks. Other ranks may round the same matrix product
-  // differently. Ranks with different choices would wait for each other forever in the experts' exchange.
+  // Returns on all ranks the ids chosen by the first rank that has logits. Ranks may round the same matrix product
+  // differently and choose different ids. They would then wait for each other forever in the all-to-all of experts.
   std::vector<int32_t> agreed(std::span<Sequence* const> of, std::vector<std::vector<float>> logits) const {
     const int64_t vocabulary = options_.vocabulary;
     std::vector<int64_t> mine(of.size(), -1);
@@ -119,8 +119,8 @@ class Group {
   std::vector<Sequence> sequences_;
 };
 
-// Returns the number of prompts that are computed together. With a capacity of experts, or with routing by the number
-// of a token, a prompt's text would depend on the other prompts.
+// Returns the number of prompts in one forward pass. If experts have a capacity, or if the index of a token determines
+// its experts, a prompt's text would depend on the other prompts. The number is then 1.
 size_t prompts_together(const ModelConfig& model, const SamplingOptions& options) {
   const moe::MoeConfig& moe = model.moe;
   const bool apart = moe.experts > 0 && (moe.capacity_factor || moe.routing != moe::Routing::model);
@@ -136,7 +136,7 @@ int32_t sample(std::span<const float> logits, const SamplingOptions& options, do
     const float l = logits[id];
     return std::isnan(l) ? -std::numeric_limits<float>::infinity() : l;  // a NaN would make the order undefined
   };
-  // Ties select the lower id, because the choice must be the same on every machine.
+  // The sort is stable, so the lower id wins a tie on every machine.
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return logit(a) > logit(b); });
   if (options.temperature <= 0) return order.front();
   if (options.top_k > 0 && options.top_k < static_cast<int64_t>(order.size())) order.resize(options.top_k);

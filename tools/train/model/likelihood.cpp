@@ -15,15 +15,15 @@ namespace {
 
 int64_t inputs_of(const LikelihoodRequest& r) { return std::ssize(r.ids) - 1; }
 
-// Returns the number of requests in a micro-batch. With a capacity per micro-batch, the tokens of one request could
-// displace those of another, so a micro-batch has one request.
+// Returns the number of requests in a micro-batch. If experts have a capacity per micro-batch, tokens of one request
+// could displace tokens of another request. The number is then 1.
 int64_t requests_together(const Recipe& recipe) {
   const moe::MoeConfig& m = recipe.model.moe;
   const bool apart = m.experts > 0 && m.capacity_factor && m.capacity_scope == moe::CapacityScope::micro_batch;
   return apart ? 1 : recipe.batch.micro;
 }
 
-// Requests in the order of computation. Requests of similar length are computed together.
+// Computes all requests, sorted by length, so that a micro-batch has requests of similar length.
 class Computation {
  public:
   Computation(ModelInstance& instance, const Recipe& recipe, std::span<const LikelihoodRequest> requests)
@@ -43,7 +43,7 @@ class Computation {
     const auto& mesh = instance_.mesh;
     const size_t micro = static_cast<size_t>(micro_), ranks = mesh.size(Axis::dp);
     const size_t at_once = 4 * static_cast<size_t>(mesh.size(Axis::pp));  // enough to fill a pipeline
-    // All ranks make the same passes with the same lengths, because they share experts.
+    // All ranks run the same passes with the same lengths, because experts are shared among ranks.
     for (size_t begin = 0; begin < order_.size(); begin += at_once * micro * ranks) {
       const int64_t length = padded(inputs_of(requests_[order_[begin]]));
       std::vector<MicroBatch> batches;
@@ -66,7 +66,7 @@ class Computation {
   }
 
  private:
-  // Returns a length that tp and cp ranks can divide.
+  // Returns the smallest length of at least `length` that tp and cp ranks can divide.
   int64_t padded(int64_t length) const {
     const auto& mesh = instance_.mesh;
     const int64_t unit = mesh.size(Axis::tp) * (mesh.size(Axis::cp) > 1 ? 2 * mesh.size(Axis::cp) : 1);
@@ -77,7 +77,7 @@ class Computation {
     return place < order_.size() ? &requests_[order_[place]] : nullptr;
   }
 
-  // Returns the requests from place `first` on, padded at their ends.
+  // Returns a micro-batch of the requests from position `first` of order_ on, each padded at its end to `length`.
   MicroBatch batch_of(size_t first, int64_t length) const {
     const int64_t context = instance_.model.config().context;
     data::Batch batch(micro_, length);
@@ -88,7 +88,7 @@ class Computation {
     std::vector<int64_t> valid(micro_, 0);
     for (int64_t s = 0; s < micro_; ++s) {
       const int64_t row = s * length;
-      for (int64_t t = 0; t < length; ++t)  // padding has a position that the model knows
+      for (int64_t t = 0; t < length; ++t)  // positions of padding must also be below the context
         batch.positions[row + t] = static_cast<int32_t>(std::min(t, context - 1));
       const LikelihoodRequest* r = request_at(first + static_cast<size_t>(s));
       if (!r) continue;

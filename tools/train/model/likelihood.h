@@ -1,4 +1,4 @@
-// Log-likelihoods of the ends of token sequences.
+// Computes the log-likelihoods of the last tokens of sequences.
 #pragma once
 
 #include <span>
@@ -8,15 +8,15 @@
 
 namespace hexad::train {
 
-/// A sequence whose last `predicted` ids are predicted from the ids before them. It has at least one id more than
-/// `predicted`, and at most one more than the model's context.
+/// A sequence whose last `predicted` ids are each predicted from all ids before it. The sequence has at least
+/// `predicted` + 1 ids, and at most one id more than the model's context.
 struct LikelihoodRequest {
   std::vector<int32_t> ids{};
   int64_t predicted = 0;
 };
 
-/// Returns the sum of the log-probabilities of the predicted ids, in nats, for each request. A sum does not depend on
-/// the other requests. The model must be a decoder. Data-parallel ranks compute different requests. Collective: all
+/// Returns for each request the sum of the log-probabilities of its predicted ids, in nats. A sum does not depend on
+/// other requests. The model must be a decoder. The requests are divided among data-parallel ranks. Collective: all
 /// ranks pass the same requests and get the same sums.
 std::vector<double> log_likelihoods(ModelInstance& instance, const Recipe& recipe,
                                     std::span<const LikelihoodRequest> requests);

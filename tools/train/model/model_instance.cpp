@@ -20,7 +20,8 @@ namespace {
 
 mesh::SharedPieces shared_pieces(const Recipe& r) {
   const int64_t groups = r.model.key_value_heads();
-  const bool loop = pipeline_of(r).placing() == pp::Placing::loop;  // a V has both ends of the model on one rank
+  const bool loop = pipeline_of(r).placing() ==
+                    pp::Placing::loop;  // with other placings, the first and the last part of the model are on one rank
   return {.tensor_pieces = groups < r.parallel.tp ? static_cast<int>(groups) : 0,
           .first_and_last = r.model.tied_embedding && r.parallel.pp > 1 && loop};
 }
@@ -36,7 +37,8 @@ std::vector<ModelPart> parts_of(const Recipe& r, const Extensions& extensions, c
   return parts;
 }
 
-// Connects the ranks before weights and activations use up the device's memory. Returns `context`.
+// Connects the ranks now, because connections need device memory, which weights and activations may use up later.
+// Returns `context`.
 device::DeviceContext& connected(device::DeviceContext& context, const Recipe& recipe, const Extensions& extensions,
                                  const mesh::Mesh& mesh) {
   connect_layers(recipe, parts_of(recipe, extensions, mesh), mesh, context);
@@ -46,21 +48,22 @@ device::DeviceContext& connected(device::DeviceContext& context, const Recipe& r
 std::unique_ptr<comm::ProcessGroup> make_cards(const Recipe& recipe, const comm::ProcessGroup& world,
                                                device::DeviceContext& context,
                                                std::function<void(const std::string&)> say) {
-  if (context.kind() == device::DeviceKind::meta) return nullptr;  // imagined ranks accept tensors of any device
+  if (context.kind() == device::DeviceKind::meta)
+    return nullptr;  // groups of imagined ranks accept tensors of any device
   comm::DeviceGroupOptions options = device_group_options(recipe, world, context);
   options.say = std::move(say);
   return comm::make_device_group(world, context, options);
 }
 
-// True if a sequence contains a boundary between documents. Attention is simpler without such boundaries.
+// True if any sequence contains several documents. Without such sequences, attention needs no document boundaries.
 bool has_documents(const data::Batch& batch) {
   for (size_t t = 0; t < batch.first.size(); ++t)
     if (batch.first[t] != 0 || batch.last[t] != batch.context) return true;
   return false;
 }
 
-// Returns this rank's limit of page-locked memory, in bytes. The limit leaves part of the machine's memory for other
-// uses.
+// Returns this rank's limit of page-locked memory, in bytes. By default, the limits of a node's ranks together leave
+// half of the available memory for other purposes.
 int64_t pinned_limit(const Recipe& recipe, const comm::ProcessGroup& world) {
   if (recipe.device == device::DeviceKind::cpu) return 0;
   if (recipe.memory.pinned_bytes) return *recipe.memory.pinned_bytes;

@@ -28,7 +28,7 @@ Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBat
                           std::vector<Tensor>* row_losses) {
   const Transformer& model = instance_.model;
   Stream& stream = instance_.context.compute();
-  // The loss is the same on all tp ranks, so only one tp rank adds it.
+  // All tp ranks have the same loss, so only one of them adds it to the sum.
   const bool counts = instance_.mesh.coordinate(Axis::tp) == 0;
   const Tensor sum = Tensor::zeros({1}, Dtype::f64, instance_.device());
   const auto& add_up = kernels::kernels(instance_.device()).pointwise.sum;

@@ -14,8 +14,8 @@ namespace {
 using autograd::Parameter;
 using base::cat;
 
-// Returns a key for the piece of `p` that this rank holds. The same piece has the same key on all ranks. Under ZeRO-3,
-// a rank holds only its owned weights between steps.
+// Returns a key for the piece of `p` that this rank holds. The same piece has the same key on all ranks. With ZeRO-3, a
+// rank holds only the weights that it owns between steps.
 uint64_t key_of(const Parameter& p) {
   const auto region = p.region();
   const base::FlatRange owned = p.owned();
@@ -33,7 +33,7 @@ struct Piece {
   uint64_t key = 0, content = 0;
 };
 
-// Returns the pieces of every rank, in the order of the rank's parameters.
+// Returns the pieces of every rank. The pieces of a rank have the order of its parameters. Collective.
 std::vector<std::vector<Piece>> all_pieces(const autograd::ParameterSet& parameters, const comm::ProcessGroup& world) {
   const auto most = static_cast<int64_t>(
       world.all_reduce_value(static_cast<double>(parameters.size()), comm::Reduce::max, parameters.device()));
@@ -61,7 +61,8 @@ std::string list_of(const std::vector<int>& ranks) {
   return text;
 }
 
-// Returns the parameter's name, sent by rank `holder`. Ranks of other pipeline stages do not have the parameter.
+// Returns the name of the parameter with this key. Rank `holder` sends the name, because ranks of other pipeline stages
+// do not have the parameter. Collective.
 std::string name_from(int holder, uint64_t key, const autograd::ParameterSet& parameters,
                       const comm::ProcessGroup& world) {
   constexpr int64_t longest = 256;
@@ -81,11 +82,11 @@ std::string name_from(int holder, uint64_t key, const autograd::ParameterSet& pa
 void check_replicas(const autograd::ParameterSet& parameters, const comm::ProcessGroup& world) {
   if (world.size() == 1) return;
   const auto pieces = all_pieces(parameters, world);
-  std::map<uint64_t, std::map<uint64_t, std::vector<int>>> holders;  // by key, then by content: the ranks that hold it
+  std::map<uint64_t, std::map<uint64_t, std::vector<int>>> holders;  // ranks by key and content
   for (size_t r = 0; r < pieces.size(); ++r)
     for (const Piece& p : pieces[r]) holders[p.key][p.content].push_back(static_cast<int>(r));
   const auto differ = [&](const Piece& p) { return holders.at(p.key).size() > 1; };
-  // Reports pieces in the order of the first rank that holds each piece. This order is the same on all ranks.
+  // Reports the first piece that differs, in the order of ranks and their pieces. This order is the same on all ranks.
   for (size_t r = 0; r < pieces.size(); ++r) {
     const auto first = std::find_if(pieces[r].begin(), pieces[r].end(), differ);
     if (first == pieces[r].end()) continue;

@@ -42,7 +42,7 @@ TokenPasses::TokenPasses(ModelInstance& instance) : instance_(instance), policy_
   require_whole_sequences(instance.mesh.size(Axis::cp));
 }
 
-// Returns the new tokens as a micro-batch: one sequence of all ids, or sequences of one id each.
+// Returns the new tokens as a micro-batch: one sequence with all ids, or several sequences with one id each.
 MicroBatch TokenPasses::batch_of(std::span<KeyValueCache* const> caches, std::span<const int32_t> ids) const {
   const int64_t tp = instance_.mesh.size(Axis::tp), rows = std::ssize(ids), padded = (rows + tp - 1) / tp * tp;
   const bool one = caches.size() == 1;
@@ -53,7 +53,7 @@ MicroBatch TokenPasses::batch_of(std::span<KeyValueCache* const> caches, std::sp
     valid[r] = 1;
   }
   all_ids.resize(padded, ids.back());
-  positions.resize(padded, positions.back());  // padding has a position that the model knows
+  positions.resize(padded, positions.back());  // padding repeats the last position
   MicroBatch batch;
   batch.sequences = one ? 1 : padded, batch.length = one ? padded : 1;
   batch.ids = Tensor::from<int32_t>(all_ids, {padded}, instance_.context);
@@ -68,7 +68,8 @@ MicroBatch TokenPasses::batch_of(std::span<KeyValueCache* const> caches, std::sp
   return batch;
 }
 
-// Returns this tp rank's logits of the rows; undefined on ranks without the last part.
+// Returns the logits of rows [first_row, end_row), only this tp rank's columns. Undefined on ranks that lack the last
+// part of the model.
 Tensor TokenPasses::run_parts(const MicroBatch& batch, std::span<KeyValueCache* const> caches, int64_t first_row,
                               int64_t end_row) {
   const Transformer& model = instance_.model;
@@ -93,7 +94,7 @@ Tensor TokenPasses::run_parts(const MicroBatch& batch, std::span<KeyValueCache* 
   return logits;
 }
 
-// Returns rows of logits of the whole vocabulary, from the columns of each tp rank.
+// Gathers the columns of all tp ranks, and returns rows of logits for the whole vocabulary.
 std::vector<std::vector<float>> TokenPasses::whole_rows(const Tensor& own) const {
   const auto& tp = instance_.mesh[Axis::tp];
   device::Stream& stream = instance_.context.compute();

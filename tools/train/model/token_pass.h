@@ -1,4 +1,4 @@
-// Forward passes over new tokens of sequences whose earlier keys and values are cached, in any layout with cp 1.
+// Forward passes over new tokens of sequences whose earlier keys and values are cached. All layouts with cp 1 work.
 #pragma once
 
 #include <memory>
@@ -12,19 +12,19 @@ namespace hexad::train {
 using layers::KeyValueCache;
 using tensor::Tensor;
 
-/// Throws Error(usage) if `ranks` ranks share a sequence (parallel.cp above 1).
+/// Throws Error(usage) unless `ranks`, the number of ranks that share a sequence (parallel.cp), is 1.
 void require_whole_sequences(int64_t ranks);
 
-/// Runs passes through the parts of the model, over tensor-parallel and pipeline ranks. Rows are padded to a multiple
-/// of the tp ranks, which divide them.
+/// Runs forward passes over tensor-parallel and pipeline ranks. The number of rows is padded to a multiple of the tp
+/// ranks, because tp ranks divide the rows.
 class TokenPasses {
  public:
-  /// Makes a runner. `instance` must outlive it. Throws Error(usage) if ranks share sequences (cp > 1).
+  /// `instance` must outlive this object. Throws Error(usage) if ranks share sequences (cp > 1).
   explicit TokenPasses(ModelInstance& instance);
 
-  /// Appends ids to sequences: one id for each cache, or any number of ids for a single cache. Returns the logits [V]
-  /// of the last id of each sequence, on ranks that hold the last part of the model. Returns nothing on other ranks.
-  /// Collective: all ranks pass the same ids.
+  /// Appends ids to sequences: one id for each cache, or any number of ids for a single cache. On ranks that hold the
+  /// last part of the model, returns the logits [V] of the last id of each sequence. On other ranks, returns an empty
+  /// list. Collective: all ranks pass the same ids.
   std::vector<std::vector<float>> run(std::span<KeyValueCache* const> caches, std::span<const int32_t> ids);
 
  private:

@@ -18,11 +18,11 @@ using base::cat;
 using base::Error;
 using base::ExitCode;
 
-// Program and recipe of one rank before the run.
+// Program and recipe with which one rank intends to run.
 struct Intention {
   std::string program;
   ExitCode code = ExitCode::done;
-  std::string text{};  // text of the resolved recipe, or of the error in it
+  std::string text{};  // text of the loaded recipe, or of the error
 };
 
 std::string program(const base::FileWork& work) {

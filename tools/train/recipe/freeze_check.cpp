@@ -12,7 +12,7 @@ using base::cat;
 
 namespace {
 
-// Returns the names that are most similar to `pattern`, at most three.
+// Returns the names that are most similar to `pattern`, separated by commas; at most three.
 std::string nearest_names(const std::string& pattern, std::vector<std::string> names) {
   constexpr size_t most = 3;
   const auto last = names.begin() + static_cast<std::ptrdiff_t>(std::min(most, names.size()));
@@ -28,8 +28,8 @@ void check_freeze(const Recipe& recipe, const Extensions& extensions, config::Pr
   const std::vector<std::string>& frozen = recipe.optim.freeze;
   if ((frozen.empty() && recipe.optim.muon_except.empty()) || problems.any()) return;
   layers::ModelConfig model = recipe.model;
-  model.vocab = std::max<int64_t>(model.vocab, 1);  // 0 stands for the vocabulary of the data
-  model.moe.routing = moe::Routing::model;          // another routing might read a file
+  model.vocab = std::max<int64_t>(model.vocab, 1);  // 0 means the vocabulary of the data
+  model.moe.routing = moe::Routing::model;          // because other routings may read a file
   std::vector<std::string> names;
   for (const auto& parameter : layers::parameter_sizes(model, extensions)) names.push_back(parameter.name);
   const auto check = [&](const std::string& key, const std::vector<std::string>& patterns) {

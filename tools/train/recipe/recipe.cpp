@@ -43,10 +43,10 @@ base::Dtype dtype_of(Precision precision) {
 
 namespace {
 
-// Checks that a whole number of pairs of dimensions is turned. Shares may be written with a few digits, such as
-// 0.666667.
+// Checks that model.rotary_share selects a whole number of pairs of dimensions. The share may be rounded to a few
+// digits, such as 0.666667.
 void check_rotary_share(const layers::ModelConfig& m, Problems& problems) {
-  constexpr double rounding = 1e-3;  // of one dimension
+  constexpr double rounding = 1e-3;  // tolerance in dimensions
   const int64_t size = m.size_of_head();
   const double turned = m.rotary_share * static_cast<double>(size);
   if (m.rotary_share == 1) {
@@ -78,7 +78,7 @@ void check_rotary_scaling(const layers::ModelConfig& m, Problems& problems) {
                  cat("must be above model.rotary_scaling.low_freq_factor (", s.low_freq_factor, ")"));
 }
 
-// Rejects settings of grouped attention that latent attention does not read, and the reverse.
+// Rejects keys that the selected attention (grouped or latent) does not read.
 void check_latent(const layers::ModelConfig& m, Problems& problems) {
   const layers::LatentConfig& l = m.latent;
   if (!m.is_latent()) {
@@ -172,7 +172,7 @@ void check_name(std::string_view key, const std::string& name, std::string_view 
     problems.add(key, cat("is not a registered ", kind, "; registered: ", config::nearest_first(name, known)));
 }
 
-// Rejects settings that the recipe's router does not read.
+// Rejects keys that the recipe's router does not read.
 void check_router(const layers::ModelConfig& m, const moe::RouterDeclaration& router, Problems& problems) {
   config::check_options(moe::router_options(m), router.options, m.moe.router_options, problems);
   if (!router.uses_score_rule)
@@ -189,7 +189,7 @@ void check_router(const layers::ModelConfig& m, const moe::RouterDeclaration& ro
                  cat("must be auto or false for the router ", m.moe.router, ", whose selection has no bias"));
 }
 
-// Checks the names of registered parts and their options. Reads only declarations and constructs no part.
+// Checks the names of registered parts, and their options. Uses only the parts' declarations; constructs no part.
 void check_names(const Recipe& r, const Extensions& extensions, Problems& problems) {
   const layers::ModelConfig& m = r.model;
   if (problems.good({"model"})) {
@@ -223,7 +223,7 @@ void check_moments(const Recipe& r, Problems& problems) {
     problems.add("optim.moment_dtype", "must be f32 for train.precision: f64, because f32 then means moments in f64");
 }
 
-// Rejects keys about a start from other weights in a recipe without such a start.
+// Rejects the keys of train.init_* that have no effect without train.init_from or train.init_experts.
 void check_init(const TrainConfig& t, Problems& problems) {
   constexpr std::string_view without = "is given, but train.init_from names no weights to start from";
   if (t.init_from.empty() && t.init_experts != InitExperts::none) problems.add("train.init_experts", without);
@@ -268,8 +268,8 @@ void check_trace(const Recipe& r, Problems& problems) {
     problems.add("schedule.trace", cat("is after the last step (train.steps is ", r.train.steps, ")"));
 }
 
-// Reads the recipe and checks every rule, even if other rules are broken. A check runs only if all keys that it reads
-// have legal values. `device`, or else HEXAD_DEVICE, replaces the recipe's device.
+// Reads the recipe and checks all rules, so that all problems are reported at once. A rule is checked only if all keys
+// that it reads have legal values. `device` or, if it is none, HEXAD_DEVICE replaces the recipe's device.
 Recipe read_checked(const config::Document& document, const Extensions& extensions, int64_t world, Problems& problems,
                     std::optional<device::DeviceKind> device = {}) {
   Recipe r = config::read<Recipe>(document, problems);
@@ -315,7 +315,7 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   return r;
 }
 
-// Fills in the settings that depend on the registered optimizer.
+// Fills in optimizer settings that the recipe does not contain: the states of the registered optimizer, and the seed.
 Recipe completed(Recipe r, const Extensions& extensions) {
   r.optim.states = extensions.optimizers.make(r.optim)->fewest_states();
   r.optim.seed = r.train.seed;
@@ -327,8 +327,8 @@ void rename(config::Document& document, const std::function<void(const std::stri
     if (warn) warn(line);
 }
 
-// Checks that train.steps is not below optim.warmup. Accepts fewer steps from the command line, because these are a
-// short trial of a long recipe.
+// Rejects optim.warmup > train.steps, unless train.steps is given on the command line, which is a short trial of a long
+// recipe.
 void check_warmup(const Recipe& r, Problems& problems) {
   const bool trial = problems.on_command_line("train.steps") && !problems.on_command_line("optim.warmup");
   if (trial || !problems.good({"optim.warmup", "train.steps"}) || r.optim.warmup <= r.train.steps) return;
@@ -336,8 +336,8 @@ void check_warmup(const Recipe& r, Problems& problems) {
                                    "): the learning rate would only rise and never reach optim.lr"));
 }
 
-// Rejects a decay that begins before the warm-up ends. Such a decay would begin below the peak, so the learning rate
-// would jump down.
+// Rejects a decay that begins before the warm-up ends, because the learning rate would drop suddenly when the decay
+// takes over.
 void check_decay(const Recipe& r, Problems& problems) {
   const optim::OptimConfig& o = r.optim;
   if (!problems.good({"optim", "train.steps"})) return;
@@ -356,7 +356,7 @@ void check_decay(const Recipe& r, Problems& problems) {
   problems.add("optim.decay_fraction", cat(text, "; the largest legal value is ", fraction));
 }
 
-// Reads the recipe, or each of its stages, by `read`. Throws Error(usage) with the problems that `read` adds.
+// Calls `read` for the recipe, or for each of its stages. Throws Error(usage) with the problems that `read` adds.
 Recipe read_all(const config::Document& document,
                 const std::function<Recipe(const config::Document&, Problems&)>& read) {
   if (const auto stages = stage_documents(document); !stages.empty()) return read_stages(stages, read);

@@ -31,7 +31,7 @@ std::vector<std::string> changes_of_model(const Recipe& before, const Recipe& no
     changes.push_back(cat("train.seed: ", before.train.seed, " -> ", now.train.seed));
   if (before.optim.name != now.optim.name)
     changes.push_back(cat("optim.name: ", before.optim.name, " -> ", now.optim.name));
-  // These patterns decide which states a parameter has.
+  // The patterns of muon_except determine which optimizer states a parameter has.
   for (const std::string& line : config::differences(before.optim, now.optim))
     if (line.starts_with("muon_except:")) changes.push_back("optim." + line);
   return changes;

@@ -13,12 +13,12 @@ using base::cat;
 using config::Problems;
 using moe::MoeSchedule;
 
-// Returns the reason why the order of a chunked schedule is illegal, or an empty text.
+// Returns the reason why the order of a chunked schedule is illegal; empty if it is legal.
 std::string order_problem(const MoeSchedule& s, const layers::Registry& registry) {
   if (!s.is_chunked()) return {};
   const moe::IssueOrder& order = registry.moe_order_of(s);
-  // Under a memory limit, a pass may have more chunks. Tests only the next few numbers, because an order that is
-  // illegal for many chunks is probably illegal for few chunks, too.
+  // With a memory limit, a pass may have more chunks than s.chunks. Tests only the next few numbers, because an order
+  // that is illegal for many chunks is probably also illegal for few chunks.
   const auto fewest = static_cast<size_t>(s.chunks), most = s.memory_limit ? fewest + 16 : fewest;
   for (size_t chunks = fewest; chunks <= most; ++chunks)
     if (const std::string why =
@@ -51,7 +51,7 @@ int64_t least_memory_limit(const Recipe& r, moe::ReuseStrategy strategy) {
   const moe::MoeConfig& m = r.model.moe;
   const int64_t ep = r.parallel.ep, etp = r.parallel.etp.value_or(r.parallel.tp);
   const moe::ExpertShape shape{r.model.hidden, (m.expert_hidden + etp - 1) / etp, m.expert == moe::ExpertKind::swiglu};
-  // Maximum number of slots that a rank computes if every rank sends a chunk of one token, for any choice of experts.
+  // Maximum number of slots that a rank computes if every rank sends a chunk of one token, over all possible routings.
   const int64_t there = ep * etp * std::min(m.top_k, (m.experts + ep - 1) / ep);
   return moe::buffer_bytes(m.top_k * etp, there, shape, strategy, dtype_of(r.train.precision));
 }
@@ -64,7 +64,8 @@ std::vector<MoeSchedule> legal_schedules(const Recipe& r, const layers::Registry
   site.orders = registry.moe_order_names();
   std::vector<MoeSchedule> all = combinations(r.schedule.moe, site);
   std::erase_if(all, [&](const MoeSchedule& s) {
-    // Keeps schedules whose order the recipe names, because check_moe_order() rejects an illegal order with the reason.
+    // If the recipe names an order, an illegal order does not remove the schedule: check_moe_order() reports the
+    // reason.
     return !refusals(site, s).empty() || (!r.schedule.moe.order && !order_problem(s, registry).empty());
   });
   return all;

@@ -8,7 +8,7 @@ namespace hexad::train {
 
 pp::StageSplit stage_split(const Recipe& r, const layers::Registry& registry) {
   const pp::PipelineConfig pipeline = pipeline_of(r);
-  // The costs of layers have no effect if the recipe sets the split, or if there is one stage.
+  // The costs remain zero if the recipe sets the split or there is a single stage, because they then have no effect.
   pp::ModelCosts costs{.layers = std::vector<double>(r.model.layers)};
   if (r.parallel.pp > 1 && pipeline.split.empty()) {
     auto flops = layers::flops_by_part(r.model, registry);

@@ -46,8 +46,9 @@ Samples continue_prompts(const Recipe& recipe, ModelInstance& instance, const da
   return samples;
 }
 
-// Returns the reason if memory does not suffice for the whole model in addition to this run; otherwise an empty text.
-// The model needs memory for its weights and, while they are read, for one tensor both as saved and as rounded.
+// Returns a reason if the memory does not suffice for the whole model in addition to this run; otherwise an empty text.
+// The whole model needs memory for its weights. Reading needs additional memory for two copies of the largest tensor in
+// the checkpoint's dtype.
 std::string exceeds_memory_limit(const Recipe& alone, const ModelInstance& instance) {
   const auto saved = static_cast<double>(size_of(accumulator_dtype(dtype_of(alone.train.precision))));
   const auto parameters = static_cast<double>(model_size(alone.model, instance.extensions).parameters);
@@ -72,7 +73,7 @@ Samples samples_of_checkpoint(const Recipe& recipe, const ModelInstance& instanc
   auto checkpoint = io::CheckpointStore(recipe.run.dir + "/checkpoints", {}).find(io::Resume{}, io::Check::quick);
   if (!checkpoint || checkpoint->step() != step) {
     warn(
-        "no samples in the report: with pp, tp or cp above 1, or zero: 3, they need a checkpoint of the last "
+        "no samples in the report: with pp, tp or cp above 1, or zero: 3, samples need a checkpoint of the last "
         "step, but none was saved; set checkpoint.at_end: true");
     return {};
   }

@@ -22,7 +22,7 @@ std::optional<io::RunLock> lock_on_rank_0(const Recipe& recipe, const comm::Worl
   return io::RunLock::acquire(recipe.run.dir, say, {}, world.file_work());
 }
 
-// Takes the next generation on rank 0, and returns it on all ranks. Collective.
+// On rank 0, takes the next generation of the run directory. Returns this generation on all ranks. Collective.
 io::RunGeneration next_generation(const Recipe& recipe, const comm::World& world) {
   std::string number;
   if (world.rank() == 0) {
@@ -45,7 +45,7 @@ std::string describe_rank(const comm::World& world) {
 
 }  // namespace
 
-// Takes the lock first, because later failures are logged in the directory.
+// Takes the lock first, because all later steps write to the directory.
 TrainingDirectory::TrainingDirectory(const Recipe& recipe, const comm::World& world)
     : lock_(lock_on_rank_0(recipe, world)),
       generation_(next_generation(recipe, world)),
