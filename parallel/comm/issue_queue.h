@@ -72,7 +72,7 @@ struct Request {
   size_t finished_prefix = 0;  // number of rounds before the first one that is unfinished
   std::vector<bool> finished;
   size_t ended = 0;          // number of finished rounds
-  std::vector<int> unheard;  // peers from which no message of this operation has arrived yet
+  std::vector<int> unheard;  // peers that are not known to have begun the operation
   int64_t sent_bytes = 0;
 
   /// True if all ranks are known to have called the operation. It then completes without further work of their

@@ -28,8 +28,8 @@ namespace hexad::comm {
 /// - Buffers that wait for a message contain NaNs.
 /// - The data of every second message is read immediately, so later changes of the data are lost.
 ///
-/// The order of deliveries therefore does not depend on speed, with one exception: a rank that computes for two seconds
-/// without requesting a message counts as blocked.
+/// The order of deliveries therefore does not depend on speed. There is one exception: after two seconds without any
+/// request or delivery, messages are delivered even if a rank is not blocked.
 class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
  public:
   struct Options {
