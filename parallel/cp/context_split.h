@@ -8,9 +8,9 @@
 
 namespace hexad::cp {
 
-/// Split of sequences among ranks. Every sequence is divided into 2 ranks equal chunks. Rank c has chunk c, its half 0,
-/// and chunk 2 ranks - 1 - c, its half 1. This zigzag order gives every rank the same work in causal attention. The
-/// rows of a rank are ordered by half, sequence and position in the chunk. A half is contiguous: [sequences,
+/// Split of sequences among ranks. Every sequence is divided into 2 x ranks equal chunks. Rank c has chunk c, its half
+/// 0, and chunk 2 x ranks - 1 - c, its half 1. This zigzag order gives every rank the same work in causal attention.
+/// The rows of a rank are ordered by half, sequence and position in the chunk. A half is contiguous: [sequences,
 /// chunk_length]. If there is only one rank, it has one half, whose rows are in the order of the tokens.
 ///
 /// A token is identified by its index in the whole micro-batch: sequence * length + position. Every method except

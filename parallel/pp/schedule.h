@@ -42,8 +42,8 @@ struct Schedule {
   Phase phase = Phase::training;
 };
 
-/// Makes a schedule for any number of micro-batches. Some papers require a minimum number (dualpipe_v: 2 ranks; zb_v: 2
-/// ranks - 1) or a multiple of the number of ranks (interleaved). For other numbers, makes the paper's schedule and
+/// Makes a schedule for any number of micro-batches. Some papers require a minimum number (dualpipe_v: 2 x ranks; zb_v:
+/// 2 x ranks - 1) or a multiple of the number of ranks (interleaved). For other numbers, makes the paper's schedule and
 /// removes the surplus micro-batches. The remaining micro-batches keep their order, and there is more idle time. With
 /// Overlap::micro_batches, the lists contain merged pairs that should run as one action. Throws Error(usage) for sizes
 /// below one, and for Overlap::micro_batches if the kind has no pairs.
