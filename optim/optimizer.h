@@ -24,8 +24,8 @@ using autograd::ParameterSet;
 class Optimizer {
  public:
   /// Uses the rule in `rules` whose name is config.name. With StateOffload::file, the states are in the device's
-  /// offload memory, and an update loads them piece by piece, or one parameter at a time if the rule takes matrices.
-  /// The results are bitwise identical. A rule that takes matrices needs `mesh` if parameters are divided among ranks.
+  /// offload memory. An update loads them piece by piece, or one parameter at a time if the rule takes matrices. The
+  /// results are bitwise identical. A rule that takes matrices needs `mesh` if parameters are divided among ranks.
   /// `mesh` must outlive the optimizer.
   Optimizer(const OptimConfig& config, ParameterSet& parameters, StateOffload offload = StateOffload::none,
             const UpdateRules& rules = {}, const mesh::Mesh* mesh = nullptr);

@@ -15,7 +15,7 @@ struct Rests {
   Tensor moments;  // f32 or bf16: a state that is never negative, so that its signs can store the marks
 
   bool defined() const { return rests.defined(); }
-  /// Returns elements [begin, end), which share the memory.
+  /// Returns elements [begin, end) as slices, which share the memory.
   Rests slice(int64_t begin, int64_t end) const {
     return {weights.slice(0, begin, end), rests.slice(0, begin, end), moments.slice(0, begin, end)};
   }

@@ -34,7 +34,7 @@ struct MicroBatch {
   Tensor targets;           // id of the token to predict at each row; -1: none
   Tensor first, last;       // positions [first, last) of each token's document; undefined: the whole sequence
   Tensor valid;             // u8 [rows()]: 0 for padding; undefined: no padding
-  int64_t first_token = 0;  // global index of token 0, which keys random choices
+  int64_t first_token = 0;  // global index of token 0, from which keys of random numbers are computed
   /// Number of tokens in each sequence that are not padding, over all ranks; empty: no sequence has padding.
   std::vector<int64_t> valid_tokens{};
   /// Index of each row's token; empty: row r is token r.

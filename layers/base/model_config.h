@@ -48,7 +48,7 @@ constexpr auto enum_names(QkNorm) {
                                                              {QkNorm::head, "true"}});
 }
 
-/// YaRN (Peng et al. 2023): stretches rotary positions from `original_context` by `factor`.
+/// YaRN (Peng et al. 2023), which extends rotary positions from `original_context` tokens to `factor` times as many.
 struct YarnConfig {
   double factor = 1;  // 1: off
   int64_t original_context = 4096;

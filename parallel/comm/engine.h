@@ -125,7 +125,7 @@ class CommEngine {
   Clock::time_point next_look() const;
   struct Missing {  // peers for which an operation in flight waits
     std::vector<int> ranks{};
-    bool taking = false;  // true: the peers do not receive messages of this rank; false: they send none to it
+    bool taking = false;  // true: the peers take no message of this rank; false: no message from the peers arrives
   };
   Missing missing_peers(const Request& request) const;
   Standing standing() const;

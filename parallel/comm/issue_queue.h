@@ -54,14 +54,14 @@ struct Request {
   std::string group;                                // name of the group
   std::shared_ptr<const std::vector<int>> members;  // world ranks of the group
   Operation operation;                              // owns the tensors
-  int rank = 0;                                     // number of this rank in the group
+  int rank = 0;                                     // rank of this process in the group
   Link link = Link::network;
   int64_t round_bytes = Limits{}.round_bytes;
   bool checked = false;  // true if the operation first compares signatures with the peers
   std::shared_ptr<Flight> flight;
 
-  int64_t number = 0;    // number of the operation in its channel, in the order of the calls
-  int64_t arrival = 0;   // number of the request among all requests of this rank
+  int64_t number = 0;    // index of the operation in its channel, in the order of the calls
+  int64_t arrival = 0;   // index of the request among all requests of this rank
   bool ready = false;    // true once its stream has done the work that precedes the operation
   bool boosted = false;  // true once a thread waits for this or a later request of its channel
   bool awaited = false;  // true while a thread of the rank is blocked on it

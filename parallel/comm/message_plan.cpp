@@ -197,8 +197,8 @@ class Planner {
     return static_cast<std::byte*>(plan_.scratch.back().raw());
   }
 
-  // Returns a function that sums `mine`, this rank's own piece, and the received pieces in `slots`, in the order of the
-  // ranks, and writes the sum to `out`.
+  // Returns a function that sums this rank's own piece, `mine`, and the received pieces in `slots`. Pieces are added in
+  // the order of the ranks. The function writes the sum to `out`.
   std::function<void()> sum(std::byte* out, const std::byte* mine, const std::byte* slots, int64_t slot_bytes,
                             int64_t count) const {
     std::vector<const void*> sources(size_, mine);

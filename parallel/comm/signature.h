@@ -9,7 +9,7 @@ namespace hexad::comm {
 /// Properties of an operation that a rank compares with those of its peer. They are sent as bytes, so the struct
 /// contains no pointers.
 struct Signature {
-  int64_t number = 0;  // number of the operation in its channel
+  int64_t number = 0;  // index of the operation in its channel
   int64_t elements = 0;
   int64_t row_bytes = 0, rows_to_peer = 0,
           rows_from_peer = 0;  // only for all_to_all, whose sizes differ between pairs of ranks

@@ -28,7 +28,7 @@ struct ContextSplit {
   int64_t rows() const { return halves() * half_rows(); }
   /// Returns the index of the chunk that is half `half` of rank `of`.
   int chunk(int of, int half) const;
-  /// Returns the position in the sequence at which this chunk begins.
+  /// Returns the position in the sequence at which half `half` of rank `of` begins.
   int64_t chunk_begin(int of, int half) const { return chunk(of, half) * chunk_length(); }
 
   /// Run of chunk_length() consecutive rows of a rank, from `row` on, that contain consecutive tokens, from `token` on.

@@ -58,7 +58,7 @@ class BucketPlan {
     Zero zero = Zero::nothing;
     int64_t unit_bytes = 1 << 22;  // a unit ends once it has at least this many bytes of gradients
   };
-  /// Assigns the shards of every parameter. The weights of a group with ranks of two stages (for a tied embedding) are
+  /// Assigns the shards of every parameter. If a group has ranks of two stages (for a tied embedding), its weights are
   /// not sharded, because both stages would have to gather them at the same time.
   BucketPlan(ParameterSet& parameters, const mesh::Mesh& mesh, const Options& options);
   BucketPlan(const BucketPlan&) = delete;

@@ -28,8 +28,8 @@ struct PlanIndices {
   Tensor row_slots;    // [S, M] i64: slots t K + k of each slot row, in order, then -1; undefined in local plans
   Tensor wire_slots;   // [W] i64: slot row of each row to send; undefined if row i sends slot row i
   Tensor wire_tokens;  // [W] i64: token of each row to send
-  Tensor copies;  // [S, etp] i64: rows to send of each slot row, numbered within its chunk; undefined if slot row i is
-                  // row i to send
+  Tensor copies;  // [S, etp] i64: rows to send for each slot row, as indices within the chunk; undefined if slot row i
+                  // is row i to send
   std::vector<ChunkIndices> chunks;
 };
 

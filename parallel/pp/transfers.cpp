@@ -42,7 +42,7 @@ struct Piece {
 // A message between two ranks.
 struct Sent {
   Message message;
-  int by;           // the piece that produces it
+  int by;           // piece that produces the message
   int done;         // number of the sender's actions that have ended when the message is sent
   int to;           // rank that receives the message
   int before = -1;  // the previous message with the same sender and receiver; -1: none
@@ -60,7 +60,8 @@ class Devices {
 
   Transfers free_at_once() const { return {.ranks = posted_, .at_once = true}; }
 
-  // Frees a sent tensor in the first piece after all actions that the receiver performs before it posts the receive.
+  // Returns transfers that free each sent tensor late. It is freed before the first piece that is known to begin after
+  // all actions that precede the receiver's post.
   Transfers free_once_posted() const {
     Transfers transfers{.ranks = posted_, .at_once = false};
     const std::vector<std::vector<int>> ended = actions_that_end_before(transfers);

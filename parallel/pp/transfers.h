@@ -30,8 +30,8 @@ struct Transfers {
 /// Receives are posted one action before they are needed. Sent tensors are freed immediately if this cannot cause a
 /// deadlock. Otherwise, a sent tensor is freed once inputs have arrived that depend on all work that the peer does
 /// before it posts the receive. The rank's stream has then already waited for everything on which the message depends,
-/// so reusing the memory cannot close a cycle of waits. If every message is answered, as a forward is answered by its
-/// backward, the number of tensors kept depends on the number of ranks, but not on the number of micro-batches.
+/// so reusing the memory cannot close a cycle of waits. If every message is answered, as a forward is by its backward,
+/// the number of tensors kept does not depend on the number of micro-batches.
 Transfers transfers(const Schedule& schedule, bool merge);
 
 /// Throws std::logic_error, which names each rank that would wait forever and its action. Assumes that memory is freed

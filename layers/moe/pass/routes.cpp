@@ -130,7 +130,7 @@ ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
                         : s.chunk_by == ChunkBy::experts ? By::experts
                         : s.chunk_by == ChunkBy::nodes   ? By::peers
                                                          : By::tokens;
-  // A recipe for many ranks may run on fewer ranks, which have fewer peers or nodes.
+  // Limits the number of chunks, because a recipe for many ranks may run on fewer ranks, which have fewer peers.
   if (phases || s.chunk_by == ChunkBy::nodes) options.chunking.chunks = std::min(options.chunking.chunks, ep_ranks);
   return options;
 }

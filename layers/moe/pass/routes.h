@@ -109,8 +109,8 @@ struct Routes {
   std::vector<ChunkTokens> chunk_tokens(Stream& stream) const;
 };
 
-/// Makes the routes of a call. Decides which tokens this rank sends, sorts their slots into the order of the rows to
-/// send (ep::order_slots), and exchanges the numbers of rows with the other ranks (ep::make_routing_plan). `held`
+/// Makes the routes of a call. Decides which tokens this rank sends, and sorts their slots into the order of the rows
+/// to send (ep::order_slots). Then exchanges the numbers of rows with the other ranks (ep::make_routing_plan). `held`
 /// describes how the tp ranks hold ids and the tensors with the same rows. The number of chunks is schedule.chunks, or
 /// more if this routing of rows of `dtype` would exceed schedule.memory_limit. There is at most one chunk per token.
 /// Collective over the groups of `settings`. All ranks of an ep x etp group get the same number of chunks. Other groups

@@ -74,8 +74,8 @@ void settle(T& choice, const T& said) {
   choice = said;
 }
 
-// Sets a choice of a recipe to `chosen` if it is unset. The overloads take a choice that may be left to the program, a
-// choice that a schedule may also leave unset, and a choice that is always set.
+// Sets a choice of a recipe to `chosen` if it is unset. There are three overloads: for a choice that may be left to the
+// program, for a choice that schedules may also leave unset, and for a choice that is always set.
 template <class T>
 void take(std::optional<T>& said, const T& chosen) {
   if (!said) said = chosen;

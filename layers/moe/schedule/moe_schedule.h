@@ -250,7 +250,8 @@ inline constexpr std::tuple moe_choices{
                  "own copy");
       },
       .matters = [](const ScheduleSite& at) { return at.etp > 1; },
-      // The group of the all-to-all depends on esp_exchange. The layer checks the two levels of only one group.
+      // Tries only direct, and only with a direct all-to-all: the group of the all-to-all depends on esp_exchange, and
+      // the layer checks the two levels of only one group.
       .left_out = [](const ScheduleSite&, const MoeSchedule& s) {
         return s.esp_exchange && !(*s.esp_exchange == ep::EspExchange::direct && s.divides() &&
                                    s.all_to_all == ep::AllToAll::direct);
