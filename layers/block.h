@@ -30,7 +30,7 @@ class Block {
 
   struct Output {
     Value x;
-    Value aux_losses;  // [1] acc: this rank's addend of the auxiliary losses; undefined data if there are none
+    Value aux_losses;  // [1] acc: this rank's addend of the auxiliary losses; its data is undefined if there are none
   };
   Output operator()(Tape& t, const Value& x, const ForwardContext& pass, Recompute recompute) const;
   const SelfAttention& attention() const { return *attention_; }

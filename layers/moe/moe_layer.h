@@ -32,7 +32,8 @@ class MoeLayer {
 
   struct Output {
     Value y;           // shape of x; includes the addends
-    Value aux_losses;  // [1] acc: this rank's addend of the weighted auxiliary losses; undefined data if all are off
+    Value aux_losses;  // [1] acc: this rank's addend of the weighted auxiliary losses; its data is undefined if all are
+                       // off
   };
   /// Computes the output for x [rows, D]. x has all rows of the micro-batch on this rank or, with sequence parallelism,
   /// this tp rank's share of them. The schedule decides whether each tp rank routes all rows or only its share. The

@@ -128,7 +128,8 @@ void GradientBuckets::reduce_in_order(Stream& stream, bool incomplete_too) {
 void GradientBuckets::reduce(State& s, Stream& stream) {
   const Bucket& bucket = *s.bucket;
   // Waits for the previous reduction. This cannot cause a deadlock, because all ranks of a stage do the same work and
-  // therefore join it. With two stages, it could: a rank of the other stage may need this rank to continue first.
+  // therefore join it. In a bucket of two stages, it could: a rank of the other stage may need this rank to continue
+  // first.
   if (!keeps_all(s) && !bucket.two_stages)
     if (State* last = std::exchange(in_flight_, &s)) settle(*last, stream, true);
   for (size_t i = 0; i < bucket.entries.size(); ++i) {

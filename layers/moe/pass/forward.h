@@ -21,7 +21,7 @@ struct ForwardKeeps {
 };
 
 struct ForwardResult {
-  Tensor out;           // T_O [T, D]
+  Tensor out;           // output T_O [T, D]
   Tensor slot_results;  // slot rows [S, D], as returned; undefined if the pass is bounded
 };
 
