@@ -162,8 +162,7 @@ class CommEngine {
   Clock::time_point looked_{}, listened_{};  // times of the last look() and listen() of the watchdog
   uint64_t seen_moves_ = 0;                  // `moves` of file_work_ at the last listen()
   int listens_without_progress_ = 0;  // number of calls of listen() since file work made progress or an operation ended
-  int listens_with_missing_peers_ =
-      0;  // number of calls of listen() with missing peers since the process was asked to end
+  int listens_with_missing_peers_ = 0;  // counts listen() with missing peers since the process was asked to end
   RequestPtr last_done_;
   Clock::time_point last_done_at_{};
   std::exception_ptr failed_;

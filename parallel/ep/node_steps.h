@@ -17,7 +17,7 @@ struct BlockOrder {
 
   /// Returns the rows in the new order.
   Tensor apply(const Tensor& lying, device::Stream& stream) const;
-  /// Inverse of apply().
+  /// Returns the rows in the original order: the inverse of apply().
   Tensor undo(const Tensor& ordered, device::Stream& stream) const;
 };
 

@@ -51,7 +51,7 @@ Cost ExpertTasks::cost(size_t chunk, const schedule::ByGemmPass<int64_t>& produc
   return cost;
 }
 
-// Returns `work`, restricted to a share compute_share of the threads. The other threads are left to communication.
+// Returns a task that runs `work` on the fraction compute_share of the threads. Communication uses the other threads.
 schedule::TaskWork ExpertTasks::beside_communication(std::function<void(Stream&)> work) const {
   const double share = g_.routes.settings.schedule.compute_share;
   if (share == 1) return on_lane(std::move(work));
