@@ -47,7 +47,8 @@ Block::Block(const Spec& s, const Builder& b)
 }
 
 Block::Output Block::run(Tape& t, const Value& x, const ForwardContext& pass, bool recompute_attention) const {
-  // Captures a copy of `pass`, because backward may call `attend` again. `pass.batch` must exist until backward.
+  // Captures a copy of `pass`, because backward may call `attend` again. `pass.batch`, a reference, must be valid until
+  // then.
   const auto attend = [this, pass](Tape& tape, std::span<const Value> in) {
     return std::vector{(*attention_)(tape, attention_norm_(tape, in[0]), pass)};
   };

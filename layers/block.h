@@ -24,13 +24,13 @@ class Block {
     const RotaryTable* rotary;  // null: attention uses no rotary positions
     int64_t layer;              // index of the block in the model
     const Registry& registry;
-    const moe::MoeSchedule& schedule;  // schedule of the MoE layer, if the block has one
+    const moe::MoeSchedule& schedule;  // schedule of the MoE layer; ignored if the block is dense
   };
   Block(const Spec& s, const Builder& b);
 
   struct Output {
     Value x;
-    Value aux_losses;  // [1] acc: this rank's addend of the auxiliary losses; without data if the block has none
+    Value aux_losses;  // [1] acc: this rank's addend of the auxiliary losses; its data is undefined if there are none
   };
   Output operator()(Tape& t, const Value& x, const ForwardContext& pass, Recompute recompute) const;
   const SelfAttention& attention() const { return *attention_; }

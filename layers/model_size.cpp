@@ -13,12 +13,12 @@ namespace hexad::layers {
 using namespace autograd;
 namespace {
 
-// Assigns experts to tokens in turn. The counts of parameters and operations do not depend on this choice.
+// Assigns experts to tokens in turn. The numbers of parameters and operations do not depend on this choice.
 void choose_in_turn(std::span<int32_t> ids, const device::MetaRun::Choice& choice) {
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(static_cast<int64_t>(i) % choice.experts);
 }
 
-// Returns a part for each block, and one part for the final norm and the head.
+// Returns one part per block, and one part for the final norm and the head.
 std::vector<ModelPart> parts_of(const ModelConfig& c) {
   std::vector<ModelPart> parts;
   for (int64_t l = 0; l < c.layers; ++l) parts.push_back({l, l + 1, l == 0, false});
@@ -38,7 +38,7 @@ class MetaModel {
 
   const ParameterSet& parameters() const { return parameters_; }
 
-  /// Returns the floating-point operations that forward and backward of one sequence take in parts()[part].
+  /// Returns the number of floating-point operations for one sequence in parts()[part], in forward and backward.
   double flops(size_t part) {
     run_->product_flops = run_->attention_flops = 0;
     const MicroBatch batch = one_sequence();
@@ -50,7 +50,7 @@ class MetaModel {
         p.first ? Value{} : tape.leaf(Tensor::empty(model_.activation_shape(batch), model_.dtype(), context_));
     const Value out = model_.forward(tape, pass, part, input, {}).value;
     backward(tape, out, Tensor::like(out.data));
-    // Attention runs on values that are extended to the size of keys. Only their own elements are counted.
+    // Attention pads the values to the size of keys. The padding is not counted.
     const auto key = static_cast<double>(config_.size_of_head()), value = static_cast<double>(config_.size_of_value());
     return run_->product_flops + run_->attention_flops * ((key + value) / (2 * key));
   }
@@ -76,7 +76,7 @@ class MetaModel {
 
 PartFlops flops_of(const ModelConfig& c, MetaModel& model) {
   const auto tokens = static_cast<double>(c.context);
-  std::map<std::pair<bool, int64_t>, double> known;  // FLOPs of a block, by experts and window
+  std::map<std::pair<bool, int64_t>, double> known;  // FLOPs of a block, by is_moe() and window_of()
   PartFlops flops;
   for (int64_t l = 0; l < c.layers; ++l) {
     const auto [of_block, is_new] = known.try_emplace({c.is_moe(l), c.window_of(l)});

@@ -10,8 +10,8 @@ using namespace autograd;
 using namespace base;
 namespace {
 
-// Returns the placement of the embedding and the head. If the first and the last stage both hold the tied embedding,
-// each of them computes a part of its gradient.
+// Returns the placement of the embedding and the head. If two pipeline ranks, those of the first and the last stage,
+// hold the tied embedding, each computes an addend of its gradient.
 Placement vocabulary_placement(const ModelConfig& c, const Builder& b, const std::vector<ModelPart>& parts) {
   Placement p = b.shard(0);
   const bool both_ends = parts.front().first && parts.back().last;

@@ -21,7 +21,8 @@ struct ModelPart {
   static ModelPart whole(const ModelConfig& c) { return {0, c.layers, true, true}; }
 };
 
-/// Model of embedding, blocks, norm and head: a decoder (next token) or an encoder (masked tokens).
+/// Model with embedding, blocks, norm and head: a decoder (predicts the next token) or an encoder (predicts masked
+/// tokens).
 class Transformer {
  public:
   /// Makes the whole model. `schedule` applies to all MoE layers.
@@ -36,26 +37,26 @@ class Transformer {
     CrossEntropyOptions loss;
   };
   struct PartOutput {
-    Value value;                    // activations [rows, D]; for the last part, the loss: [1] in the accumulator dtype
-    std::vector<Value> aux_losses;  // [1] each, one for every MoE layer with auxiliary losses
+    Value value;                    // activations [rows, D]; in the last part, the loss [1] in the accumulator dtype
+    std::vector<Value> aux_losses;  // one [1] for each MoE layer with auxiliary losses
   };
-  /// Runs forward of a micro-batch through parts()[part]. `input` is the output of the previous part; the first part
-  /// ignores it. The loss is the sum of cross-entropy over this rank's targets, and is equal on all tp ranks.
-  /// `row_losses` (may be null) receives the losses [rows].
+  /// Runs the forward pass of a micro-batch through parts()[part]. `input` is the output of the previous part; the
+  /// first part ignores `input`. The loss is the sum of the cross-entropy over this rank's targets, and is equal on all
+  /// tp ranks. If `row_losses` is not null, it receives the loss of each row, [rows].
   PartOutput forward(Tape& t, const ForwardContext& pass, size_t part, const Value& input, const TrainOptions& options,
                      Tensor* row_losses = nullptr) const;
   /// Like forward(), for a model that is whole on this rank.
   PartOutput loss(Tape& t, const ForwardContext& pass, const TrainOptions& options, Tensor* row_losses = nullptr) const;
-  /// Returns the logits [T, V] in acc of all positions. The model must be whole on this rank and not split over tp.
+  /// Returns the logits [T, V] acc of all positions. This rank must have the whole model, with tp = 1.
   Tensor logits(Tape& t, const ForwardContext& pass) const;
 
   /// Runs the blocks of parts()[part] without a loss, for generation. `input` is as in forward(). Returns the
   /// activations after the last block.
   Value activations(Tape& t, const ForwardContext& pass, size_t part, const Value& input) const;
-  /// Returns the logits [end - begin, ids] in acc of rows [begin, end) of the micro-batch, for the ids of vocabulary().
+  /// Returns the logits [end - begin, ids] acc of rows [begin, end) of the micro-batch, for the ids of vocabulary().
   /// `last` is the result of activations() for the last part.
   Tensor own_logits(Tape& t, const Value& last, int64_t begin, int64_t end) const;
-  /// Returns the ids whose logits this tp rank computes. The rank must have the last part.
+  /// Returns the token ids whose logits this tp rank computes. The rank must have the last part.
   tp::VocabularyPart vocabulary() const;
 
   const std::vector<ModelPart>& parts() const { return parts_; }

@@ -13,12 +13,13 @@ using namespace base;
 using kernels::Write;
 namespace {
 
-constexpr double least_norm = 1e-7;  // Jordan et al. 2024 add it to the norm
+constexpr double least_norm =
+    1e-7;  // minimum of the norm by which matrices are divided; Jordan et al. 2024 add it to the norm instead
 
-// Coefficients of the polynomial a s + b s^3 + c s^5 of singular values s (Jordan et al. 2024).
+// Coefficients a, b and c of the polynomial a s + b s^3 + c s^5, applied to the singular values s (Jordan et al. 2024).
 constexpr double linear = 3.4445, cubic = -4.7750, quintic = 2.0315;
 
-// Parameters that are not maps between hidden activations.
+// Returns shell patterns for the parameters that do not map hidden activations to hidden activations.
 const std::vector<std::string>& never() {
   static const std::vector<std::string> names{"*embedding.weight", "head.weight", "*.router.*"};
   return names;
@@ -26,7 +27,7 @@ const std::vector<std::string>& never() {
 
 Tensor flat(const Tensor& t) { return t.reshape({-1}); }
 
-// Returns x / max(|x|, least_norm) without a read by the host.
+// Returns x / max(|x|, least_norm). Only launches kernels, so the host does not wait for the norm.
 Tensor normalised(Stream& stream, const Tensor& x) {
   const auto& k = kernels::kernels(x.device());
   const Tensor squares = Tensor::empty({1}, Dtype::f64, x.device()), factor = Tensor::like(squares),

@@ -1,22 +1,23 @@
-// Muon: momentum whose matrices are orthogonalised (Jordan et al. 2024).
+// Muon: momentum with orthogonalised update matrices (Jordan et al. 2024).
 #pragma once
 
 #include "optim/update_rule.h"
 
 namespace hexad::optim {
 
-/// Returns an approximately orthogonal matrix with the singular vectors of `direction` [rows, columns], in its dtype:
-/// Newton-Schulz iterations of degree 5 from direction / max(its Frobenius norm, 1e-7), with the coefficients of Jordan
-/// et al. 2024. Singular values end near 1. A direction that is not finite gives zeros. Only launches kernels.
+/// Returns an approximately orthogonal matrix that has the singular vectors, shape and dtype of `direction` [rows,
+/// columns]. Starts with direction / max(Frobenius norm, 1e-7), and runs Newton-Schulz iterations of degree 5 with the
+/// coefficients of Jordan et al. 2024. The singular values of the result are near 1. Returns zeros if `direction` is
+/// not finite. Only launches kernels.
 Tensor orthogonalised(Stream& stream, const Tensor& direction, int64_t iterations);
 
 /// The rule of optim.name: muon, with the scale and the weight decay of Moonlight (Liu et al. 2025, arXiv:2502.16982):
 ///
 ///   m = mu m + g;  w -= lr (0.2 sqrt(max(rows, columns)) orthogonalised(mu m + g) + decay w)
 ///
-/// It takes the matrices of hidden layers, of each expert and of each stacked layer separately. The other rule updates
-/// everything else: embeddings, the head, routers, parameters without decay (norms and biases), matrices of one row or
-/// column, and the parameters of optim.muon_except.
+/// It updates the matrices of hidden layers. The matrices of each expert and of each stacked layer are updated
+/// separately. The rule `others` updates everything else: embeddings, the head, routers, parameters without decay
+/// (norms and biases), matrices of one row or column, and the parameters of optim.muon_except.
 class Muon final : public UpdateRule {
  public:
   Muon(const OptimConfig& config, std::unique_ptr<UpdateRule> others);

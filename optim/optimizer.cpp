@@ -15,7 +15,8 @@ using namespace base;
 
 namespace {
 
-// A state, or a piece of one, in memory where it can be updated.
+// Copy of an offloaded state, or of a piece of it, in device memory. A state that is already in device memory is not
+// copied.
 class Resident {
  public:
   Resident(Stream& stream, const Tensor& home) : home_(home), tensor_(home) {
@@ -33,7 +34,7 @@ class Resident {
   Tensor home_, tensor_;
 };
 
-// A slice whose main weights and states are in memory where they can be updated.
+// Slice whose main weights and states are Resident.
 class ResidentSlice {
  public:
   ResidentSlice(Stream& stream, const Slice& home) : slice_(home) {
@@ -54,14 +55,14 @@ class ResidentSlice {
   std::vector<Resident> tensors_;
 };
 
-// Returns the log of a run on the meta device; null on other devices, and if the run keeps no log.
+// Returns the log of operations on the meta device; null on other devices, or if the run has no log.
 device::IssueLog* log_of(const Tensor& t) {
   device::MetaRun* run = t.device().context().meta();
   return run ? run->issues() : nullptr;
 }
 
-// Returns the bytes of an update that reads and writes main and the states, reads the gradient, and writes the weights.
-// If main contains rests, which are bf16, the update also reads the weights.
+// Returns the bytes that an update moves: it reads and writes `main` and the states, reads the gradient, and writes the
+// weights. If `main` contains rests, which are bf16, the update also reads the weights.
 int64_t bytes_of(const Slice& s) {
   int64_t bytes = 2 * s.main.bytes() + s.gradient.bytes();
   for (const Tensor& state : s.states) bytes += 2 * state.bytes();
@@ -120,7 +121,7 @@ Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateO
   }
 }
 
-// Does not call a rule that accesses tensors itself if they have no memory.
+// On a device without memory, calls the rule only if it does not access tensors itself. Otherwise, logs an estimate.
 void Optimizer::update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const {
   if (slices.front().main.device().has_memory() || rule_->only_launches_kernels())
     rule_->update(stream, slices, step);
@@ -143,7 +144,8 @@ void Optimizer::update_in_pieces(Stream& stream, const Slice& whole, const Updat
     const ResidentSlice resident(stream, here);
     update(stream, {&resident.slice(), 1}, step);
     resident.put_back(stream);
-    // A device without memory only counts memory, unless it logs operations. Further pieces need as much memory.
+    // A device without memory only counts memory unless it logs operations. Two pieces are enough to count the memory,
+    // because further pieces need no more.
     if (!whole.weights.device().has_memory() && begin > 0 && !log_of(whole.main)) return;
   }
 }
@@ -160,12 +162,13 @@ Slice Optimizer::slice_of(Stream& stream, const Owned& o, int64_t step) const {
           .rounding_key = key};
 }
 
-// Parameters are in the same order on all ranks that share them, so the collectives are, too.
+// Parameters are in the same order on all ranks that share them. These ranks therefore also run the collectives in the
+// same order.
 void Optimizer::update_matrices(Stream& stream, const UpdateStep& step) const {
   if (matrices_.empty()) return;
   const bool known = step.factor.defined() && step.factor.device().has_memory();
   const double factor = known ? tensor::read_to_host("optimizer: factor", step.factor, stream).scalar() : 1;
-  if (factor < 0) return;  // equal on all ranks
+  if (factor < 0) return;  // the factor is equal on all ranks
   for (const Matrices& m : matrices_) {
     if (!m.owned) {
       rule_->update_matrices(stream, {}, {step.lr, factor}, m.whole);
@@ -211,12 +214,12 @@ void Optimizer::State::load(const std::function<void(const Tensor& target)>& rea
   if (!rests.defined()) return read(tensor);
   const Tensor main = main_weights(rests);
   read(kind == "main" ? main : tensor);
-  store_main_weights(main, rests);  // also sets the marks, which new moments do not have
+  store_main_weights(main, rests);  // also sets the marks, which newly read moments do not have
 }
 
 void Optimizer::main_changed(Stream& stream) {
   for (Owned& o : owned_)
-    if (!o.rests && o.main.storage() != o.weights.storage())  // rests are loaded together with the weights
+    if (!o.rests && o.main.storage() != o.weights.storage())  // State::load has set the weights of rests
       kernels::kernels(o.main.device()).pointwise.copy(stream, o.weights, o.main);
 }
 

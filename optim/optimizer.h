@@ -1,4 +1,4 @@
-// Update of weights from their gradients.
+// Optimizer, which updates weights from their gradients.
 #pragma once
 
 #include <functional>
@@ -18,15 +18,15 @@ using autograd::Parameter;
 using autograd::ParameterSet;
 
 /// Stores the main weights and the states of the update rule, for the elements of each parameter that this rank owns.
-/// They are flat, in the accumulator dtype; states may be bf16 (optim.moment_dtype), and main weights may be stored as
-/// rests (optim.main_weights). If the model's weights have the accumulator dtype, they are themselves the main weights.
-/// Frozen parameters have neither main weights nor states.
+/// They are flat tensors in the accumulator dtype. States may instead be bf16 (optim.moment_dtype), and main weights
+/// may be stored as rests (optim.main_weights). If the model's weights have the accumulator dtype, they serve as the
+/// main weights. Frozen parameters have neither main weights nor states.
 class Optimizer {
  public:
-  /// Uses the rule of `rules` named by config.name. With StateOffload::file, the states are in the device's offload
-  /// memory, and an update loads them piece by piece. The results are bitwise identical. A rule that takes matrices
-  /// loads one parameter at a time. It needs `mesh`, which must outlive the optimizer, if parameters are divided among
-  /// ranks.
+  /// Uses the rule in `rules` whose name is config.name. With StateOffload::file, the states are in the device's
+  /// offload memory. An update loads them piece by piece, or one parameter at a time if the rule takes matrices. The
+  /// results are bitwise identical. A rule that takes matrices needs `mesh` if parameters are divided among ranks.
+  /// `mesh` must outlive the optimizer.
   Optimizer(const OptimConfig& config, ParameterSet& parameters, StateOffload offload = StateOffload::none,
             const UpdateRules& rules = {}, const mesh::Mesh* mesh = nullptr);
 
@@ -35,24 +35,24 @@ class Optimizer {
   /// gradient. Collective if the rule takes matrices; the host then reads the factor.
   void step(Stream& stream, double lr, const Tensor& factor, int64_t step);
 
-  /// A tensor that a checkpoint must contain. Its kind is "main" or the name of a state of the rule, such as "moment1".
+  /// A tensor that a checkpoint must contain. `kind` is "main" or the name of a state of the rule, such as "moment1".
   struct State {
     Parameter* parameter;
     std::string_view kind;
-    Tensor tensor;  // flat elements parameter->owned() of the local weights, as they are stored; never empty
-    Rests rests{};  // defined for main weights that are rests, and for the state that has their marks
+    Tensor tensor;  // elements parameter->owned() of the local weights, flat and as stored; never empty
+    Rests rests{};  // defined for main weights stored as rests, and for the state that stores their marks
 
     /// Returns the dtype of the values.
     base::Dtype dtype() const;
-    /// Returns elements [begin, end) as a checkpoint contains them: f32 main weights, and states without marks. They
-    /// are elements of `tensor`, or a copy in host memory.
+    /// Returns elements [begin, end) as a checkpoint contains them: f32 main weights, and states without marks. The
+    /// result shares the memory of `tensor` or is a copy in host memory.
     Tensor values(int64_t begin, int64_t end) const;
     Tensor values() const { return values(0, tensor.numel()); }
-    /// Calls read(target), which writes new values to `target`. Elements that it does not write keep their values.
+    /// Calls read(target), which writes new values to `target`. Elements that `read` does not write keep their values.
     void load(const std::function<void(const Tensor& target)>& read) const;
   };
   std::vector<State> states() const;
-  /// Writes the main weights, rounded, to the owned weights of the model. Call it after loading main weights.
+  /// Writes the rounded main weights to the owned weights of the model. Call this function after loading main weights.
   void main_changed(Stream& stream);
 
  private:
@@ -63,9 +63,9 @@ class Optimizer {
     std::vector<Tensor> states;
     base::GlobalIndex place{};  // position in the model, used to round bf16 states
     bool rests = false;         // true if `main` contains rests
-    bool matrices = false;      // true if the rule takes its matrices
+    bool matrices = false;      // true if the rule updates whole matrices of this parameter
   };
-  // Parameter whose matrices the rule takes. This rank may own no element of it, but takes part in its update.
+  // Parameter of which the rule updates whole matrices. This rank takes part in the update even if it owns no element.
   struct Matrices {
     dp::WholeMatrices whole;
     std::optional<size_t> owned;  // index in owned_
@@ -79,7 +79,7 @@ class Optimizer {
   double weight_decay_;
   uint64_t seed_;
   bool rounds_states_;
-  size_t marked_state_ = 0;  // index of the state that has the marks of rests
+  size_t marked_state_ = 0;  // index of the state that stores the marks of rests
   StateOffload offload_;
   std::vector<Owned> owned_;
   std::vector<Matrices> matrices_;

@@ -14,7 +14,7 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-constexpr int64_t least_elements = 4096;  // smallest share of a thread
+constexpr int64_t least_elements = 4096;  // minimum number of elements per thread
 
 Tensor on_host(const Tensor& t) { return copy_to_host("rests", t, t.device().context().compute()); }
 
@@ -23,7 +23,7 @@ uint16_t bits_of(bf16 v) { return v.bits; }
 void set_bits(float& v, uint32_t bits) { v = std::bit_cast<float>(bits); }
 void set_bits(bf16& v, uint16_t bits) { v.bits = bits; }
 
-// Calls f(i, moment) for each element, with a reference to the moment in host memory.
+// Calls f(i, moment) for each element i. `moment` is a reference to the moment in host memory.
 template <class F>
 void for_each(const Tensor& moments, const F& f) {
   with_dtype<float, bf16>("rests", moments.dtype(), [&]<class M>() {

@@ -56,17 +56,17 @@ void check_states(const std::string& rule, std::vector<std::string> names, const
                  "or state"));
   }
   if (!marked.empty() && std::ranges::find(names, marked) == names.end())
-    refuse(cat("marked_state, which has the marks of rests, is '", marked,
-               "'; expected a state of the rule: ", config::nearest_first(marked, names)));
+    refuse(cat("marked_state is '", marked, "'; expected the state of the rule that stores the marks of rests: ",
+               config::nearest_first(marked, names)));
   std::ranges::sort(names);
   if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())
-    refuse(cat("two of its states are named ", *twice));
+    refuse(cat("two states have the name ", *twice));
 }
 
 }  // namespace
 
 void UpdateRule::update_matrices(Stream&, const Slice&, const MatrixStep&, const dp::WholeMatrices&) const {
-  base::fail_invariant("[optimizer] the rule takes matrices, but it does not update them");
+  base::fail_invariant("[optimizer] takes_matrices() is true, but the rule does not override update_matrices()");
 }
 
 std::string misplaced_muon_key(const OptimConfig& config) {
@@ -84,7 +84,7 @@ std::string moment_dtype_problem(const OptimConfig& config, const RuleDeclaratio
 
 std::string main_weights_problem(const OptimConfig& config, const RuleDeclaration& declared) {
   if (config.main_weights == MainWeights::f32 || !declared.marked_state.empty()) return {};
-  return cat("must be f32 for the optimizer ", config.name, ", which cannot update rests");
+  return cat("must be f32 for the optimizer ", config.name, ", which cannot update main weights stored as rests");
 }
 
 config::OptionsOwner rule_options(const OptimConfig& config) {

@@ -10,8 +10,8 @@
 
 namespace hexad::layers {
 
-/// Kind of self-attention: queries in groups that share keys and values, or keys and values computed from a compressed
-/// vector of each token (DeepSeek-V2, 2024).
+/// Kind of self-attention. grouped: groups of query heads share a key/value head. latent: keys and values are computed
+/// from a compressed vector of each token (DeepSeek-V2, 2024).
 enum class AttentionKind : uint8_t { grouped, latent };
 constexpr auto enum_names(AttentionKind) {
   return std::to_array<std::pair<AttentionKind, std::string_view>>(
@@ -25,7 +25,7 @@ struct LatentConfig {
   double norm_eps = 1e-6;
 
   bool operator==(const LatentConfig&) const = default;
-  /// Returns the size of a query or key head: its rotary part and its other part.
+  /// Returns the size of a query or key head, which is the sum of its rotary part and its part without positions.
   int64_t key_size() const { return rope_size + nope_size; }
 
   template <class V>
@@ -33,10 +33,12 @@ struct LatentConfig {
     using config::at_least;
     v("q_rank", q_rank, "width of the compressed queries; 0: queries are not compressed", at_least(0));
     v("kv_rank", kv_rank, "width of the compressed keys and values", at_least(1));
-    v("nope_size", nope_size, "dimensions of a query or key head that rotary positions do not turn", at_least(1));
+    v("nope_size", nope_size, "number of dimensions of a query or key head that rotary positions do not rotate",
+      at_least(1));
     v("rope_size", rope_size,
-      "dimensions of a query or key head that rotary positions turn; all heads share those of a key", at_least(2));
-    v("value_size", value_size, "dimensions of a value head", at_least(1));
+      "number of dimensions of a query or key head that rotary positions rotate; all heads share this part of the key",
+      at_least(2));
+    v("value_size", value_size, "number of dimensions of a value head", at_least(1));
     v("norm_eps", norm_eps, "constant added to the variance in the norms of compressed vectors", config::positive());
   }
 };

@@ -64,8 +64,8 @@ Attention::Heads Attention::project(Tape& t, const Value& x, const ForwardContex
   return h;
 }
 
-// Computes the attention of a single sequence's new tokens to themselves and to all earlier tokens, whose keys and
-// values are in the cache.
+// Computes the attention of the new tokens of one sequence to themselves and to all earlier tokens. The cache contains
+// the keys and values of earlier tokens, and receives those of the new tokens.
 Value Attention::attend_to_cache(Tape& t, const Heads& h, KeyValueCache& cache) const {
   const auto& [keys, values] = cache.layers[layer_];
   const int64_t begin = cache.length, end = begin + h.k.data.dim(0);
@@ -75,7 +75,8 @@ Value Attention::attend_to_cache(Tape& t, const Heads& h, KeyValueCache& cache) 
   return attend_from(t, begin, h.q, {keys.slice(0, 0, end)}, {values.slice(0, 0, end)});
 }
 
-// Computes the attention of the new tokens of each sequence. Rows of padding are zero, and no cache receives them.
+// Computes the attention of the new tokens of each sequence. Rows of padding are zero in the result and are not added
+// to a cache.
 Value Attention::attend_to_caches(Tape& t, const Heads& h, const ForwardContext& pass) const {
   const MicroBatch& batch = pass.batch;
   if (batch.sequences == 1 && !batch.valid.defined()) return attend_to_cache(t, h, *pass.caches[0]);

@@ -12,10 +12,10 @@ namespace hexad::layers {
 
 /// Attention layer: softmax(q k^T / sqrt(C)) v of the normalised input, projected back. Its parameters are "q", "k",
 /// "v", "output" and, with qk_norm, "q_norm" and "k_norm": [C], or [H C] and [G C] for all_heads. Heads are split over
-/// tp, tokens over cp. If there are fewer key/value heads than tp ranks, several ranks hold the same head.
+/// tp ranks, tokens over cp ranks. If there are fewer key/value heads than tp ranks, several ranks hold the same head.
 class Attention : public SelfAttention {
  public:
-  /// Makes the layer. All layers share `rotary` (may be null), which outlives them.
+  /// Makes the layer. All layers share `rotary` (null: no rotary positions), which must outlive them.
   Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, const Builder& b);
 
   Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const override;

@@ -19,7 +19,8 @@ Norm::Config norm_of(int64_t size, const ModelConfig& c) {
   return {.size = size, .kind = NormKind::rms_norm, .eps = c.latent.norm_eps};
 }
 
-// Creates the parameters that compress queries first, so that they precede "q_up".
+// Creates the parameters that compress queries. Called before "q_up" is created, because parameters are in order of
+// use.
 std::optional<Linear> compression(const ModelConfig& c, const Builder& b) {
   if (c.latent.q_rank == 0) return {};
   return Linear({.inputs = c.hidden, .outputs = c.latent.q_rank, .init_std = c.init_std}, b / "q_down");
@@ -66,8 +67,8 @@ Value LatentAttention::queries(Tape& t, const Value& x, const MicroBatch& batch)
                 rotary_.sine);
 }
 
-// Returns the turned rotary part of the keys [rows, rope size], on all rows. Each tp rank uses it for its own heads, so
-// the gradients are addends.
+// Returns the rotated part of the keys for all rows, [rows, rope_size]. Each tp rank uses it for its own heads, so the
+// ranks' gradients are addends.
 Value LatentAttention::rotary_part(Tape& t, const Value& x, const MicroBatch& batch) const {
   const Value own = k_rope_(t, x);
   const Value all = tensor_.sequence ? tp::gather_rows(t, own, *tensor_.group) : tp::enter(t, own, *tensor_.group);
@@ -86,8 +87,8 @@ LatentAttention::Keys LatentAttention::keys(Tape& t, const Value& latent, const 
   return {join_heads(t, rope, k), resize_heads(t, v, sizes_.key_size())};
 }
 
-// Computes the attention of a single sequence's new tokens to themselves and to all earlier tokens, whose latents and
-// rotary parts are in the cache.
+// Computes the attention of the new tokens of one sequence to themselves and to all earlier tokens. The cache contains
+// the latents and rotary parts of earlier tokens, and receives those of the new tokens.
 Value LatentAttention::attend_to_cache(Tape& t, const Value& q, const Value& latent, const Value& rope,
                                        KeyValueCache& cache) const {
   const auto& [latents, ropes] = cache.layers[layer_];
@@ -99,7 +100,8 @@ Value LatentAttention::attend_to_cache(Tape& t, const Value& q, const Value& lat
   return attend_from(t, begin, q, all.k, all.v);
 }
 
-// Computes the attention of the new tokens of each sequence. Rows of padding are zero, and no cache receives them.
+// Computes the attention of the new tokens of each sequence. Rows of padding are zero in the result and are not added
+// to a cache.
 Value LatentAttention::attend_to_caches(Tape& t, const Value& q, const Value& latent, const Value& rope,
                                         const ForwardContext& pass) const {
   const MicroBatch& batch = pass.batch;

@@ -10,17 +10,17 @@
 
 namespace hexad::layers {
 
-/// Attention whose keys and values are computed from a latent of each token, the RMS norm of [kv_rank] numbers. A key
-/// head is a rotary part, which all heads share, followed by a part from the latent. A query head has the same order.
-/// Value heads have their own size.
+/// Attention whose keys and values are computed from a latent of each token: a vector of kv_rank numbers after RMSNorm.
+/// A key head is a rotary part, which all heads share, followed by a part computed from the latent. A query head has
+/// the same layout. Value heads may have another size.
 ///
 /// Parameters: "q", or "q_down", "q_norm" and "q_up" if queries are compressed; "kv_down" and "kv_norm" for the latent;
-/// "k_rope" for the shared rotary part; "k_up" and "v_up" for the heads; "output". Heads are divided over tp. The
-/// latents, "q_down", "kv_down", "k_rope" and the norms are replicated. The cache of generation holds the latents and
-/// the turned rotary parts; each step computes the keys and values of all tokens from them.
+/// "k_rope" for the shared rotary part; "k_up" and "v_up" for the heads; "output". Heads are divided over tp ranks. The
+/// latents, "q_down", "kv_down", "k_rope" and the norms are replicated. In generation, the cache holds the latents and
+/// the rotated parts of keys. Each step computes the keys and values of all tokens from the cache.
 class LatentAttention : public SelfAttention {
  public:
-  /// Makes the layer. All layers share `rotary`, which outlives them.
+  /// Makes the layer. All layers share `rotary`, which must outlive them.
   LatentAttention(const ModelConfig& c, const RotaryTable& rotary, int64_t layer, const Builder& b);
 
   Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const override;
@@ -28,7 +28,7 @@ class LatentAttention : public SelfAttention {
 
  private:
   struct Keys {
-    Value k, v;  // [T, H, key size]; values are extended by zeros
+    Value k, v;  // [T, H, key size]; values are padded with zeros
   };
   Value queries(Tape& t, const Value& x, const MicroBatch& batch) const;
   Value rotary_part(Tape& t, const Value& x, const MicroBatch& batch) const;
@@ -44,7 +44,7 @@ class LatentAttention : public SelfAttention {
   const RotaryTable& rotary_;
   std::optional<Linear> q_down_;
   std::optional<Norm> q_norm_;
-  Linear q_, kv_down_;  // q_: from the input, or from the compressed queries
+  Linear q_, kv_down_;  // q_ maps the input or, if queries are compressed, the compressed queries
   Norm kv_norm_;
   Linear k_rope_, k_up_, v_up_, output_;
 };

@@ -1,4 +1,4 @@
-// Linear layer, alone or as a stack of linear layers with the same input.
+// Linear layer, or a stack of linear layers with the same input.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ struct Linear {
     double init_std;
     bool bias = false;
     Parallel parallel = Parallel::none;
-    int64_t pieces = 0;  // number of pieces of the outputs, if ranks share pieces (key/value heads); 0: one per rank
+    int64_t pieces = 0;  // pieces of the outputs (see Builder::shard), for key/value heads; 0: one per rank
     std::vector<std::string>
         stack{};  // prefixes that the stacked layers would have as separate layers (Builder::prefix); empty: no stack
 

@@ -8,7 +8,7 @@ namespace hexad::layers {
 namespace {
 
 double stretched_by_yarn(double base, int64_t i, int64_t size, double theta, const YarnConfig& yarn) {
-  // Returns the dimension at which the angle makes `turns` full turns over the original context.
+  // Returns the dimension whose angle makes `turns` full rotations over the original context.
   const auto dimension_of = [&](double turns) {
     return static_cast<double>(size) *
            std::log(static_cast<double>(yarn.original_context) / (turns * 2 * std::numbers::pi)) /
@@ -21,7 +21,8 @@ double stretched_by_yarn(double base, int64_t i, int64_t size, double theta, con
   return base / yarn.factor * ramp + base * (1 - ramp);
 }
 
-// Interpolates between the frequency and its quotient where the number of turns is between the two factors.
+// Interpolates between base / s.factor and `base` if the number of rotations is between low_freq_factor and
+// high_freq_factor.
 double scaled_as_llama3(double base, const RotaryScalingConfig& s) {
   const double turns = static_cast<double>(s.original_context) * base / (2 * std::numbers::pi);
   const double kept = std::clamp((turns - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor), 0.0, 1.0);
@@ -35,7 +36,7 @@ double frequency(int64_t i, const RotaryFrequencies& f) {
   switch (f.scaling.kind) {
     case RotaryScaling::linear:
       return base / f.scaling.factor;
-    case RotaryScaling::ntk:  // the base theta factor^(size / (size - 2)); the first frequency is 1 with every base
+    case RotaryScaling::ntk:  // replaces theta by theta factor^(size / (size - 2)); the first frequency is always 1
       return i == 0 ? base : base * std::pow(f.scaling.factor, -2.0 * pair / (size - 2));
     case RotaryScaling::llama3:
       return scaled_as_llama3(base, f.scaling);

@@ -1,4 +1,5 @@
-// Base of the self-attention layers: attention to a micro-batch divided over cp, and to cached keys in generation.
+// Base class of the self-attention layers. Attends to the whole micro-batch, which may be divided over cp ranks, or to
+// cached keys in generation.
 #pragma once
 
 #include "layers/base/builder.h"
@@ -10,27 +11,27 @@ namespace hexad::layers {
 using autograd::Tape;
 using autograd::Value;
 
-/// Self-attention layer of a block. With model.sinks, its parameter "sinks" [heads] has the logit of each head's sink.
-/// With model.window, a token attends to a sliding window.
+/// Self-attention layer of a block. With model.sinks, its parameter "sinks" [heads] contains the logit of each head's
+/// attention sink. With model.window, a token attends to a sliding window.
 class SelfAttention {
  public:
   virtual ~SelfAttention() = default;
   SelfAttention(const SelfAttention&) = delete;
   SelfAttention& operator=(const SelfAttention&) = delete;
 
-  /// Returns the output of the layer for the normalised input x [rows, D]. The result has the rows of x.
+  /// Returns the output [rows, D] of the layer for the normalised input x [rows, D].
   virtual Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const = 0;
-  /// Returns the empty cache of this layer for a sequence of up to `length` tokens.
+  /// Returns an empty cache of this layer for a sequence of up to `length` tokens.
   virtual KeyValueCache::Layer make_cache(int64_t length, Dtype dtype, Device device) const = 0;
 
  protected:
-  /// Arguments that both kinds of attention take from the model and the mesh. Scores are multiplied by `scale`.
+  /// Sets the members that both kinds of attention need. Scores are multiplied by `scale`.
   SelfAttention(const ModelConfig& c, double scale, int64_t layer, const Builder& b);
 
   /// Returns the attention of q[R, H, C] to k and v, both [R, G, C], over the whole sequences of the micro-batch.
   Value attend(Tape& t, const Value& q, const Value& k, const Value& v, const ForwardContext& pass) const;
-  /// Returns the attention of a single sequence's new tokens, which begin at position `begin`, to the keys and values
-  /// of all its tokens so far.
+  /// Returns the attention of the new tokens of one sequence to the keys and values of all its tokens so far. The new
+  /// tokens begin at position `begin`.
   Value attend_from(Tape& t, int64_t begin, const Value& q, const Value& k, const Value& v) const;
 
  private:

@@ -21,14 +21,14 @@ bool only_moves(Kind kind) {
          kind == Kind::receive;
 }
 
-// Returns a tensor like `t` whose elements are in `buffer`. Transports treat card memory like host memory, but no host
-// code reads it.
+// Returns a tensor like `t` whose elements are in `buffer`. Transports get its address like that of host memory, but no
+// host code reads the memory.
 Tensor in_buffer(const Tensor& t, std::byte* buffer) {
   const auto offset = static_cast<std::byte*>(tensor::device_raw(t)) - tensor::DeviceAccess::begin(*t.storage());
   return t.borrowed_at(buffer - offset, t.device());
 }
 
-// Copies the message that the rank sends to itself, on the card, from `op.in` to the rank's range of `arriving`.
+// Copies the message of this rank to itself from `op.in` to the rank's range of `arriving`, on the card.
 void copy_own(const Operation& op, const Tensor& arriving, int rank, Stream& stream) {
   const size_t me = rank;
   if (op.kind == Kind::all_gather) {

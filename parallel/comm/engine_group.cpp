@@ -42,8 +42,8 @@ std::unique_ptr<ProcessGroup> EngineGroup::urgent(std::string name) const {
 
 std::unique_ptr<ProcessGroup> EngineGroup::make(const Members& members, Urgency urgency, TrafficClass traffic,
                                                 std::string name) const {
-  // The number must be unused on every member. Groups of different colours use the same number, because they have no
-  // rank in common.
+  // The number must be unused on every member. Groups of different colours can use the same number, because they have
+  // no rank in common.
   const int number = static_cast<int>(members.largest);
   engine_.take_communicator(number);
   if (members.ranks.size() == 1)

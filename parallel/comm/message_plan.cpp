@@ -21,7 +21,7 @@ struct Span {
   int64_t size() const { return end - begin; }
 };
 
-// Returns part `i` of `all` when it is divided into `parts` nearly equal parts.
+// Returns part `i` of `all`, which is divided into `parts` nearly equal parts.
 Span part(Span all, int i, int parts) {
   const int64_t step = (all.size() + parts - 1) / parts;
   const auto edge = [&](int64_t k) { return std::min(all.begin + k * step, all.end); };
@@ -34,7 +34,7 @@ class Planner {
       : op_(op),
         rank_(rank),
         size_(size),
-        // Pieces are multiples of 64 bytes, to keep the alignment of the tensors.
+        // Pieces are multiples of 64 bytes, so that they are aligned like the tensors.
         piece_(
             std::max(block_sizes().message_bytes, round_bytes / (op.is_point_to_point() ? 1 : std::max(1, size - 1))) /
             64 * 64) {}
@@ -72,19 +72,18 @@ class Planner {
 
  private:
   // Peers of step k (1, 2, ...): destination and source. In each step, every rank receives one message. If the number
-  // of ranks is a power of two, ranks exchange messages in pairs, which also balances the slower links between nodes.
-  // For any other number, the peers form a ring. In a ring, all ranks of a node first send to the same rank of the next
-  // node, and that rank gets its messages last.
+  // of ranks is a power of two, ranks exchange messages in pairs, which also balances the load of the slower links
+  // between nodes. Otherwise, the peers form a ring, in which the load of these links is less balanced.
   int receiver(int k) const { return pairs() ? rank_ ^ k : (rank_ + k) % size_; }
   int sender(int k) const { return pairs() ? rank_ ^ k : (rank_ + size_ - k) % size_; }
-  // True if this plan must copy the message that the rank sends to itself. For device tensors, CardMessageGroup has
-  // already copied it (card_messages.h).
+  // True if this plan must copy the message of the rank to itself. For device tensors, CardMessageGroup has already
+  // copied this message (card_messages.h).
   bool copies_own() const { return op_.out.device().on_host(); }
   bool pairs() const { return (size_ & (size_ - 1)) == 0; }
   int others() const { return size_ - 1; }
 
   int add(Round round) {
-    // Omits empty transfers. The peer knows the sizes and omits them too.
+    // Omits empty transfers. The peer knows the sizes and also omits them.
     const auto empty = [](const Transfer& t) { return t.bytes == 0; };
     std::erase_if(round.sends, empty);
     std::erase_if(round.receives, empty);
@@ -148,8 +147,8 @@ class Planner {
     exchange(sends, {});
   }
 
-  // Broadcasts in segments of one piece per rank. The root scatters a segment, and the other ranks then exchange its
-  // pieces. Each rank sends less than twice the tensor, whatever the number of segments.
+  // Broadcasts in segments of one piece per rank. The root scatters a segment, and the ranks then exchange the pieces.
+  // Each rank sends less than twice the bytes of the tensor.
   void broadcast() {
     const Tensor& x = op_.out;
     const int root = op_.peer;
@@ -180,7 +179,7 @@ class Planner {
     exchange_parts(segments - 1);
   }
 
-  // Exchanges empty messages. Does not use add(), which omits empty messages.
+  // Exchanges empty messages. Does not call add(), which would omit them.
   void barrier() {
     Round round;
     for (int k = 1; k < size_; ++k) {
@@ -190,16 +189,16 @@ class Planner {
     plan_.rounds.push_back(std::move(round));
   }
 
-  // Allocates memory for `times` pieces from every other rank, in the order of the steps: the piece of sender(k) goes
-  // to slot k - 1.
+  // Allocates memory for `times` sets of slots. A set has one slot for a piece of every other rank, in the order of the
+  // steps: slot k - 1 is for sender(k).
   std::byte* scratch(int64_t bytes_each, int times) {
     plan_.scratch.push_back(Tensor::empty({std::max<int64_t>(1, times * others() * bytes_each)}, Dtype::u8,
                                           op_.out.device(), Category::communication));
     return static_cast<std::byte*>(plan_.scratch.back().raw());
   }
 
-  // Returns a function that writes a sum to `out`: the sum of `mine`, this rank's own piece, and of the received pieces
-  // in `slots`, in the order of the ranks.
+  // Returns a function that sums this rank's own piece, `mine`, and the received pieces in `slots`. Pieces are added in
+  // the order of the ranks. The function writes the sum to `out`.
   std::function<void()> sum(std::byte* out, const std::byte* mine, const std::byte* slots, int64_t slot_bytes,
                             int64_t count) const {
     std::vector<const void*> sources(size_, mine);
@@ -221,7 +220,8 @@ class Planner {
     add(std::move(round));
   }
 
-  // Number of sets of slots: one set is filled while the other is summed. A set is reused only after its sums are done.
+  // Number of sets of slots: one set is filled while the other set is summed. A set is reused only after its sums are
+  // done.
   static constexpr int sets = 2;
 
   // Returns the round that writes the sum of this rank's part to `out`. part_of(r) is the part that rank r sums, as a

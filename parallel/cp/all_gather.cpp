@@ -1,5 +1,5 @@
-// Every rank gathers the keys and values of the whole sequences before it computes attention (Llama 3, section 3.3.2).
-// Backward gathers them again, so that they need not be saved.
+// All-gather attention (Llama 3, section 3.3.2): every rank gathers the keys and values of the whole sequences before
+// it computes attention. Backward gathers them again, so that they need not be saved.
 #include "parallel/cp/kinds.h"
 #include "parallel/cp/sequence_rows.h"
 
@@ -27,7 +27,7 @@ KeysAndValues gather(const Tensor& k, const Tensor& v, const ContextAttention& c
   return whole;
 }
 
-// One half of the queries. The position of its first row is query_offset.
+// One half of the queries. shape.query_offset is the position of its first row.
 struct Half {
   AttentionShape shape;
   Tensor first, last;
@@ -55,7 +55,7 @@ Half half(int which, const ContextAttention& c) {
   return h;
 }
 
-// Starts to sum `whole` over the ranks. The result receives this rank's rows of the sum.
+// Starts to sum `whole` over the ranks. The result is this rank's rows of the sum.
 InFlight reduce_rows(const Tensor& whole, const ContextAttention& c, Stream& stream) {
   const Tensor rows = in_rank_order(whole, c.split, stream);
   const Tensor sum = Tensor::empty({c.split.rows(), whole.dim(1), whole.dim(2)}, whole.dtype(), whole.device(),

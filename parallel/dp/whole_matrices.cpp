@@ -66,7 +66,7 @@ Tensor WholeMatrices::gather(const Tensor& owned, Stream& stream) const {
   const Tensor whole = Tensor::empty({matrices_, rows_, columns_}, dtype_, device_);
   k.fill(stream, whole, 0.0);
   const mesh::ProcessGroup& group = (*mesh_)[cut_->axis];
-  // Several ranks may have the same piece. The first of them contributes it.
+  // Several ranks may have the same piece. Only the first of them contributes the piece.
   const int first = (cut_->index * group.size() + cut_->parts - 1) / cut_->parts;
   if (group.rank() == first)
     for (int64_t m = 0; m < matrices_; ++m) k.copy(stream, part_of(whole, m), matrix(local, m));

@@ -16,14 +16,15 @@ using device::Device;
 using device::Stream;
 using tensor::Tensor;
 
-/// Matrices of a parameter: the last two dimensions of the global tensor. All dimensions before them count matrices,
-/// such as experts and stacked layers. A rank gathers the matrices of which its local weights contain a part. Results
-/// do not depend on the layout: a gather adds values to zeros.
+/// Matrices of a parameter. They are the last two dimensions of the global tensor; the earlier dimensions are indices
+/// of matrices, such as experts and stacked layers. A rank gathers the matrices of which its local weights contain a
+/// part. Results do not depend on the layout, because a gather only adds values to zeros.
 class WholeMatrices {
  public:
-  /// Makes the description of a parameter of rank 2 or more, after its shards have been assigned (BucketPlan). Connects
-  /// the ranks that gather() needs, so it is collective like gather(). `mesh` must outlive this object. It may be null
-  /// if no other rank has a part of the parameter. Throws std::logic_error if it is null in other cases.
+  /// Describes the matrices of a parameter with at least two dimensions, whose shards must have been assigned
+  /// (BucketPlan). Connects the ranks that gather() needs, and is therefore collective like gather(). `mesh` must
+  /// outlive this object. `mesh` may be null only if no other rank has a part of the parameter; otherwise, throws
+  /// std::logic_error.
   WholeMatrices(const Parameter& parameter, const mesh::Mesh* mesh);
 
   int64_t count() const { return matrices_; }
@@ -33,9 +34,9 @@ class WholeMatrices {
   /// True if this rank owns an element of matrix `m`, with 0 <= m < count().
   bool owns_part_of(int64_t m) const;
 
-  /// Returns values [count, rows, columns] in the accumulator dtype. `owned` has the values of the elements that this
-  /// rank owns, flat. It is undefined if the rank owns none. Collective over the ranks that have parts of these
-  /// matrices.
+  /// Returns all values of the matrices, [count, rows, columns], in the accumulator dtype. `owned` has the values of
+  /// the elements that this rank owns, flat; undefined if the rank owns no elements. Collective over the ranks that
+  /// have parts of these matrices.
   Tensor gather(const Tensor& owned, Stream& stream) const;
   /// Returns the elements of `whole` that this rank owns, flat. Not collective.
   Tensor owned(const Tensor& whole, Stream& stream) const;
@@ -47,7 +48,7 @@ class WholeMatrices {
 
   const mesh::Mesh* mesh_;
   base::Placement placement_;
-  std::optional<base::Shard> cut_{};  // division of the matrices themselves
+  std::optional<base::Shard> cut_{};  // division of rows or columns among ranks
   Device device_;
   Dtype dtype_;
   int64_t matrices_ = 1, rows_, columns_;

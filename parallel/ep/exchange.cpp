@@ -9,13 +9,13 @@ using namespace base;
 
 namespace {
 
-// Returns `given` if it is defined; otherwise a new tensor of `count` rows with the width and dtype of `rows`.
+// Returns `given` if it is defined; otherwise, a new tensor of `count` rows with the width and dtype of `rows`.
 Tensor buffer(const Tensor& given, int64_t count, const Tensor& rows) {
   if (given.defined()) return given;
   return Tensor::empty({count, rows.dim(1)}, rows.dtype(), rows.device(), Category::communication);
 }
 
-// Returns rows that stay on this rank: `rows` itself or, if `out` is defined, a copy in `out`.
+// Returns rows that remain on this rank: `rows` itself or, if `out` is defined, a copy in `out`.
 InFlight alone(const Tensor& rows, const Tensor& out, Stream& stream) {
   if (!out.defined()) return {rows, {}};
   kernels::kernels(rows.device()).pointwise.copy(stream, out, rows);

@@ -1,4 +1,5 @@
-// Host part of a routing plan: the number of rows for each destination. The task graph of a pass needs no other part.
+// Host part of a routing plan: the number of rows for each destination. It is the only part that the task graph of a
+// pass needs.
 #pragma once
 
 #include <optional>
@@ -11,26 +12,27 @@
 
 namespace hexad::ep {
 
-/// Process groups of the experts of a layer. `ep` divides the experts into blocks. `etp` divides the width of each
-/// expert. `experts` contains the ranks of both: its rank p etp + j is rank p of `ep` and rank j of `etp`.
+/// Process groups of the experts of a layer. The ranks of `ep` divide the experts, those of `etp` divide the width of
+/// each expert. `experts` contains the ranks of both: rank p etp + j of `experts` is rank p of `ep` and rank j of
+/// `etp`.
 struct ExpertGroups {
   const comm::ProcessGroup *ep, *etp, *experts;
   /// Two levels of `ep`, and of `experts`. Null if the group is on one node or has only one rank on each node.
   const comm::NodeGroups *ep_nodes = nullptr, *experts_nodes = nullptr;
 };
 
-/// Counts of one chunk, whose rows are sent and computed together. R is the number of rows on this rank after receiving
-/// and gathering. C is the number of rows that are computed, one for each slot.
+/// Counts of one chunk, whose rows are sent and computed together. R is the number of rows that this rank has received
+/// and gathered. C is the number of rows that it computes, one for each slot.
 struct ChunkCounts {
   int64_t slots_begin = 0, slots_end = 0;  // range of the chunk's slot rows
   int64_t wire_begin = 0, wire_end = 0;    // range of the chunk's rows to send
   comm::Splits splits;                     // numbers of rows to send to, and receive from, each rank of the all-to-all
   std::optional<NodeSteps> steps;          // set if the all-to-all is hierarchical
-  std::vector<int64_t> shared;             // [etp]: rows received by each of the ranks that gather them
-  std::vector<int64_t> offsets;  // [E/P + 1]: offsets of each local expert's grouped rows; a local plan, whose offsets
-                                 // only the device has, divides all rows evenly
-  int64_t rows_in_chunk = 0;     // C, even if `offsets` covers the rows of all chunks
-  bool placed = false;           // true if rows are copied to other places before they are computed
+  std::vector<int64_t> shared;             // [etp]: number of rows that each etp rank receives and the etp ranks gather
+  std::vector<int64_t> offsets;  // [E/P + 1]: offsets of each local expert's grouped rows; local plan: estimated by an
+                                 // even division, because only the device has the offsets
+  int64_t rows_in_chunk = 0;     // C of this chunk, even if `offsets` covers the rows of all chunks
+  bool placed = false;           // true if rows are reordered (ChunkIndices::place) before they are computed
 
   int64_t slots() const { return slots_end - slots_begin; }
   /// Returns the chunk's part of a tensor with one entry for each row to send; undefined if `wire` is undefined.
@@ -59,7 +61,7 @@ struct PlanCounts {
   const comm::ProcessGroup& all_to_all_group(const ExpertGroups& g) const {
     return esp_exchange == EspExchange::direct ? *g.experts : *g.ep;
   }
-  /// Returns the two levels of that group; null if rows are sent in a single step.
+  /// Returns the two levels of this group; null if the all-to-all is a single step.
   const comm::NodeGroups* node_groups(const ExpertGroups& g) const {
     if (all_to_all == AllToAll::direct) return nullptr;
     return esp_exchange == EspExchange::direct ? g.experts_nodes : g.ep_nodes;

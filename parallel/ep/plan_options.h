@@ -28,7 +28,7 @@ constexpr auto enum_names(EspExchange) {
 /// Route of rows between ranks.
 enum class AllToAll : uint8_t {
   direct,        // directly from rank to rank
-  hierarchical,  // inside the node to the rank at the destination's place, then between nodes
+  hierarchical,  // first inside the node, to the rank with the place of the destination, then between nodes
 };
 
 constexpr auto enum_names(AllToAll) {

@@ -17,11 +17,12 @@ using namespace base;
 
 namespace {
 
-// Numbers of slots and rows, by sender (etp rank j, ep rank p) and chunk c.
+// Numbers of slots and rows, by sender (etp rank j and ep rank p) and chunk c.
 struct Counts {
   int64_t etp, ep, chunks, local;
-  int64_t here;                      // ep rank of this rank
-  std::vector<int64_t> slots, rows;  // slots for the experts of this rank, and rows for each ep rank
+  int64_t here;  // ep rank of this rank
+  std::vector<int64_t> slots,
+      rows;  // number of slots for each expert of this rank, and number of rows for each ep rank
 
   /// Returns the number of slots that this sender has for local expert e in chunk c.
   int64_t at(int64_t j, int64_t p, int64_t c, int64_t e) const { return slots[index(j, p, c) * local + e]; }
@@ -43,13 +44,14 @@ struct Counts {
   int64_t index(int64_t j, int64_t p, int64_t c) const { return (j * ep + p) * chunks + c; }
 };
 
-// Returns the group whose counts this rank needs. With EspExchange::replicated, each etp rank receives the same rows
-// from its own ep group, so the counts of this rank's ep group suffice.
+// Returns the group whose counts this rank needs. With EspExchange::replicated, this is the rank's own ep group,
+// because each etp rank receives all rows from its own ep group.
 const comm::ProcessGroup& sources(const ExpertGroups& g, EspExchange esp_exchange) {
   return esp_exchange == EspExchange::replicated ? *g.ep : *g.experts;
 }
 
-// True if the sender and receiver of a row determine its chunk. Only the sums of counts over all chunks are then sent.
+// True if the sender and receiver of a row determine its chunk. Only the sums of the counts over all chunks are then
+// sent.
 bool chunk_is_of_pair(const Chunking& chunking) {
   return chunking.by == Chunking::By::peers || chunking.by == Chunking::By::phases;
 }
@@ -63,8 +65,8 @@ std::vector<int64_t> chunks_to_send(const std::vector<int64_t>& counts, const Ch
   return sums;
 }
 
-// Exchanges the full matrix of counts. Returns the number of slots that this rank receives, and of rows that every rank
-// sends.
+// Exchanges the full matrix of counts. Returns the numbers of slots that this rank receives, and of rows that every
+// rank sends.
 Counts received_counts(const SlotOrder& order, const ExpertGroups& g, const PlanOptions& options, Device device) {
   const bool of_tokens = options.row_of == RowOf::token, of_pair = chunk_is_of_pair(options.chunking);
   const int64_t ep = g.ep->size(), local = order.experts / ep;
@@ -102,8 +104,8 @@ Counts received_counts(const SlotOrder& order, const ExpertGroups& g, const Plan
   return counts;
 }
 
-// Calls f(etp rank, ep rank) for each sender, in the order of the received rows: by etp rank after gathering, or by ep
-// rank after a direct all-to-all.
+// Calls f(etp rank, ep rank) for each sender, in the order of the received rows: sorted by etp rank after gathering, or
+// by ep rank after EspExchange::direct.
 template <class F>
 void for_each_source(const Counts& n, EspExchange esp_exchange, const F& f) {
   const bool direct = esp_exchange == EspExchange::direct;
@@ -116,7 +118,7 @@ void for_each_source(const Counts& n, EspExchange esp_exchange, const F& f) {
         f(a, b);
 }
 
-// First grouped row of each (expert, etp rank, ep rank, chunk).
+// Index of the first grouped row of each combination of expert, etp rank, ep rank and chunk.
 class GroupedOrder {
  public:
   GroupedOrder(const Counts& n, int64_t first_chunk, int64_t last_chunk) : n_(n), first_(n.slots.size()) {
@@ -147,12 +149,12 @@ Tensor index_tensor(const std::vector<int64_t>& values, Device device) {
   return Tensor::from<int64_t>(values, {static_cast<int64_t>(values.size())}, device, Category::communication);
 }
 
-// Returns the grouped row to which each arrived row of the chunk is copied (ChunkIndices::place); undefined if no row
-// has to move. Rows with the same source and expert stay adjacent and form a part. A kernel computes all positions from
-// those of the parts.
+// Returns the grouped row to which each arrived row of the chunk is copied (ChunkIndices::place); undefined if the rows
+// are already in order. Rows with the same source and expert remain adjacent and form a part. A kernel computes all
+// positions from those of the parts.
 Tensor placement(const Counts& n, int64_t chunk, EspExchange esp_exchange, const GroupedOrder& order, Device device,
                  Stream& stream) {
-  std::vector<int64_t> ends, shifts;  // for each part: its end, and the distance to its grouped rows
+  std::vector<int64_t> ends, shifts;  // for each part: its end, and the shift from its rows to its grouped rows
   int64_t rows = 0;
   for_each_source(n, esp_exchange, [&](int64_t j, int64_t p) {
     for (int64_t e = 0; e < n.local; ++e) {
@@ -176,7 +178,7 @@ Tensor placement(const Counts& n, int64_t chunk, EspExchange esp_exchange, const
   return place;
 }
 
-// Experts of every token row that this rank receives, by source and chunk.
+// Experts of each token row that this rank receives, by source and chunk.
 class RowExperts {
  public:
   RowExperts(const SlotOrder& order, const Counts& n, const ExpertGroups& g, EspExchange esp_exchange, Device device)
@@ -219,7 +221,7 @@ class RowExperts {
   }
 
   int64_t width() const { return width_; }
-  /// Returns the experts [width] of row i of a source and chunk. Entries of -1 follow the last expert.
+  /// Returns the experts [width] of row i of a source and chunk, padded with -1.
   std::span<const int32_t> of(int64_t j, int64_t p, int64_t c, int64_t i) const {
     return {received_.data<int32_t>() + (first_[index(j, p, c)] + i) * width_, static_cast<size_t>(width_)};
   }
@@ -233,7 +235,7 @@ class RowExperts {
   Tensor received_;
 };
 
-// Returns the indices of a chunk of token rows: the places of their copies, and the grouped rows that are summed for
+// Returns the indices of a chunk of token rows: the grouped row of each copy, and the grouped rows that are summed for
 // each token row.
 ChunkIndices place_copies(const Counts& n, const RowExperts& experts, int64_t c, EspExchange esp_exchange,
                           const GroupedOrder& order, bool merged, Device device) {
@@ -253,7 +255,7 @@ ChunkIndices place_copies(const Counts& n, const RowExperts& experts, int64_t c,
         entry.push_back(at);
       }
   });
-  if (!merged) {  // sorts the copies by grouped row, which saves a second copy
+  if (!merged) {  // sorts the copies by grouped row, so that rows are copied only once
     std::vector<int64_t> by_group(place.size());
     for (size_t i = 0; i < place.size(); ++i) by_group[place[i]] = entry[i];
     entry = std::move(by_group);
@@ -267,8 +269,8 @@ ChunkIndices place_copies(const Counts& n, const RowExperts& experts, int64_t c,
   return chunk;
 }
 
-// Returns the number of rows that this rank sends to each rank of the all-to-all in chunk c. With a direct exchange
-// (fan_out > 1), a row is sent to all etp ranks of its expert.
+// Returns the number of rows that this rank sends to each rank of the all-to-all in chunk c. With EspExchange::direct,
+// `fan_out` is the number of etp ranks, because a row is sent to all etp ranks of its expert.
 std::vector<int64_t> rows_to(const SlotOrder& order, int64_t c, int64_t ranks, int64_t fan_out) {
   std::vector<int64_t> to;
   for (int64_t p = 0; p < ranks; ++p) to.insert(to.end(), fan_out, order.rows_to[c * ranks + p]);
@@ -291,7 +293,7 @@ void splits_of(ChunkCounts& chunk, const Counts& n, int64_t c, const PlanOptions
   }
 }
 
-// Returns the two steps of a chunk's all-to-all for rank `rank` of the all-to-all.
+// Returns the two steps of the hierarchical all-to-all of chunk c on rank `rank` of the all-to-all.
 NodeSteps steps_of(const Counts& n, int64_t c, const PlanOptions& options, const ExpertGroups& g,
                    const comm::NodeGrid& grid, int rank) {
   const int64_t fan = options.esp_exchange == EspExchange::direct ? n.etp : 1;
@@ -301,7 +303,7 @@ NodeSteps steps_of(const Counts& n, int64_t c, const PlanOptions& options, const
   });
 }
 
-// Returns the slots [S, M] of the slot rows. M is 1 if rows belong to slots.
+// Returns PlanIndices::row_slots: the slots [S, M] of the slot rows. M is 1 if rows belong to slots.
 Tensor row_slots_of(const SlotOrder& order, Stream& stream) {
   if (order.row_slots.defined()) return order.row_slots;
   const Device device = order.rows.device();
@@ -311,13 +313,13 @@ Tensor row_slots_of(const SlotOrder& order, Stream& stream) {
 }
 
 // Sets the indices of the rows to send, sorted by chunk, destination rank and slot row. `destinations` is the order of
-// the ranks of the all-to-all. A row for ep rank p is sent to the ranks p * etp + j, j < etp.
+// the destination ranks. A row for ep rank p is sent to the ranks p * etp + j of the all-to-all, with j < etp.
 void lay_out(PlanIndices& plan, const SlotOrder& order, const std::vector<std::vector<int64_t>>& slots_to,
              const std::vector<int>& destinations, int64_t etp, Stream& stream) {
   const Device device = order.tokens.device();
   std::vector<int64_t> wire_slots, copies(order.size() * etp);
   int64_t chunk_slot = 0;
-  for (const auto& to : slots_to) {  // number of slot rows of a chunk, for each ep rank
+  for (const auto& to : slots_to) {  // numbers of slot rows of a chunk for each ep rank
     const auto chunk_begin = static_cast<int64_t>(wire_slots.size());
     const std::vector<int64_t> first = offsets_of(to);
     for (const int destination : destinations) {

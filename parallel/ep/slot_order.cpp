@@ -15,8 +15,8 @@ Tensor table(const Shape& shape, Dtype dtype, Device device) {
   return Tensor::empty(shape, dtype, device, Category::communication);
 }
 
-// Returns the chunk of each expert, [experts] i32. Returns an undefined tensor if chunks contain tokens: slots.keys
-// then computes the chunk from the index of the token.
+// Returns the chunk of each expert, [experts] i32. Returns an undefined tensor for Chunking::By::tokens: the kernel
+// slots.keys then computes the chunk from the index of the token.
 Tensor chunks_of_experts(const Ordering& o, int rank, Device device) {
   if (o.chunking.by == Chunking::By::tokens) return {};
   std::vector<int32_t> chunks;
@@ -25,7 +25,7 @@ Tensor chunks_of_experts(const Ordering& o, int rank, Device device) {
   return Tensor::from<int32_t>(chunks, {o.experts}, device, Category::communication);
 }
 
-// Throws if an element is neither the id of an expert nor -1.
+// Throws an error if an element is neither the id of an expert nor -1.
 void check_ids(const Tensor& known, const Ordering& o) {
   if (o.senders) return check_gathered_ids(known, o.experts, *o.senders);
   const int32_t* id = known.data<int32_t>();
@@ -36,10 +36,10 @@ void check_ids(const Tensor& known, const Ordering& o) {
 
 // Sorted slots of several ranks, on the device of their ids.
 struct SortedSlots {
-  std::vector<Tensor> tokens;  // one [T K] i64 per rank: token of each row; -1 after the kept rows
+  std::vector<Tensor> tokens;  // one [T K] i64 per rank: token of each row, padded with -1
   std::vector<Tensor> rows;    // one [T, K] i64 per rank: row of each slot
-  Tensor offsets;  // [ranks, chunks E + 2] i64: offsets of the rows of each chunk and expert, then of ids that name no
-                   // expert
+  Tensor offsets;  // [ranks, chunks E + 2] i64: offsets of the rows of each chunk and expert, then of rows whose ids
+                   // are no experts
 };
 
 SortedSlots sort_slots(const Tensor& ids, const Ordering& o, std::span<const int> of, Stream& stream) {
@@ -60,7 +60,7 @@ SortedSlots sort_slots(const Tensor& ids, const Ordering& o, std::span<const int
   return sorted;
 }
 
-// Returns the slot order of one rank, made from its sorted slots.
+// Returns the slot order of one rank, from its sorted slots.
 SlotOrder order_of(const Tensor& tokens, const Tensor& rows, std::span<const int64_t> offsets, const Ordering& o) {
   const int64_t groups = o.chunking.chunks * o.experts, local = o.experts / o.ranks;
   SlotOrder order;

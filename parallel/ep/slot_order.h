@@ -1,4 +1,4 @@
-// Order in which a rank sends the rows of its tokens, and their division into chunks.
+// Order in which a rank sends the rows of its tokens, and the division of these rows into chunks.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ struct Chunking {
   /// Throws std::logic_error if the experts cannot be divided evenly among the ranks, or if the number of chunks is
   /// illegal.
   void check(int64_t experts, int ranks) const;
-  /// Returns the chunk of a slot: that of token `token` among `tokens` tokens for expert `expert`, on rank `rank` of
+  /// Returns the chunk of the slot of token `token`, among `tokens` tokens, for expert `expert`, on rank `rank` of
   /// `ranks`.
   int chunk(int64_t token, int64_t tokens, int64_t expert, int64_t local_experts, int rank, int ranks) const;
 };
@@ -40,42 +40,44 @@ struct Chunking {
 /// Meaning of a row.
 enum class RowOf : uint8_t {
   slot,   // a row is a copy of a token for one of its experts, and returns the result of that expert
-  token,  // a row is a copy of a token for a rank and chunk with any of its experts, and returns one weighted sum
-          // (EPS-MoE's LocalReduce)
+  token,  // a row is a copy of a token for all of its experts on one rank and in one chunk, and returns one weighted
+          // sum (EPS-MoE's LocalReduce)
 };
 constexpr auto enum_names(RowOf) {
   return std::to_array<std::pair<RowOf, std::string_view>>({{RowOf::slot, "slot"}, {RowOf::token, "token"}});
 }
 
-/// Slots of a rank that are not dropped, arranged as rows. Rows are sorted by chunk, expert (or, if rows belong to
-/// tokens, by rank of the expert), token and slot. Therefore results are deterministic, and the rows for one rank in
-/// one chunk are contiguous. Tensors are on the device of the ids.
+/// Slots of a rank, without dropped slots, arranged as rows. Rows are sorted by chunk, expert (or rank of the expert,
+/// if rows belong to tokens), token and slot. Therefore results are deterministic, and the rows for one rank in one
+/// chunk are contiguous. Tensors are on the device of the ids.
 struct SlotOrder {
   int64_t experts = 0;
   std::vector<int64_t> counts;   // [chunks, experts]: numbers of slots
   std::vector<int64_t> rows_to;  // [chunks, ranks]: numbers of rows
   Tensor tokens;                 // [S] i64: token of each row
-  Tensor rows;  // [T, K] i64: row of each slot; -1: dropped, or in the row of an earlier slot of the token
+  Tensor rows;  // [T, K] i64: row of each slot; -1: dropped, or the row of an earlier slot of the token represents it
   // The two tensors below are defined only if rows belong to tokens.
-  Tensor row_slots;    // [S, M] i64: slots t K + k of each row, in order; -1: no more slots
-  Tensor row_experts;  // [S, M] i32, on the host: experts of these slots, numbered within their rank
+  Tensor row_slots;    // [S, M] i64: slots t K + k of each row, in order, padded with -1
+  Tensor row_experts;  // [S, M] i32, on the host: experts of these slots, by index on their rank
 
   int64_t size() const { return tokens.dim(0); }
 };
 
 /// Arguments of order_slots().
 struct Ordering {
-  int64_t experts;  // number of experts, which the ranks have in equal blocks
+  int64_t experts;  // number of experts, divided among the ranks in equal blocks
   int ranks;        // number of ranks in an ep group
   Chunking chunking{};
   RowOf row_of = RowOf::slot;
-  /// Group whose ranks sent the ids; errors name the sender of a wrong id. Null if the ids are this rank's own.
+  /// Group whose ranks sent the ids, so that errors can name the sender of a wrong id. Null if the ids are this rank's
+  /// own.
   const comm::ProcessGroup* senders = nullptr;
 };
 
 /// Returns the slot orders of the ranks `of`, which are ranks in their ep groups. ids [T, K] (i32) contains the tokens
-/// of these ranks one after the other, in equal numbers. Each id is in [0, experts), or -1 for a dropped slot. M is the
-/// maximum number of different experts of a token on one rank. `stream` must be the compute lane.
+/// of these ranks one after the other; each rank has the same number of tokens. Each id is in [0, experts), or -1 for a
+/// dropped slot. M is the maximum number of different experts of a token on one rank. `stream` must be the compute
+/// lane.
 ///
 /// If rows belong to slots, they are sorted on the device of the ids, and the host reads only their counts ("routing:
 /// counts"). If rows belong to tokens, the host reads the ids ("routing: ids"). A wrong id throws Error(communication)

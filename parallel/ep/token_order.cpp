@@ -15,8 +15,8 @@ SlotOrder order_tokens(const Tensor& ids, const Ordering& o, int rank) {
   const int32_t* id = ids.data<int32_t>();
   // Index of each slot's chunk and destination in [chunks, ranks]; -1: dropped.
   std::vector<int64_t> bucket(slots, -1);
-  // Returns the slot that determines the row of `slot`: the first slot of the token with the same chunk and
-  // destination.
+  // Returns the slot that shares its row with `slot` and for which the row is made: the first slot of the token with
+  // the same chunk and destination.
   const auto maker = [&](int64_t slot) {
     const auto own = bucket.begin() + slot;
     return std::find(bucket.begin() + slot / top_k * top_k, own, *own) - bucket.begin();

@@ -8,15 +8,15 @@ namespace {
 using base::cat;
 using comm::TrafficClass;
 
-// Expert tensor parallelism has the class of tensor parallelism, because its communication also blocks computation.
-// Copies of experts are reduced like other copies.
+// etp has the traffic class tp, because its communication also blocks computation. edp has the class dp, because the
+// gradients of experts are reduced like other gradients.
 TrafficClass traffic_of(Axis axis) {
   constexpr TrafficClass classes[] = {TrafficClass::pp, TrafficClass::dp, TrafficClass::cp, TrafficClass::tp,
                                       TrafficClass::dp, TrafficClass::ep, TrafficClass::tp};
   return classes[base::ordinal(axis)];
 }
 
-// Returns one placement of each kind that parameters of a model may have.
+// Returns one placement for each kind of placement that parameters of a model may have.
 std::vector<Placement> kinds_of(const Layout& layout, int rank, const SharedPieces& shared) {
   const int t = layout.coordinate(Axis::tp, rank), tp = layout.size(Axis::tp);
   std::vector<Placement> kinds{{.view = MeshView::dense},
@@ -53,8 +53,8 @@ Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& sh
   }
 }
 
-// Makes a group of `ranks`. The new group is a twin of the group of axis `like` if both have the same ranks and class.
-// A layout is regular, so this holds on all ranks or on none.
+// Makes a group of `ranks`. If the group of axis `like` has the same ranks and traffic class, the new group is its
+// twin. A layout is regular, so either all ranks make a twin or none does.
 std::unique_ptr<ProcessGroup> Mesh::group_of(const std::vector<int>& ranks, TrafficClass traffic, std::string name,
                                              Axis like) const {
   const std::unique_ptr<ProcessGroup>& other = axes_[base::ordinal(like)];

@@ -13,9 +13,10 @@ namespace hexad::mesh {
 
 using comm::ProcessGroup;
 
-/// Parameters that more ranks have than the axes imply. Their gradients need additional groups.
+/// Parameters of which several ranks have the same piece. Their gradients need additional groups.
 struct SharedPieces {
-  int tensor_pieces = 0;        // pieces along tp if ranks share pieces (fewer key/value heads than tp); otherwise 0
+  int tensor_pieces =
+      0;  // number of pieces along tp if tp ranks share pieces (fewer key/value heads than tp); otherwise 0
   bool first_and_last = false;  // true if the first and the last stage have the same piece (a tied embedding)
 };
 
@@ -31,10 +32,12 @@ class Mesh {
   const ProcessGroup& operator[](Axis axis) const { return *axes_[base::ordinal(axis)]; }
   /// Returns the tp x cp ranks that share the micro-batches of this rank, ordered by t + tp c.
   const ProcessGroup& tokens() const { return *tokens_; }
-  /// Returns the ep x etp ranks that have the experts of a layer, ordered by etp p + j.
+  /// Returns the ep x etp ranks that together have all experts of a layer, ordered by etp p + j (ep coordinate p, etp
+  /// coordinate j).
   const ProcessGroup& experts() const { return *experts_; }
-  /// Return the two levels of the ep group, and of experts(). Null if the group is on one node, or if its nodes have
-  /// one rank each or different numbers of ranks. Both return the same object if the two groups have the same ranks.
+  /// Return the two levels (inside a node, between nodes) of the ep group and of experts(). Return null if the group is
+  /// on one node, if its nodes have one rank each, or if they have different numbers of ranks. Both functions return
+  /// the same object if the two groups have the same ranks.
   const comm::NodeGroups* ep_nodes() const { return ep_nodes_.get(); }
   const comm::NodeGroups* experts_nodes() const {
     return size(Axis::etp) == 1 ? ep_nodes_.get() : experts_nodes_.get();

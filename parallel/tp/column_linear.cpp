@@ -42,14 +42,14 @@ std::vector<Tensor> products(const Tensor& x, const Projections& projections, co
   return outs;
 }
 
-// Properties of x that backward needs if x itself is not saved.
+// Properties of x that backward needs even if x is not saved.
 struct Input {
   Shape all_rows;  // [R, D]
   Dtype dtype;
   Device device;
 };
 
-// Returns the sum over the ranks and projections of dy_i w_i. Skips outputs that have no gradient.
+// Returns the sum over the ranks and projections of dy_i w_i. Skips outputs without a gradient.
 Tensor input_gradient(Backward& b, const Input& x, const Projections& projections, const TensorParallel& tp) {
   const KernelTable& k = kernels::kernels(x.device);
   const auto addend = [&](const Tensor& out, int64_t begin, int64_t end) {
@@ -108,8 +108,7 @@ std::vector<Value> column_linear(Tape& tape, const Value& x, std::span<const Pro
   return tape.record_many(
       "column_linear", outs, {&x, 1}, save(trains ? x.data : Tensor{}),
       [ps, tp, input, trains](Backward& b, const Tensor&, const Saved& s) {
-        // Starts to gather all rows of x for the weight gradients. The input gradient is computed
-        // meanwhile.
+        // Starts to gather all rows of x for the weight gradients. Meanwhile, computes the input gradient.
         if (tp.sequence && trains) b.hand_to_weights(RowGather(s.get<1>()[0], *tp.group, b.stream));
         if (b.wants(0)) b.accumulate(0, input_gradient(b, input, ps, tp));
       },

@@ -24,7 +24,7 @@ Value row_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, cons
   }
   return tape.record("row_linear", out, {x}, save(w.trainable() ? x.data : Tensor{}),
                      [&k, &w, tp, shape = x.shape()](Backward& b, const Tensor& dout, const Saved&) {
-                       // Starts to gather all rows of the output's gradient. The input gradient uses them as they
+                       // Starts to gather all rows of the output's gradient. The input gradient uses the rows as they
                        // arrive, and the weight gradient uses them later.
                        const RowGather gather = tp.sequence ? RowGather(dout, *tp.group, b.stream) : RowGather();
                        if (tp.sequence) b.hand_to_weights(gather);

@@ -145,7 +145,7 @@ TEST_F(NcclRegistered, FailedRegistrationIsReportedWithARemedy) {
           const std::string text = e.what();
           EXPECT_TRUE(
               text.starts_with("[nccl] registering a buffer of 6291456 bytes with communicator world; "
-                               "distributed.register_buffers: false trains without: "))
+                               "or set distributed.register_buffers: false: "))
               << text;
           ++told;
         }

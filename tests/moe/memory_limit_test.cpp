@@ -71,7 +71,7 @@ int64_t least_limit(const Words& changes) {
     small_recipe(joined({"parallel.ep=4", "model.moe.experts=8", "model.moe.expert_hidden=12"},
                         joined(changes, {"schedule.moe.memory_limit=1"})));
   });
-  const std::string before = "the least is ";
+  const std::string before = "the minimum is ";
   const size_t at = message.find(before);
   EXPECT_NE(at, std::string::npos) << message;
   return std::stoll(message.substr(at + before.size()));
@@ -184,7 +184,7 @@ TEST(MemoryLimitCheck, RefusesReplicatedTokens) {
     return "accepted";
   };
   EXPECT_EQ(verdict(moe::Held::apart), "accepted");
-  EXPECT_NE(verdict(moe::Held::alike).find("schedule.moe.duplicates must be pause_before_gate"), std::string::npos);
+  EXPECT_NE(verdict(moe::Held::alike).find("needs schedule.moe.duplicates: pause_before_gate"), std::string::npos);
 }
 
 }  // namespace

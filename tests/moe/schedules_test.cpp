@@ -325,8 +325,8 @@ std::string refusal_of_two_steps(const std::vector<int>& node_of_rank) {
 
 TEST(Schedules, InTwoStepsAreRefusedOnNodesWithUnequalRanks) {
   EXPECT_EQ(refusal_of_two_steps({0, 0, 0, 1}),
-            "schedule.moe.all_to_all is hierarchical, which needs the same number of ranks of an all-to-all on each "
-            "of its nodes, but the all-to-all of rank 0, with 4 ranks, has 3, 1 on its 2 nodes; legal here: direct");
+            "schedule.moe.all_to_all is hierarchical, which needs the same number of ranks on each node of an "
+            "all-to-all, but the all-to-all of rank 0 (4 ranks) has 3, 1 ranks on its 2 nodes; legal here: direct");
 }
 
 // Ranks in such groups would issue different numbers of tasks.

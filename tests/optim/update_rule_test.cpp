@@ -148,7 +148,7 @@ TEST(UpdateRules, IllegalStateNamesAreRefused) {
             "not main, "
             "parameter or state");
   EXPECT_NE(refusal({"a/b"}).find("'a/b' is not a legal name of a state"), std::string::npos);
-  EXPECT_EQ(refusal({"v", "m", "v"}), "optim.name (named): two of its states are named v");
+  EXPECT_EQ(refusal({"v", "m", "v"}), "optim.name (named): two states have the name v");
 }
 
 TEST(UpdateRules, Bf16StatesAreRefusedForRulesThatIgnoreTheDtype) {
@@ -177,13 +177,14 @@ TEST(UpdateRules, RestsAreRefusedForRulesWithoutAMarkedState) {
     return {};
   };
   for (const std::string name : {"averaged", "sgd"})
-    EXPECT_EQ(refusal(with_averaged(), name),
-              cat("optim.main_weights (rest) must be f32 for the optimizer ", name, ", which cannot update rests"));
+    EXPECT_EQ(refusal(with_averaged(), name), cat("optim.main_weights (rest) must be f32 for the optimizer ", name,
+                                                  ", which cannot update main weights stored as rests"));
   UpdateRules rules;
   rules.add("wrong", {.marked_state = "step", .make = [](const RuleSpec&) { return std::make_unique<Averaged>(); }});
-  EXPECT_EQ(refusal(rules, "wrong"),
-            "optim.name (wrong): marked_state, which has the marks of rests, is 'step'; expected a state of the rule: "
-            "steps, sum");
+  EXPECT_EQ(
+      refusal(rules, "wrong"),
+      "optim.name (wrong): marked_state is 'step'; expected the state of the rule that stores the marks of rests: "
+      "steps, sum");
   EXPECT_EQ(refusal(rules, "adamw"), "");
 }
 

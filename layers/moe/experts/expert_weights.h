@@ -13,11 +13,11 @@ using device::Stream;
 using kernels::GeluKind;
 using tensor::Tensor;
 
-/// Rows of each local expert, and the number of kernel calls for their matrix products. Results are bitwise identical
-/// for any number of calls.
+/// Rows of each local expert, and the choice of kernel calls for their matrix products. Results are bitwise identical
+/// for both choices.
 struct RowGroups {
   kernels::GroupOffsets rows{};  // offsets of each local expert's rows
-  bool dense = false;        // true: a kernel call for each expert with rows, if the host knows `rows`; false: one call
+  bool dense = false;  // true: one kernel call per expert that has rows, if the host knows `rows`; false: one call
   int64_t computations = 1;  // number of contributions to each weight gradient in a pass (Routes::computations)
 
   /// Calls f(expert, begin, end) for each expert that has rows.
@@ -28,11 +28,11 @@ struct RowGroups {
   }
 };
 
-/// Activations of the experts, for backward (MPMoE's T_M). Shapes: R rows, D hidden size, F width of an expert on this
-/// rank, acc the accumulator dtype.
+/// Activations of the experts, for backward (T_M in the MPMoE paper). R: number of rows. D: hidden size. F: width of an
+/// expert on this rank. acc: the accumulator dtype.
 struct ExpertActivations {
-  Tensor gate_up;    // before the activation: gate and up side by side [R, 2 F], or up [R, F] for GELU experts
-  Tensor activated;  // after the activation, times weights [R, F]; undefined: must be computed again
+  Tensor gate_up;    // input of the activation: gate and up side by side [R, 2 F], or up [R, F] for GELU
+  Tensor activated;  // output of the activation, times weights [R, F]; undefined: must be recomputed
   Tensor weights;    // [R] acc: routing weights by which `activated` is multiplied; undefined: none
 
   bool defined() const { return gate_up.defined(); }
@@ -48,38 +48,37 @@ struct ExpertGradients {
 /// dimensions of the result. A tensor that already has `rank` dimensions is returned unchanged.
 Tensor joined(const Tensor& gates_and_ups, int rank);
 
-/// Weights of all experts of a layer on this rank. They stay in memory as long as this object exists. Each rank obtains
-/// them once per pass (Experts::hold). The gathering of weights under ZeRO-3 therefore does not depend on which experts
-/// have rows, or on the division of rows into chunks. Rows [R, D] are grouped by local expert. An expert may have no
-/// rows.
+/// Weights of all experts of a layer on this rank. They remain in memory as long as this object exists. Each rank
+/// obtains them once per pass (Experts::hold). Under ZeRO-3, all ranks therefore gather the same weights, regardless of
+/// chunks and of which experts have rows. Rows [R, D] are grouped by local expert. An expert may have no rows.
 class ExpertWeights {
  public:
   /// Returns the activations of `rows` [R, D], but leaves `activated` undefined.
   ExpertActivations before_activation(Stream& s, const Tensor& rows, const RowGroups& groups) const;
   /// Returns the activations of `rows` [R, D], including `activated`, which is multiplied by `weights` [R] acc unless
-  /// these are undefined. Only experts for which Experts::can_weight() is true accept weights.
+  /// these are undefined. Weights are allowed only if Experts::can_weight() is true.
   ExpertActivations activations(Stream& s, const Tensor& rows, const RowGroups& groups, const Tensor& weights) const;
   /// Returns a buffer for ExpertActivations::activated, [R, F].
   Tensor activated_like(const ExpertActivations& activations) const;
-  /// Computes `activated` of `activations` into `out`.
+  /// Writes `activated`, computed from the other members of `activations`, to `out`.
   void activate(Stream& s, const Tensor& out, const ExpertActivations& activations) const;
   /// Returns the results [R, D] for activations whose `activated` is defined.
   Tensor output(Stream& s, const ExpertActivations& activations, const RowGroups& groups) const;
 
-  /// Returns the gradients of the activations and rows, from the gradient `doutput` [R, D] of the results. Weight
-  /// gradients are not computed here (Experts::weight_gradients). If `activations` has weights, also writes their
-  /// gradient to `dweights` [R] acc, and recomputes `activated`. Otherwise, `dweights` is undefined.
+  /// Returns the gradients of the activations and rows, from the gradient `doutput` [R, D] of the results. Does not
+  /// compute weight gradients; see Experts::weight_gradients. If `activations` has routing weights, also writes their
+  /// gradient to `dweights` [R] acc, and recomputes `activated`. Otherwise, `dweights` must be undefined.
   ExpertGradients input_gradients(Stream& s, ExpertActivations& activations, const Tensor& doutput,
                                   const RowGroups& groups, const Tensor& dweights) const;
   /// The three steps of input_gradients() for activations without weights. activated_gradient() returns the gradient of
   /// ExpertActivations::activated, [R, F]. gate_up_gradient() writes the gradients of gate and up to `dgate_up`, which
-  /// may be the memory of gate and up. row_gradient() returns the gradient of the rows, [R, D].
+  /// may overwrite gate and up. row_gradient() returns the gradient of the rows, [R, D].
   Tensor activated_gradient(Stream& s, const Tensor& doutput, const RowGroups& groups) const;
   void gate_up_gradient(Stream& s, const Tensor& dgate_up, const Tensor& dactivated,
                         const ExpertActivations& activations) const;
   Tensor row_gradient(Stream& s, const Tensor& dgate_up, const RowGroups& groups) const;
 
-  /// Adds the bias of `down` to the results on the ranks that add it (Experts::Projection::adds_bias).
+  /// Adds the bias of `down` to the results if this rank is responsible for the bias (Experts::Projection::adds_bias).
   void add_result_bias(Stream& s, const Tensor& results, const RowGroups& groups) const;
 
  private:

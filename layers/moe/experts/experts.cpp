@@ -86,12 +86,13 @@ ExpertWeights Experts::hold(Stream& s, kernels::Direction direction) const {
 void Experts::Projection::weight_gradient_without_bias(Stream& s, const Tensor& dy, const Tensor& x,
                                                        const RowGroups& groups) const {
   if (!weight->trainable()) return;
-  // Writes one of the pass's `computations` contributions. The first one replaces a cleared gradient; later ones are
-  // added to it.
+  // Writes one of the pass's `computations` contributions. The first contribution replaces a cleared gradient, and
+  // later contributions are added.
   const auto [memory, write] = weight->next_gradient_target(groups.computations);
   const Tensor dw = joined(memory, 3);
   if (!groups.dense) return table(x).grouped_matmul.weight_gradient(s, dw, dy, x, groups.rows, write);
-  for (int64_t e = 0; e < dw.dim(0); ++e) {  // includes experts without rows, whose gradient may have to become zero
+  for (int64_t e = 0; e < dw.dim(0);
+       ++e) {  // includes experts without rows: Write::replace must set their gradient to zero
     const auto begin = groups.rows.host[e], end = groups.rows.host[e + 1];
     table(x).matmul.weight_gradient(s, kernels::expert_matrix(dw, e), dy.slice(0, begin, end), x.slice(0, begin, end),
                                     write);
@@ -117,8 +118,8 @@ void Experts::result_bias_gradients(Stream& s, const ExpertWeights& held, const 
 void Experts::Projection::weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const {
   weight_gradient_without_bias(s, dy, x, groups);
   if (!bias || !bias->trainable()) return;
-  // Zeroes the gradient of the bias on ranks that do not add the bias. Ranks that share a parameter must gather and
-  // reduce it in the same order.
+  // On ranks that do not add the bias, its gradient is zero. They still request it, because all ranks that share a
+  // parameter must reduce gradients in the same order.
   const Tensor db = joined(bias->gradient_to_add(s), 2);
   if (adds_bias) table(x).bias.grouped_backward(s, db, dy, groups.rows);
 }
@@ -146,12 +147,12 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& hel
     held.activate(s, m.activated, m);
   }
   // The gradient of a row's weight is the dot product of the row's result and doutput. Without a bias, it equals the
-  // dot product of `activated` and the gradient of `activated`. The weighted gradient replaces `activated`, one block
-  // of rows at a time.
+  // dot product of `activated` and its gradient. This gradient, times the weight, replaces `activated`, one block of
+  // rows at a time.
   Weighted out{.rows = {}, .weights = Tensor::empty({count}, weights.dtype(), weights.device())};
   const std::span<const int64_t> offsets = groups.rows.host;
   const int64_t block_rows = base::block_sizes().expert_rows;
-  std::vector<int64_t> block(offsets.size(), 0);  // shared by all calls: each reads it before it returns
+  std::vector<int64_t> block(offsets.size(), 0);  // offsets of a single block; every call reads them before it returns
   for (size_t e = 0; e + 1 < offsets.size(); ++e) {
     for (int64_t begin = offsets[e], end; begin < offsets[e + 1]; begin = end) {
       end = std::min(begin + block_rows, offsets[e + 1]);
@@ -173,10 +174,10 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& hel
 }
 
 int64_t ExpertShape::backward_bytes(int64_t rows, Dtype dtype) const {
-  // Counts rows, the gradients of rows and results, the activations before and after the activation function, and one
-  // block of the gradient of `activated`.
+  // Counts the rows, the gradients of rows and results, the inputs and outputs of the activation, and one block of the
+  // gradient of `activated`.
   const int64_t elements = rows * (3 * hidden + (gated ? 3 : 2) * width);
-  constexpr int64_t of_a_row = 3 * 8;  // bytes of each row's number, weight, and weight gradient
+  constexpr int64_t of_a_row = 3 * 8;  // bytes of each row's index, weight, and weight gradient
   return (elements + std::min(rows, base::block_sizes().expert_rows) * width) * size_of(dtype) + rows * of_a_row;
 }
 

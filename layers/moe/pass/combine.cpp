@@ -29,9 +29,9 @@ void Combine::add(size_t chunk, const Computed& computed, const Handoff<Tensor>&
   Chunk& here = chunks_[chunk];
   here.last = computed.by;
   if (!g_.counts.merged) here.rows = computed.results;
-  // Results are in the order in which their rows were computed, but must be returned in the order in which the rows
-  // arrived. This task copies back the results of rows that were copied to their places. It also packs rows that are
-  // not in plain format, unless the task that sums results packs the sums.
+  // Results are in the order of computation, but must be returned in the order in which their rows arrived. The task
+  // combine.reorder restores this order if dispatch.place changed it. It also packs rows that are not in plain format,
+  // unless a task that sums results packs the sums.
   if (g_.counts.chunks[chunk].placed || g_.counts.merged || (!format_.plain() && !adds_up()))
     add_reordering(chunk, computed.results, row_weights);
   if (g_.shares_width(ep::EspExchange::gather)) add_reduce_scatter(chunk);
@@ -42,16 +42,16 @@ void Combine::add(size_t chunk, const Computed& computed, const Handoff<Tensor>&
   if (options_.collection) add_all_gather(chunk);
 }
 
-// Undoes the grouping by expert. Packs the rows, unless etp ranks sum them first, because sums need unpacked rows. The
-// task runs on the compute lane. On the copy lane, it would wait behind combine.unpack until the previous chunk has
-// returned.
+// Undoes the grouping by expert, and packs the rows. If etp ranks sum the rows first, they are not packed yet, because
+// sums need unpacked rows. The task runs on the compute lane. On the copy lane, it would wait behind combine.unpack
+// until the previous chunk has returned.
 void Combine::add_reordering(size_t chunk, const Handoff<Rows>& computed, const Handoff<Tensor>& row_weights) {
   append(chunk, Lane::compute, TaskKind::copy, "reorder",
          PassGraph::copied(g_.counts.chunks[chunk].rows_in_chunk * format_.row_bytes()),
          on_lane([&indices = g_.routes.plan.indices.chunks[chunk], merged = g_.counts.merged, format = format_,
                   summed = adds_up(), computed, row_weights, rows = chunks_[chunk].rows](Stream& s) {
            const Rows results = merged ? computed.read() : computed.take();
-           // Inverse of dispatch.place, which has copied row r to row place[r].
+           // Inverse of dispatch.place, which copied row r to row place[r].
            RowSource ready{results.values, indices.place};
            if (indices.of_tokens()) {
              const Rows sums = reduce_groups(s, results, indices, row_weights.take());
@@ -66,8 +66,8 @@ void Combine::add_reordering(size_t chunk, const Handoff<Rows>& computed, const 
          }));
 }
 
-// Sums the etp ranks' addends. Each etp rank has addends for the rows of all etp ranks, and receives the sums of its
-// own rows.
+// Sums the addends of the etp ranks. Each etp rank has addends for the rows of all etp ranks, and receives the sums of
+// its own rows.
 void Combine::add_reduce_scatter(size_t chunk) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   const int64_t mine = counts.rows_received() * g_.row_bytes();
@@ -83,7 +83,7 @@ void Combine::add_reduce_scatter(size_t chunk) {
       }));
 }
 
-// Sums the etp ranks' addends. Each etp rank has addends for all rows, and receives all sums.
+// Sums the addends of the etp ranks. Each etp rank has addends for all rows, and receives all sums.
 void Combine::add_all_reduce(size_t chunk) {
   const int64_t ranks = g_.etp.size();
   const int64_t sent = 2 * (ranks - 1) * g_.counts.chunks[chunk].rows_received() * g_.row_bytes() / ranks;
@@ -97,8 +97,8 @@ void Combine::add_all_reduce(size_t chunk) {
 }
 
 Combine::Landing Combine::landing() const {
-  // True if rows are sent in the order of the slot rows. Direct sending with etp 1 also keeps that order, but its rows
-  // are unpacked anyway.
+  // True if rows are sent in the order of the slot rows. EspExchange::direct with etp 1 also keeps this order, but
+  // unpacks its rows anyway.
   const bool in_order = g_.counts.esp_exchange != ep::EspExchange::direct && !g_.nodes;
   if (g_.bounded || !format_.plain() || !in_order) return Landing::unpacked;
   return g_.counts.chunks.size() == 1 ? Landing::as_they_are : Landing::in_place;
@@ -150,7 +150,7 @@ void Combine::add_unpacking(size_t chunk) {
 }
 
 // Returns the slot rows of a chunk, made from the returned rows `sent`. With EspExchange::direct, every etp rank
-// returns an addend of each row, and a slot row is the sum of its addends (PlanIndices::copies).
+// returns one addend of each row. A slot row is then the sum of its addends (PlanIndices::copies).
 Rows Combine::unpacked(size_t chunk, const Tensor& sent, Stream& s) const {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   Rows rows{sent};

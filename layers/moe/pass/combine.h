@@ -5,13 +5,14 @@
 
 namespace hexad::moe {
 
-/// Adds these tasks for each chunk (see docs/moe-layer.md for their lanes). The result of a chunk is its slot rows.
+/// Adds the following tasks for each chunk (see docs/moe-layer.md for their lanes). The result of a chunk is its slot
+/// rows.
 ///   combine.reorder          copies results, which are grouped by expert, back into the order and format in which the
 ///                            rows arrived; sums the copies of each token (EPS-MoE's LocalReduce)
 ///   combine.reduce_scatter,  sum the results of ranks that share an expert's width
 ///   combine.all_reduce
-///   combine.a2a              returns the rows; if hierarchical, only between nodes
-///   combine.a2a_inside       if hierarchical: returns the rows to their sources inside nodes
+///   combine.a2a              returns the rows; in a hierarchical all-to-all, only between nodes
+///   combine.a2a_inside       only hierarchical: returns the rows to their sources inside nodes
 ///   combine.unpack           unpacks returned rows and sums addends; omitted if the all-to-all writes the slot rows
 ///   combine.all_gather       gathers the returned rows on each tensor-parallel rank
 class Combine {
@@ -25,11 +26,11 @@ class Combine {
   /// Adds tasks to `g`, which must outlive this object.
   Combine(PassGraph& g, Options options);
 
-  /// Adds the tasks of a chunk. In sums of token rows, the results of slots are multiplied by `row_weights` [R, M];
-  /// undefined: not multiplied.
+  /// Adds the tasks of a chunk. If rows belong to tokens, the results are multiplied by `row_weights` [R, M] before
+  /// they are summed; undefined: not multiplied.
   void add(size_t chunk, const Computed& computed, const Handoff<Tensor>& row_weights);
 
-  // The next two functions are valid after a pass that is not bounded.
+  // Call the next two functions only after a pass that is not bounded.
   /// Returns the slot rows: values [S, D] in the order of PlanIndices::rows, and row_weights [S, M X], X weights for
   /// each of the M slots of a row.
   const Rows& slot_rows() const { return slot_rows_.read(); }
@@ -39,8 +40,8 @@ class Combine {
  private:
   /// Conversion of the returned rows of a chunk to slot rows.
   enum class Landing : uint8_t {
-    as_they_are,  // the received tensor has all slot rows: there is one chunk, and its rows are in order
-    in_place,     // rows are received into the chunk's part of the slot rows
+    as_they_are,  // the received tensor is the slot rows, because there is one chunk and its rows are in order
+    in_place,     // the all-to-all writes to the chunk's part of the slot rows
     unpacked,     // a task copies rows to the slot rows or, in a bounded pass, passes them to Options::accept
   };
   struct Chunk {
@@ -67,12 +68,13 @@ class Combine {
   Tensor collected_;
 };
 
-/// Adds combine.tokens: after all chunks have returned, `combine` sums the slot rows of this rank's tokens.
+/// Adds the task combine.tokens, which starts after all chunks have returned. It calls `combine`, which sums the slot
+/// rows of this rank's tokens.
 TaskId add_token_combine(PassGraph& g, Lane lane, std::function<void(Stream&)> combine);
-/// Returns a buffer for the rows of all ranks, if each rank has rows like `own`.
+/// Returns a buffer for the rows of all ranks, each of which has rows of the shape of `own`.
 Tensor gathered_shares(const comm::ProcessGroup& ranks, const Tensor& own);
-/// Adds the task `name`, which starts after the tasks `after`. In it, the tensor-parallel ranks gather their shares of
-/// the tokens, from `own` [share, ...] to `all` [T, ...], which the task creates. `own_bytes` is the size of `own`.
+/// Adds the task `name`, which starts after the tasks `after`. The task gathers the shares `own` [share, ...] of all
+/// tensor-parallel ranks in a new tensor `all` [T, ...]. `own_bytes` is the size of `own`.
 void add_share_gather(PassGraph& g, std::vector<TaskId> after, std::string name, int64_t own_bytes,
                       const Handoff<Tensor>& own, const Handoff<Tensor>& all);
 

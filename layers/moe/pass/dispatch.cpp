@@ -12,8 +12,8 @@ namespace hexad::moe {
 using namespace base;
 namespace {
 
-// Returns the lane of dispatch.place. In MoNTA's O2, the task shares a lane with the preceding gather. In O3, it has a
-// separate lane.
+// Returns the lane of dispatch.place. In MoNTA's O2, the task is on the lane of the preceding all-gather. In O3, it is
+// on a separate lane.
 Lane placing_lane(Overlap overlap) {
   switch (overlap) {
     case Overlap::sequential:
@@ -26,7 +26,7 @@ Lane placing_lane(Overlap overlap) {
   return Lane::compute;
 }
 
-// Returns a buffer for grouped rows, which belong to one slot each.
+// Returns a buffer for grouped rows, each of which belongs to one slot.
 Rows grouped_buffer(const PassGraph& g, RowFormat format, int64_t rows) {
   format.row_weights /= g.counts.slots_per_row;
   return format.buffer(rows, g.device);
@@ -57,18 +57,18 @@ void Dispatch::add(size_t chunk, TaskId after, std::function<RowSource(Stream&)>
   add_packing(chunk, std::move(rows));
   add_all_to_all(chunk);
   if (g_.shares_width(ep::EspExchange::gather)) add_width_gather(chunk);
-  if (g_.counts.merged) add_placing(chunk);  // otherwise add_arrival() adds the task if rows must be placed
+  if (g_.counts.merged) add_placing(chunk);  // otherwise, add_arrival() adds this task if it is needed
 }
 
 void Dispatch::add_packing(size_t chunk, std::function<RowSource(Stream&)> rows) {
   // In a bounded pass, chunk i is packed once chunk i - 2 has returned, while chunk i - 1 is computed. On the compute
-  // lane, packing would wait for the end of that computation.
+  // lane, packing would wait until chunk i - 1 is computed.
   const Lane lane = g_.bounded ? Lane::copy : Lane::compute;
   append(chunk, lane, TaskKind::copy, "pack",
          PassGraph::copied(g_.counts.chunks[chunk].rows_to_send() * format_.row_bytes()),
          on_lane([format = format_, rows = std::move(rows), packed = chunks_[chunk].rows](Stream& s) {
-           // In plain format, this is a gather: row r is values[index[r]] of the RowSource. Without an index, it
-           // returns the values themselves.
+           // In plain format, this gathers rows: row r is values[index[r]] of the RowSource. If there is no index, the
+           // values are sent without a copy.
            packed.put({format.gather_packed(s, rows(s))});
          }));
 }
@@ -92,7 +92,7 @@ void Dispatch::add_all_to_all(size_t chunk) {
             [nodes = g_.nodes](const ep::ChunkCounts& at, const Tensor& rows, Stream& s) {
               return ep::send_inside_node(at, rows, *nodes, s);
             });
-  // Rows that arrived inside the node are sorted by node (NodeSteps::between) before they are sent on, which is one
+  // The intermediate rank sorts the rows by destination node (NodeSteps::between) before it forwards them. This is one
   // more copy.
   Cost across = g_.exchange(*g_.nodes->across, "_across", counts.steps->across, format_);
   across.copy_bytes = g_.passing_bytes(chunk, format_);
@@ -136,7 +136,7 @@ void Dispatch::add_placing(size_t chunk) {
                g.counts.merged ? together.read() : grouped_buffer(g, format, g.counts.chunks[chunk].rows_computed());
            const Tensor sent = rows.take().values;
            if (!indices.of_tokens()) {
-             // In plain format, this is a scatter: row r goes to row place[r] of `grouped`.
+             // In plain format, this scatters rows: row r is copied to row place[r] of `grouped`.
              format.scatter_unpacked(s, sent, indices.place, grouped);
            } else {
              const Tensor weights = copy_to_groups(s, format, sent, indices, grouped);

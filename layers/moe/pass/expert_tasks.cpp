@@ -38,7 +38,7 @@ void ExpertTasks::add_weight_gradients(size_t chunk, int64_t products, std::func
          cost(chunk, {0, 0, products}), beside_chunks(std::move(compute)));
 }
 
-// Returns the cost of a chunk's matrix products. Counts only experts that have rows.
+// Returns the cost of a chunk's matrix products. Experts without rows are not counted.
 Cost ExpertTasks::cost(size_t chunk, const schedule::ByGemmPass<int64_t>& products) const {
   const std::vector<int64_t>& offsets = g_.counts.chunks[chunk].offsets;
   int64_t busy = 0;
@@ -51,7 +51,7 @@ Cost ExpertTasks::cost(size_t chunk, const schedule::ByGemmPass<int64_t>& produc
   return cost;
 }
 
-// Returns `work` restricted to compute_share of the threads. The other threads are left to communication.
+// Returns a task that runs `work` on the fraction compute_share of the threads. Communication uses the other threads.
 schedule::TaskWork ExpertTasks::beside_communication(std::function<void(Stream&)> work) const {
   const double share = g_.routes.settings.schedule.compute_share;
   if (share == 1) return on_lane(std::move(work));
@@ -61,8 +61,8 @@ schedule::TaskWork ExpertTasks::beside_communication(std::function<void(Stream&)
   });
 }
 
-// Returns `work` of one chunk for use beside the communication of other chunks. With a single chunk, nothing else is in
-// flight, and `work` uses all threads.
+// Returns `work` of one chunk, restricted as in beside_communication() while other chunks may be in flight. If there is
+// only one chunk, `work` uses all threads.
 schedule::TaskWork ExpertTasks::beside_chunks(std::function<void(Stream&)> work) const {
   return g_.counts.chunks.size() == 1 ? on_lane(std::move(work)) : beside_communication(std::move(work));
 }

@@ -13,8 +13,8 @@ Value moe_pass(Tape& tape, const Value& x, const Value& weights, const Tensor& i
                       .experts = &experts,
                       .shared = {.compute = {}, .flops = shared.flops, .products = shared.products},
                       .first_shared_op = tape.size()};
-  // Memory is reused between a forward that records and its backward. Two cases use keeping_pass instead. An evaluation
-  // has no backward. A recomputed block (recompute: block) runs backward directly after its forward.
+  // restoring_pass saves memory between a recorded forward and its backward. In two cases, it would save nothing:
+  // evaluation has no backward, and a recomputed block (recompute: block) runs backward directly after forward.
   const bool restores = tape.mode() == Tape::Mode::record && settings.schedule.memory_reuse != ReuseStrategy::none;
   return restores ? restoring_pass(tape, x, weights, call, addends, shared)
                   : keeping_pass(tape, x, weights, call, addends, shared);

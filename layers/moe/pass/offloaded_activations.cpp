@@ -16,7 +16,7 @@ OffloadedActivations::OffloadedActivations(ReuseStrategy strategy, const Experts
 
 void OffloadedActivations::put(size_t chunk, ChunkActivations made) {
   if (inputs_) here_[chunk].inputs = std::move(made.inputs);
-  // `activated` is not kept, because it is cheaper to compute than to move.
+  // `activated` is not kept, because recomputing it is cheaper than moving it.
   if (activations_) here_[chunk].activations.gate_up = std::move(made.activations.gate_up);
 }
 

@@ -1,9 +1,10 @@
-// Pass for MPMoE's S1 to S4, which do not keep T_DI and T_M for backward. T_DI is offloaded (S1, S3) or sent again (S2,
-// S4). T_M is offloaded (S1, S2) or computed again (S3, S4). Chunks of tokens share two sets of buffers.
+// Pass for MPMoE's strategies S1 to S4, which do not keep the experts' inputs T_DI and activations T_M for backward.
+// T_DI is offloaded (S1, S3) or sent again (S2, S4). T_M is offloaded (S1, S2) or recomputed (S3, S4). Chunks of tokens
+// share two sets of buffers.
 //
-// The tape keeps x, the weights, and the offloaded tensors. The results of slots are not kept. The gradient of a slot's
-// weight is the dot product of the slot's result and dout. The slot's expert computes the same number as the dot
-// product of T_M and the gradient of T_M, and returns it with the row.
+// The tape keeps the weights and, unless T_DI is offloaded, x. It does not keep the results of slots. The gradient of a
+// slot's weight is the dot product of the slot's result and dout. It equals the dot product of T_M and the gradient of
+// T_M, which the slot's expert computes and returns with the row.
 #include "layers/moe/pass/pass_call.h"
 
 #include <algorithm>
@@ -46,7 +47,7 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
   };
   Combine combine(g, {.row_weights = 1, .accept = combine_chunk});
   Dispatch dispatch(g, {.row_weights = 1});
-  Dispatch inputs(g, {.name = "inputs"});  // sends T_DI again unless it was offloaded
+  Dispatch inputs(g, {.name = "inputs"});  // sends T_DI again; unused if T_DI was offloaded
   const int64_t products = experts.products();
   ExpertTasks expert_tasks(g, experts.flops_per_row(),
                            {offloaded.activations() ? 0 : products - 1, products, products});
@@ -105,7 +106,7 @@ Value restoring_pass(Tape& tape, const Value& x, const Value& weights, const Pas
   const ForwardResult result =
       forward(routes, *call.experts, x.data, weights.data,
               {.offloaded = &restoring->offloaded, .tokens = &restoring->tokens}, addends, shared, tape.stream);
-  // If inputs are offloaded, backward does not need x.
+  // Backward needs x only to send T_DI again.
   return call.record(tape, result.out, x, weights, addends,
                      autograd::save(restoring->offloaded.inputs() ? Tensor{} : x.data, weights.data),
                      [restoring](Backward& b, const Tensor& dout, const Saved& saved) {

@@ -75,8 +75,8 @@ std::vector<ChunkTokens> Routes::chunk_tokens(Stream& stream) const {
 
 namespace {
 
-// Sets routes.collection from the slot orders of all tensor-parallel ranks. This rank can compute these, because all
-// ranks hold the same ids. Returns the order of this rank.
+// Sets routes.collection from the slot orders of all tensor-parallel ranks. This rank can compute all orders, because
+// all of these ranks hold the same ids. Returns the order of this rank.
 ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& options, Stream& stream) {
   const PassSettings& settings = routes.settings;
   const int ranks = settings.tensor->size(), ep_ranks = settings.groups.ep->size();
@@ -86,8 +86,8 @@ ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& 
   RowCollection rows{.group = settings.tensor,
                      .counts = {},
                      .rows = Tensor::empty(ids.shape(), Dtype::i64, ids.device(), Category::communication)};
-  // For each rank and chunk: the end of the chunk's rows among the rank's rows, and the offset from these row numbers
-  // to rows of all ranks.
+  // For each rank and chunk, two numbers: the end of the chunk's rows among the rank's rows, and the offset that turns
+  // the rank's row numbers into those of the gathered rows.
   std::vector<int64_t> parts(ranks * 2 * chunks), end(orders.size(), 0);
   int64_t all = 0;
   for (int64_t c = 0; c < chunks; ++c) {
@@ -110,7 +110,7 @@ ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& 
   return std::move(orders[settings.tensor->rank()]);
 }
 
-// True if the plan can be made on the device of the ids.
+// True if the plan can be made on the device of the ids, without communication.
 bool is_local(const PassSettings& settings, const ep::PlanOptions& options) {
   const MoeSchedule& s = settings.schedule;
   return settings.groups.experts->size() == 1 && settings.tensor->size() == 1 && options.chunking.chunks == 1 &&
@@ -130,12 +130,12 @@ ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
                         : s.chunk_by == ChunkBy::experts ? By::experts
                         : s.chunk_by == ChunkBy::nodes   ? By::peers
                                                          : By::tokens;
-  // A recipe for many ranks may run on fewer ranks, which have fewer peers or nodes.
+  // Limits the number of chunks, because a recipe for many ranks may run on fewer ranks, which have fewer peers.
   if (phases || s.chunk_by == ChunkBy::nodes) options.chunking.chunks = std::min(options.chunking.chunks, ep_ranks);
   return options;
 }
 
-// Returns the routes with the number of chunks in `settings`.
+// Makes the routes with the number of chunks that `settings` contains.
 Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settings, Stream& stream) {
   const MoeSchedule& schedule = settings.schedule;
   const int ep_ranks = settings.groups.ep->size();
@@ -179,12 +179,11 @@ Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, c
                    Stream& stream) {
   Routes routes = routes_in_chunks(ids, held, settings, stream);
   if (!settings.schedule.memory_limit) return routes;
-  // RowCollection exists if there are several chunks, and decides when the shared experts compute (forward.cpp).
+  // A RowCollection exists only with several chunks, and determines when the shared experts compute (forward.cpp).
   base::require(
       !routes.inputs_alike,
-      "[moe] schedule.moe.memory_limit may divide the tokens of ranks that hold the same tokens into different "
-      "numbers of chunks, and they would then compute shared experts at different times: schedule.moe.duplicates "
-      "must be pause_before_gate");
+      "[moe] schedule.moe.memory_limit needs schedule.moe.duplicates: pause_before_gate; otherwise, ranks that hold "
+      "the same tokens might use different numbers of chunks and compute shared experts at different times");
   const int64_t limit = *settings.schedule.memory_limit;
   const auto largest = [&](int64_t value) {
     const double most =

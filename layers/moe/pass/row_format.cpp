@@ -39,7 +39,7 @@ void RowFormat::scatter_unpacked(Stream& s, const Tensor& sent, const Tensor& in
   if (plain()) return scattered(s, out.values, sent, index);
   if (!out.row_weights.defined() || !index.defined())
     return wire_kernels(*this, sent).unpack(s, out.values, out.row_weights, sent, index, wire);
-  // Row weights are unpacked in the order of the sent rows, then scattered.
+  // First unpacks the row weights in the order of the sent rows, then scatters them.
   const Tensor as_sent = Tensor::empty({sent.dim(0), row_weights}, out.row_weights.dtype(), sent.device());
   wire_kernels(*this, sent).unpack(s, out.values, as_sent, sent, index, wire);
   scattered(s, out.row_weights, as_sent, index);

@@ -52,7 +52,8 @@ Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weight
   };
   const int64_t slots = plan.indices.row_slots.numel(), width = plan.counts.slots_per_row;
   const Tensor by_row = buffer({plan.counts.slots(), width});
-  // combine is used as a copy: each entry is the weight of one slot, or 0 (index -1) if the row has no further slot.
+  // Uses the kernel `combine` as a copy: each entry is the weight of one slot, or 0 (index -1) if the row has fewer
+  // slots.
   k.combine(s, by_row.reshape({slots, 1}), weights.reshape({weights.numel(), 1}),
             plan.indices.row_slots.reshape({slots, 1}), {}, {});
   if (!plan.indices.wire_slots.defined()) return by_row;
@@ -63,7 +64,7 @@ Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weight
 
 void scatter_by_slot(Stream& s, const Tensor& out, const Tensor& row_weights, const Tensor& row_slots) {
   const auto& k = table(out).permute;
-  // Scatters rows of one element each. Entries beyond a row's slots have index -1 and are skipped.
+  // Scatters rows of one element each. Entries for missing slots have index -1 and are skipped.
   k.scatter(s, out.reshape({out.numel(), 1}), row_weights.reshape({row_weights.numel(), 1}),
             row_slots.reshape({row_slots.numel()}));
 }

@@ -19,7 +19,7 @@ std::string name_of(IssueStep step) {
   return cat(names[base::ordinal(step.stage)], "[", step.chunk, "]");
 }
 
-// Steps that have been issued so far.
+// Set of the steps that have been issued so far.
 class Done {
  public:
   explicit Done(size_t chunks) : chunks_(chunks) {}
@@ -37,7 +37,7 @@ class Done {
   size_t under_way_ = 0;
 };
 
-// Returns the steps that must precede step s.
+// Returns the steps that must be issued before step s.
 std::vector<IssueStep> needed_by(IssueStep s) {
   std::vector<IssueStep> needed;
   if (s.stage != dispatch) needed.push_back({s.stage == compute ? dispatch : compute, s.chunk});

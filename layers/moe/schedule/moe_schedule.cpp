@@ -27,7 +27,7 @@ std::string text_of(const T& value) {
   }
 }
 
-// Returns, as text, the choices that differ from the default, and those for which `always` is true.
+// Returns the text of all choices that differ from the default or for which `always` is true.
 template <class Always>
 std::string choices_text(const MoeSchedule& s, const Always& always) {
   const MoeSchedule usual;
@@ -55,8 +55,8 @@ std::string meaning_of(const ChoiceFacts& facts) {
   return text;
 }
 
-// True if the recipe leaves a choice open. One overload takes an optional value, which is open if unset; the other
-// takes a value that is always set.
+// True if the recipe leaves a choice open. One overload takes an optional value, which is open if it is unset. The
+// other overload takes a value that is always set.
 template <class T>
 bool is_open(const T&, const std::optional<T>& said) {
   return !said;
@@ -74,8 +74,8 @@ void settle(T& choice, const T& said) {
   choice = said;
 }
 
-// Sets an open or unset choice of a recipe. One overload takes a choice of the program, one a choice that may stay
-// unset, and one a choice that is always set.
+// Sets a choice of a recipe to `chosen` if it is unset. There are three overloads: for a choice that may be left to the
+// program, for a choice that schedules may also leave unset, and for a choice that is always set.
 template <class T>
 void take(std::optional<T>& said, const T& chosen) {
   if (!said) said = chosen;
@@ -87,7 +87,7 @@ void take(std::optional<T>& said, const std::optional<T>& chosen) {
 template <class T>
 void take(T&, const T&) {}
 
-// Reads the text of a value, as text_of() writes it, into `value`. Returns false if it is no such text.
+// Inverse of text_of(): reads `value` from its text. Returns false if the text is not valid.
 template <class T>
 bool read_text(std::string_view text, T& value) {
   if constexpr (std::is_enum_v<T>) {
@@ -179,8 +179,8 @@ void MoeScheduleConfig::fields(config::Visitor& v) {
     v(key, access(*this), meaning_of<T>(facts), automatic, facts.limits[0], facts.limits[1]);
   });
   v("trial_share", trial_share,
-    "share of train.steps in which the schedules that are predicted to be the fastest are timed before one is chosen; "
-    "0: the prediction alone decides",
+    "share of train.steps that is used to time the schedules with the fastest predictions before one is chosen; 0: the "
+    "prediction alone decides",
     config::at_least(0), config::at_most(0.5));
 }
 

@@ -15,7 +15,7 @@ std::vector<E> all_of() {
   return all;
 }
 
-// Returns the values from which the program may choose for an open choice.
+// Returns the values that the program may try for an open choice.
 template <class T>
 std::vector<T> values_of_open(const T& usual, const MoeSchedule& s, const ScheduleSite& site,
                               const ChoiceFacts& facts) {
@@ -27,7 +27,7 @@ std::vector<T> values_of_open(const T& usual, const MoeSchedule& s, const Schedu
     return site.orders;
   return {usual};
 }
-// Returns the values of a choice that may also be unset: unset first, then all values.
+// Returns the values of a choice that may also be unset: the unset value, then all others.
 template <class T>
 std::vector<std::optional<T>> values_of_unset(const std::optional<T>& unset) {
   std::vector<std::optional<T>> values{unset};
@@ -36,7 +36,7 @@ std::vector<std::optional<T>> values_of_unset(const std::optional<T>& unset) {
   return values;
 }
 
-// Returns the values of one choice to combine with the schedule `s`. `said` is the value in the recipe.
+// Returns the values of one choice that are combined with the schedule `s`. `said` is the value in the recipe.
 template <class T, class C>
 std::vector<T> values(const C& said, const T& settled, const T& usual, const MoeSchedule& s, const ScheduleSite& site,
                       const ChoiceFacts& facts) {

@@ -181,7 +181,7 @@ TEST(Recipe, ReplicatedTokensNeedEtpGroupsInsideTpGroups) {
   };
   EXPECT_NO_THROW(recipe_of(yaml, under("tp-cp-dp-ep-pp"), 4));
   EXPECT_NE(problem(under("ep-tp-cp-dp-pp"), 4)
-                .find("schedule.moe.duplicates (replicated) needs every etp group inside a tp group"),
+                .find("schedule.moe.duplicates (replicated) needs every etp group inside one tp group"),
             std::string::npos);
 }
 
@@ -436,7 +436,7 @@ TEST(Recipe, MemoryLimitCountsRowsOfSlots) {
 TEST(Recipe, MemoryLimitNeedsTheDirectAllToAll) {
   const std::string message = problem(
       {"schedule.moe.memory_limit=100000000", "schedule.moe.memory_reuse=s4", "schedule.moe.all_to_all=hierarchical"});
-  EXPECT_NE(message.find("schedule.moe.all_to_all must be direct, or memory_limit: none"), std::string::npos)
+  EXPECT_NE(message.find("schedule.moe.all_to_all must be direct; or set memory_limit: none"), std::string::npos)
       << message;
 }
 

@@ -123,7 +123,8 @@ TEST(TrainingStages, RotaryPositionsAndSchedulesMayDiffer) {
 
 TEST(TrainingStages, IllegalScheduleNamesItsStage) {
   const std::string text = refused_text(replaced(yaml, "    recompute: block", "    schedule: {moe: {chunks: 2}}"));
-  EXPECT_EQ(text.find("r.yaml:16: schedule.moe.chunks (2) has nothing to divide"), 0u) << text;
+  EXPECT_EQ(text.find("r.yaml:16: schedule.moe.chunks (2) needs schedule.moe.chunk_by or schedule.moe.overlap"), 0u)
+      << text;
   EXPECT_TRUE(text.ends_with(" (stage 2 of 3)")) << text;
 }
 
