@@ -1,4 +1,4 @@
-// Threads inside kernels. Apart from helpers.h, no other file of this folder manages threads.
+// Threads of kernels. In this folder, only this file and helpers.h manage threads.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Properties of CUDA kernels that need no card. Programs without CUDA also use them, to estimate a run on CUDA
-// (framework/kernels/meta).
+// Properties of CUDA kernels that can be computed without a card. Programs without CUDA also use them, to estimate a
+// run on CUDA (framework/kernels/meta).
 #pragma once
 
 #include <algorithm>

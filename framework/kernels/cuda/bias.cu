@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(threads)
   for (int i = 0; i < N; ++i) result[i] = add ? result[i] + scratch[i][threadIdx.x] : scratch[i][threadIdx.x];
 }
 
-/// Calls go.operator()<D, N>() with the largest vector size N that the rows and `bias` (may be null) allow.
+/// Calls go.operator()<N>() with the largest vector size N that the rows and `bias` (may be null) allow.
 template <class D, class Go>
 void with_vectors(const Rows<D>& x, const void* bias, const Go& go) {
   if (x.aligned(wide<D>) && reinterpret_cast<uintptr_t>(bias) % 16 == 0) {

@@ -1,4 +1,5 @@
-// One block computes one row. A short row stays in the first-level cache between the passes.
+// Softmax cross-entropy over columns that are divided among ranks. One block computes one row. A short row stays in the
+// first-level cache between the passes.
 #include <limits>
 
 #include "framework/kernels/cuda/launch.cuh"

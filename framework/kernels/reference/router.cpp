@@ -16,7 +16,7 @@ void check(const RouterRule& rule, int64_t experts) {
   require(rule.top_k >= 1 && rule.groups >= 1 && experts % rule.groups == 0 && rule.top_groups >= 1 &&
               rule.top_groups <= rule.groups && rule.top_k <= experts / rule.groups * rule.top_groups,
           "[router] cannot choose ", rule.top_k, " of ", experts, " experts from ", rule.top_groups, " of ",
-          rule.groups, " groups");
+          rule.groups, " groups; expected equal groups, and enough experts in the chosen groups");
 }
 
 void score(double* row, int64_t experts, RouterScore kind) {

@@ -13,8 +13,8 @@ enum class Isa : uint8_t { v3, v4 };
 std::string_view name_of(Isa isa);
 
 /// Returns the best instruction set of this processor that the environment variable HEXAD_MAX_ISA permits. The variable
-/// is v3, v4, dot or amx, the highest permitted set. It serves to reproduce the results of another machine. It is read
-/// once. Throws Error(usage) for any other value.
+/// names the highest permitted set: v3, v4, dot or amx. Users set it to reproduce the results of another machine. It is
+/// read once. Throws Error(usage) if it has any other value.
 Isa machine_isa();
 /// True if the machine has x86-64-v4 and AVX-512 BF16 (the instruction that multiplies and adds pairs of bf16), and
 /// HEXAD_MAX_ISA permits their use.

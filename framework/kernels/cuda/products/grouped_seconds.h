@@ -1,5 +1,6 @@
 // Predicted time of a grouped product on an H100 for each implementation, from measured rates. grouped.cpp chooses the
-// faster implementation, like EPS-MoE, which switches between GroupGEMM and DenseGEMM by the load of the experts.
+// faster implementation, like EPS-MoE, which chooses between GroupGEMM and DenseGEMM depending on the load of the
+// experts.
 #pragma once
 
 #include <cstddef>
@@ -39,13 +40,13 @@ struct GroupedRates {
   }
 };
 
-/// Returns the seconds of a separate dense product for each expert, one after the other.
+/// Returns the predicted seconds of separate dense products, one for each expert.
 constexpr double seconds_one_by_one(const GroupedProduct& p) {
   constexpr GroupedRates of_rows{5.36e-6, 751e12, 1e18}, of_weights{2.1e-6, 1240e12, 2.31e12};
   return (p.pass == GroupedPass::weight_gradient ? of_weights : of_rows).seconds(p);
 }
 
-/// Returns the seconds of CUTLASS's kernel for all experts together.
+/// Returns the predicted seconds of CUTLASS's kernel for all experts together.
 constexpr double seconds_in_one_kernel(const GroupedProduct& p) {
   constexpr GroupedRates of_rows{0, 739e12, 13.2e12}, of_weights{0, 845e12, 3.7e12};
   return (p.pass == GroupedPass::weight_gradient ? of_weights : of_rows).seconds(p);
