@@ -9,14 +9,14 @@ set(HEXAD_CUDNN_FRONTEND_DIR ${PROJECT_SOURCE_DIR}/build/headers/cudnn-frontend/
     "Headers of cuDNN's C++ front end")
 foreach(header ${HEXAD_CUTLASS_DIR}/cutlass/cutlass.h ${HEXAD_CUDNN_FRONTEND_DIR}/cudnn_frontend.h)
   if(NOT EXISTS ${header})
-    message(FATAL_ERROR "the CUDA backend needs ${header}; tools/install-dependencies.sh --cuda brings it")
+    message(FATAL_ERROR "the CUDA backend needs ${header}; tools/install-dependencies.sh --cuda installs it")
   endif()
 endforeach()
 
 find_program(HEXAD_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
 if(NOT HEXAD_NVCC AND NOT CMAKE_CUDA_COMPILER)
-  message(FATAL_ERROR "the CUDA backend needs nvcc: install NVIDIA's CUDA toolkit 13 with cuDNN 9 and put its folder "
-                      "bin on the PATH, or use the preset 'release' (CPU)")
+  message(FATAL_ERROR "the CUDA backend needs nvcc: install NVIDIA's CUDA toolkit 13 with cuDNN 9 and add its folder "
+                      "bin to the PATH, or use the preset 'release' (CPU)")
 endif()
 if(NOT CMAKE_CUDA_COMPILER)
   set(CMAKE_CUDA_COMPILER ${HEXAD_NVCC} CACHE FILEPATH "CUDA compiler")
@@ -26,7 +26,7 @@ if(HEXAD_CUDA_ARCH MATCHES "^[0-9]+$")
 else()
   set(CMAKE_CUDA_ARCHITECTURES ${HEXAD_CUDA_ARCH}-real)
 endif()
-set(CMAKE_CUDA_RUNTIME_LIBRARY Static)  # the program also starts without a driver
+set(CMAKE_CUDA_RUNTIME_LIBRARY Static)  # so that the program also starts without a driver
 set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")  # without NDEBUG, CUTLASS compiles to slow code
 enable_language(CUDA)
 set(CMAKE_CUDA_STANDARD 20)
@@ -48,7 +48,7 @@ find_library(HEXAD_CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDATo
              PATH_SUFFIXES lib lib64)
 find_path(HEXAD_CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 if(NOT HEXAD_CUDNN_LIBRARY OR NOT HEXAD_CUDNN_INCLUDE_DIR)
-  message(FATAL_ERROR "the CUDA backend needs cuDNN 9 beside the toolkit in ${CUDAToolkit_LIBRARY_DIR}; elsewhere: set "
+  message(FATAL_ERROR "the CUDA backend needs cuDNN 9 in ${CUDAToolkit_LIBRARY_DIR}; if cuDNN is elsewhere, set "
                       "HEXAD_CUDNN_LIBRARY and HEXAD_CUDNN_INCLUDE_DIR")
 endif()
 

@@ -1,6 +1,6 @@
 # Precompiled headers: the standard library, and the headers that most sources of a part of the code include. They take
-# most of the time that a small file needs to compile. A file still names every header it uses:
-# -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without.
+# most of the time that a small file needs to compile. A file must still include every header that it uses:
+# -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without precompiled headers.
 #
 # There are four sets. Each set also contains the headers of the previous set. The libraries kernels, autograd and train
 # introduce the sets of the same names. A target uses the highest set that the target or one of its dependencies
@@ -16,7 +16,8 @@ set(HEXAD_PRECOMPILED_train ${HEXAD_PRECOMPILED_autograd} <fmt/format.h> <tools/
 set(HEXAD_EMPTY_SOURCE ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp)
 file(CONFIGURE OUTPUT ${HEXAD_EMPTY_SOURCE} CONTENT "int main() {}\n")
 
-# Sets `out` to the set of headers for the target of library `name` (empty for a test) that depends on the other arguments.
+# Sets `out` to the set of headers for the target of library `name` (empty for a test). The other arguments are the
+# libraries on which the target depends.
 function(hexad_precompiled_set out name)
   set(highest 0)
   list(FIND HEXAD_PRECOMPILED_SETS "${name}" own)
@@ -36,7 +37,7 @@ function(hexad_precompiled_set out name)
   set(${out} ${set} PARENT_SCOPE)
 endfunction()
 
-# Makes the target `precompiled` that compiles the headers of `set` and others.
+# Makes the target `precompiled` compile the headers of `set` and the headers in the other arguments.
 function(hexad_compile_headers precompiled set)
   target_precompile_headers(${precompiled} PRIVATE ${HEXAD_PRECOMPILED_${set}} ${ARGN})
   target_include_directories(${precompiled} PRIVATE ${PROJECT_SOURCE_DIR})
@@ -57,11 +58,11 @@ endfunction()
 # Lets a test reuse the precompiled headers of its set and of googletest.
 function(hexad_precompiled_test target)
   hexad_precompiled_set(set "" ${ARGN})
-  if(NOT TARGET hexad_precompiled_test_${set})  # an executable like the tests, because -fPIE and -fPIC need different headers
+  if(NOT TARGET hexad_precompiled_test_${set})  # executable, because -fPIE and -fPIC need different headers
     add_executable(hexad_precompiled_test_${set} EXCLUDE_FROM_ALL ${HEXAD_EMPTY_SOURCE})
     hexad_compile_headers(hexad_precompiled_test_${set} ${set} <gtest/gtest.h>)
     target_link_libraries(hexad_precompiled_test_${set} PRIVATE GTest::gtest)
   endif()
   target_precompile_headers(${target} REUSE_FROM hexad_precompiled_test_${set})
-  target_link_libraries(${target} PRIVATE fmt::fmt)  # for the definitions with which the headers were compiled
+  target_link_libraries(${target} PRIVATE fmt::fmt)  # for the macros with which the headers were compiled
 endfunction()

@@ -1,4 +1,4 @@
-# Kernels that one program contains for more than one instruction set.
+# Compilation of kernels for several instruction sets in the same program.
 #
 # hexad_simd_sources(TARGET a.cpp b.cpp) compiles each file twice into TARGET: with -march=x86-64-v3 (AVX2) and
 # -DHEXAD_ISA=v3, and with -march=x86-64-v4 (AVX-512) and -DHEXAD_ISA=v4. Such a file puts its exported functions into
@@ -10,7 +10,8 @@
 #
 # hexad_isa_objects(TARGET ISA FLAGS a.cpp) compiles each file once, with the given flags and -DHEXAD_ISA=ISA.
 #
-# Contraction to fused multiply-add is on here. Both instruction sets have it, so results do not depend on the chosen one.
+# Contraction to fused multiply-add is on here. Both instruction sets have fused multiply-add, so results do not depend
+# on the chosen set.
 set(HEXAD_SIMD_CHECK ${CMAKE_CURRENT_LIST_DIR}/check_simd_objects.sh)
 
 function(hexad_simd_sources target)

@@ -1,5 +1,5 @@
 # hexad_library(framework/base SOURCES a.cpp DEPENDS device PRIVATE fmt::fmt)
-#   Makes one target for a folder: hexad_<last folder name>, alias hexad::<name>. DEPENDS names other hexad libraries.
+#   Makes one target for a folder: hexad_<last folder name>, alias hexad::<name>. DEPENDS lists other hexad libraries.
 function(hexad_library name)
   cmake_parse_arguments(A "" "" "SOURCES;DEPENDS;PUBLIC;PRIVATE" ${ARGN})
   add_library(hexad_${name} STATIC ${A_SOURCES})
@@ -15,11 +15,12 @@ function(hexad_library name)
 endfunction()
 
 # hexad_test(tape_test.cpp FOLDER autograd DEPENDS autograd LABELS unit) makes one executable and the test
-# 'autograd.tape'. ANY_DEVICE: adds 'autograd.tape.emulated', which runs on the emulated device with random delays of
-# its queues. EMULATED_FILTER "*.First:*/Second": selects tests for 'autograd.tape.emulated' if the whole file takes too
-# long there, and adds the whole file as 'autograd.tape.emulated_whole', label slow. CUDA_FILTER "*.First": adds these
-# tests as 'autograd.tape.cuda_double', on the CUDA double where it is built. They are slow, because they run the card's
-# kernels on the CPU.
+# 'autograd.tape'. Options add further tests of the same executable:
+#   ANY_DEVICE          'autograd.tape.emulated': all tests on the emulated device, whose queues have random delays
+#   EMULATED_FILTER F   'autograd.tape.emulated' runs only the tests F, for example "*.First:*/Second", because all tests
+#                       would take too long. Also adds 'autograd.tape.emulated_whole' with all tests and the label slow
+#   CUDA_FILTER F       'autograd.tape.cuda_double': the tests F on the CUDA double, if it is built. These tests are slow,
+#                       because they run the kernels of the card on the CPU
 function(hexad_test source)
   cmake_parse_arguments(A "ANY_DEVICE" "FOLDER;TIMEOUT;EMULATED_FILTER;CUDA_FILTER" "DEPENDS;LABELS;PRIVATE" ${ARGN})
   string(REGEX REPLACE "_test\\.cpp$" "" name ${source})
@@ -58,11 +59,11 @@ function(hexad_test source)
   endif()
 endfunction()
 
-# Containers run as root, so root is allowed. Waiting ranks yield, because there are more ranks than cores.
+# Allows root, because containers run as root. Waiting ranks yield their core, because there are more ranks than cores.
 set(HEXAD_MPI_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1)
 
 # hexad_mpi_test(mpi_group_test.cpp FOLDER comm RANKS 2 4 DEPENDS comm) makes the tests 'comm.mpi_group.2' and
-# 'comm.mpi_group.4', label dist. Both run one executable, which has its own main(), under mpirun.
+# 'comm.mpi_group.4' with the label dist. Both run one executable, which has its own main(), under mpirun.
 function(hexad_mpi_test source)
   cmake_parse_arguments(A "" "FOLDER;TIMEOUT" "DEPENDS;PRIVATE;RANKS" ${ARGN})
   string(REGEX REPLACE "_test\\.cpp$" "" name ${source})
