@@ -15,7 +15,7 @@ function(hexad_library name)
 endfunction()
 
 # hexad_test(tape_test.cpp FOLDER autograd DEPENDS autograd LABELS unit) makes one executable and the test
-# 'autograd.tape'. Options add further tests of the same executable:
+# 'autograd.tape'. Options add further tests of the same source file:
 #   ANY_DEVICE          'autograd.tape.emulated': all tests on the emulated device, whose queues have random delays
 #   EMULATED_FILTER F   'autograd.tape.emulated' runs only the tests F, for example "*.First:*/Second", because all tests
 #                       would take too long. Also adds 'autograd.tape.emulated_whole' with all tests and the label slow

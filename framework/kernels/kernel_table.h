@@ -3,8 +3,12 @@
 // entries() lists the kernels of a family, and families() lists the families. Tests and tables that wrap other tables
 // iterate over these lists (framework/kernels/entries.h).
 //
-// Legend of shapes: T tokens (rows), D hidden, N output features, V vocabulary, E experts, K slots per token (top-k), R
-// rows of all experts together, B sequences of S positions, H query heads, G key/value heads, C head size.
+// Legend of shapes:
+//
+//   T  tokens (rows)       E  experts                         B  sequences
+//   D  hidden size         K  slots per token (top-k)         S  positions of a sequence
+//   N  output features     R  rows of all experts together    H  query heads
+//   V  vocabulary          C  size of a head                  G  key/value heads
 //
 // Floating tensors are f32, bf16 or f64. "acc" is the accumulator dtype: f64 for f64 operands, otherwise f32. Tensors
 // are contiguous unless a comment allows "strided rows". In that case, only the last dimension must be contiguous. Rows
@@ -253,8 +257,9 @@ struct AttentionKernels {
       backward;
   /// Merges the attention over one more block of keys into the attention over the previous keys. The previous attention
   /// is sum[T, H, C] and sum_log_sum_exp[T, H] (both acc). The attention over the block is block[T, H, C] and
-  /// block_log_sum_exp[T, H] (acc). The log-sum-exps give the weights of the two (Liu et al. 2023, section 3). If a row
-  /// saw no key of the block (-inf), its sum does not change, even if `block` contains NaN in this row.
+  /// block_log_sum_exp[T, H] (acc). The weights of the two attentions follow from their log-sum-exps (Liu et al. 2023,
+  /// section 3). If a row saw no key of the block (-inf), its sum does not change, even if `block` contains NaN in this
+  /// row.
   Kernel<void(Stream&, Out<Tensor> sum, Out<Tensor> sum_log_sum_exp, const Tensor& block,
               const Tensor& block_log_sum_exp)>
       merge;
@@ -442,9 +447,9 @@ struct RouterLossKernels {
   /// is zero.
   Kernel<void(Stream&, Out<Tensor> fractions, const Tensor& counts)> fractions;
   /// Computes the loss sum_t c_s <p_t, f_s> over all tokens t that are in a scope s (Shazeer 2017; Fedus 2021, eq. 4).
-  /// p_t is scores[t, :] divided by its sum; a row whose sum is zero contributes nothing. f_s is fractions[s, :], and
-  /// c_s is scale * coefficients[s] (f64; all 1 if undefined). The sum is in double, in an order that depends only on
-  /// the shape.
+  /// p_t is scores[t, :] divided by its sum. A row whose sum is zero contributes nothing. f_s is fractions[s, :]. c_s
+  /// is scale * coefficients[s] (f64; all 1 if undefined). The sum is in double, in an order that depends only on the
+  /// shape.
   Kernel<void(Stream&, Out<RouterLoss> loss, const Tensor& scores, const Tensor& segment, const Tensor& fractions,
               const Tensor& coefficients, const LossFactors& factors)>
       balance;
@@ -505,10 +510,12 @@ struct CapacityKernels {
 struct SlotKernels {
   /// Sets ids[t, :] (i32 [T, K]) to -1 for each token t with valid[t] (u8) = 0.
   Kernel<void(Stream&, Out<Tensor> ids, const Tensor& valid)> mask;
-  /// Sorts the slots of ids [T, K] (i32; -1: dropped, otherwise in [0, E)) by expert, then token, then slot.
-  /// offsets[E + 1] (i64) receives the offsets of the experts' rows. rows[T, K] (i64) receives the row of each slot
-  /// (-1: dropped). tokens[T K] (i64) receives the token of each row (-1 for rows from offsets[E] on, which belong to
-  /// no expert).
+  /// Sorts the slots of ids [T, K] (i32; -1: dropped, otherwise in [0, E)) by expert, then token, then slot. The
+  /// results are i64:
+  ///
+  ///   offsets[E + 1]   offsets of the rows of each expert
+  ///   rows[T, K]       row of each slot; -1: dropped
+  ///   tokens[T K]      token of each row; -1 for rows from offsets[E] on, which belong to no expert
   Kernel<void(Stream&, Out<Tensor> tokens, Out<Tensor> rows, Out<Tensor> offsets, const Tensor& ids)> sort;
   /// Computes keys that sort slots first by chunk, then by expert: keys[t, k] (i32) = c experts + ids[t, k] for ids
   /// [T, K]. c is the chunk of the slot: chunk_of[ids[t, k]] (i32 [experts]) or, if chunk_of is undefined, t chunks / T
@@ -555,8 +562,8 @@ struct IndexKernels {
   static const IndexKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Copies rows to experts and back. rows[T, K] (i64) is the row of the permuted tensor for slot k of token t; -1: the
-/// slot was dropped. tokens[R] (i64) is the inverse: the token of row r; -1: none.
+/// Copies rows to experts and back. rows[t, k] (i64 [T, K]) is the row of the permuted tensor for slot k of token t, or
+/// -1 if the slot was dropped. tokens[r] (i64 [R]) is the inverse: the token of row r, or -1 if the row has no token.
 struct PermuteKernels {
   /// Computes out[r, :] = x[tokens[r], :]. Rows without a token do not change. `rows`, the inverse of `tokens`, may be
   /// undefined. A backend may use it to read x only once.
@@ -597,13 +604,13 @@ struct PermuteKernels {
 
 /// Converts rows of tensors to bytes and back (framework/kernels/wire.h). x and out may have strided rows.
 struct WireKernels {
-  /// Computes bytes[R, wire_row_bytes(format, dtype of x, D, X)] (u8) from rows index[R] (i64) of x[R', D] and from
-  /// row_weights[R, X] (acc), whose row r belongs to output row r. If `index` is undefined, output row r is computed
-  /// from row r of x, and R = R'. If index[r] is -1, row r has no source and becomes zero. If `row_weights` is
-  /// undefined, X = 0.
-  /// fp8: the codes are those of x / scale in f32, where scale = max(max |row| / 448, 2^-126), or 0 for a row of zeros.
-  /// f64 is first converted to f32. If an element of a row is not finite in f32, all elements of the row and its scale
-  /// become NaN, which the receiver detects.
+  /// Computes bytes[R, wire_row_bytes(format, dtype of x, D, X)] (u8). Row r of bytes contains row index[r] of x[R', D]
+  /// and row r of row_weights[R, X] (acc). `index` is i64 [R]. If it is undefined, row r of bytes contains row r of x,
+  /// and R = R'. If index[r] is -1, row r of bytes becomes zero. If `row_weights` is undefined, X = 0.
+  ///
+  /// In format fp8, the codes are those of x / scale in f32. scale is max(max |row| / 448, 2^-126), or 0 for a row of
+  /// zeros. f64 is first converted to f32. If an element of a row is not finite in f32, all elements of the row and its
+  /// scale become NaN, which the receiver detects.
   Kernel<void(Stream&, Out<Tensor> bytes, const Tensor& x, const Tensor& index, const Tensor& row_weights,
               WireFormat format)>
       pack;
@@ -637,13 +644,12 @@ struct EmbeddingKernels {
 /// Softmax cross-entropy over rows of logits [T, V] (acc). targets [T] are i32; tokens with target -1 are ignored.
 struct CrossEntropyKernels {
   /// Computes losses[T] (acc; 0 for ignored tokens) and dlogits[T, V] = scale * (softmax - onehot). Rows of dlogits are
-  /// zero for ignored tokens, and all rows are zero if scale is 0. dlogits has any floating dtype and may be logits. It
-  /// is not computed if it is undefined.
+  /// zero for ignored tokens, and all rows are zero if scale is 0. dlogits has any floating dtype and may be logits. If
+  /// dlogits is undefined, it is not computed.
   Kernel<void(Stream&, Out<Tensor> losses, Out<Tensor> dlogits, const Tensor& logits, const Tensor& targets,
               double scale)>
       forward;
-  /// Returns the preferred number of rows, at least one, whose logits are in memory at a time if the logits are
-  /// computed in chunks.
+  /// Returns the preferred number of rows per chunk, at least one, for callers that compute the logits in chunks.
   Kernel<int64_t(int64_t rows, int64_t vocabulary)> chunk_rows;
 
   static constexpr auto entries() {
@@ -733,8 +739,9 @@ struct AdamwStep {
 /// Except for the signs of v, all results are bitwise identical to those with f32 main weights.
 ///
 /// All arithmetic is in acc, and the update of main uses m and v before they are rounded. bf16 moments are rounded
-/// stochastically (base::bf16_bits_at_random). The random bits of an element are base::random_bits(rounding_key, index
-/// of the element in the whole parameter modulo 2^32): the lower half for m, the upper half for v.
+/// stochastically (base::bf16_bits_at_random). The random bits of an element are base::random_bits(rounding_key, i),
+/// where i is the index of the element in the whole parameter, modulo 2^32. The lower half is for m, and the upper half
+/// is for v.
 struct AdamwSlice {
   Tensor main, m, v, weights, gradient;
   double weight_decay;
@@ -745,8 +752,8 @@ struct AdamwSlice {
 /// True if main contains the rests of f32 main weights. If it does, throws std::logic_error unless the weights are a
 /// separate bf16 tensor.
 bool has_rests(const AdamwSlice& slice);
-/// True if the moments are bf16. Throws std::logic_error unless both have the dtype of main, or both are bf16 and main
-/// is f32. Rests count as f32.
+/// True if the moments are bf16. Throws std::logic_error unless both moments have the dtype of main, or both are bf16
+/// and main is f32. Rests count as f32.
 bool has_bf16_moments(const AdamwSlice& slice);
 
 /// Updates of weights by optimizers. The gradients are multiplied by factor[1] (f64; 1 if undefined) when they are

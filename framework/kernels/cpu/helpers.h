@@ -12,8 +12,8 @@
 
 namespace hexad::kernels::cpu {
 
-/// Counting semaphore that only one thread increments. std::counting_semaphore is not used, because its waiting threads
-/// first yield their core to other runnable threads, and may get the core back late.
+/// Counting semaphore that only one thread increments. It replaces std::counting_semaphore, whose waiting threads first
+/// yield their core to other runnable threads and may get the core back late.
 class Semaphore {
  public:
   Semaphore() { sem_init(&semaphore_, 0, 0); }

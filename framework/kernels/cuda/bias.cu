@@ -85,8 +85,8 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// Writes the column sums of part `split` of the group's rows to out[group * splits + split, :], or adds them. The
-/// order of addition depends only on the number of rows.
+/// Computes the column sums of part `split` of the group's rows. Writes the sums to out[group * splits + split, :], or
+/// adds them to it. The order of addition depends only on the number of rows.
 template <class D, int N>
 __global__ void __launch_bounds__(threads)
     column_sums(sum_t<D>* out, Rows<D> x, Ranges ranges, int64_t splits, Sharing sharing, bool add) {

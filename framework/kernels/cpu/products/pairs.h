@@ -1,8 +1,8 @@
 // bf16 operands as pairs of terms, for the instructions that multiply and add pairs of bf16. Operands are copied
 // ("packed") into tiles of 16 rows of 64 bytes, with zeros beyond their edges. A left tile is
-// [16 rows][16 pairs of terms], and a right tile is [16 pairs of terms][16 columns]. As matrices of pairs, one is the
-// transpose of the other. Only files that hexad_isa_objects compiles with AVX-512 and its bf16 instructions include
-// this file, so everything has internal linkage.
+// [16 rows][16 pairs of terms], and a right tile is [16 pairs of terms][16 columns]. As a matrix of pairs, a right tile
+// is the transpose of a left tile. Only files that hexad_isa_objects compiles with AVX-512 and its bf16 instructions
+// include this file, so everything has internal linkage.
 #pragma once
 
 #include <immintrin.h>

@@ -21,7 +21,7 @@ Isa machine_isa();
 bool machine_has_dot();
 /// True if the machine has AVX-512 BF16 and this instruction is faster than f32 multiply-adds, or if HEXAD_MAX_ISA is
 /// "dot". On AMD's processors, the instruction does twice as many operations per cycle as f32 multiply-adds. On Intel's
-/// processors, it does the same number.
+/// processors, the number is the same.
 bool machine_prefers_dot();
 /// True if the machine has x86-64-v4 and the matrix unit for bf16 (AMX), HEXAD_MAX_ISA permits it, and the operating
 /// system lets this process use the unit's registers. The first call requests this permission.
