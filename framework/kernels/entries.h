@@ -1,4 +1,4 @@
-// Iteration over the families and entries of a KernelTable, and functions that construct tables by such an iteration.
+// Functions that iterate over the families and entries of a KernelTable, or construct a table by iterating over them.
 #pragma once
 
 #include <ostream>

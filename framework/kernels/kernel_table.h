@@ -1,7 +1,7 @@
-// A KernelTable contains pointers to the kernels of one backend. Its members are families. A family declares its
-// kernels in this file. Each backend defines the family in one file (`const SwigluKernels SwigluKernels::of_cpu{...}`).
-// entries() lists the kernels of a family, and families() lists the families. Tests and tables that wrap other tables
-// iterate over these lists (framework/kernels/entries.h).
+// A KernelTable contains pointers to the kernels of one backend. Each member is a family of kernels, which is declared
+// in this file. Each backend defines a family in one file (`const SwigluKernels SwigluKernels::of_cpu{...}`). entries()
+// lists the kernels of a family, and families() lists the families. Tests and tables that wrap other tables iterate
+// over these lists (framework/kernels/entries.h).
 //
 // Legend of shapes:
 //
@@ -55,7 +55,8 @@ struct GroupOffsets {
   std::span<const int64_t> host{};  // read before the kernel's call returns; empty: not available
   Tensor device{};                  // [groups + 1] i64; undefined: not available
 
-  /// Returns offsets in pageable host memory. `offsets` may be changed or freed once the kernel's call has returned.
+  /// Returns GroupOffsets for `offsets` in pageable host memory. The caller may change or free `offsets` once the
+  /// kernel's call has returned.
   static GroupOffsets on_host(std::span<const int64_t> offsets);
 };
 
@@ -209,10 +210,10 @@ struct RotaryKernels {
   static const RotaryKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Parameters of an attention call. The query in row i of a sequence is at position i + query_offset. It sees the keys
-/// j of its document, first[i] <= j < last[i]. If `causal` is true, it sees only keys j <= i + query_offset. If
-/// `window` is positive, it sees only keys j > i + query_offset - window. `first` and `last` are i32 [B, S]; if they
-/// are undefined, a document is the whole sequence.
+/// Parameters of an attention call. The query in row i of a sequence is at position i + query_offset. The query sees
+/// the keys j of its document, first[i] <= j < last[i]. If `causal` is true, the query sees only keys j <= i +
+/// query_offset. If `window` is positive, the query sees only keys j > i + query_offset - window. `first` and `last`
+/// are i32 [B, S]; if they are undefined, a document is the whole sequence.
 struct AttentionShape {
   int64_t sequences, queries, keys;  // number of sequences B; positions of q, and of k and v, per sequence
   double scale;                      // usually 1 / sqrt(C)

@@ -165,7 +165,7 @@ struct Attention {
     }
   }
 
-  /// Computes the columns `keys` of strip[mr, keys of the block] = `left` times the transposed pack. `origin` is the
+  /// Computes strip[mr, keys of the block] = `left` times the transposed pack, for the columns `keys`. `origin` is the
   /// first key of the pack, and `block` is the first key of the block. The computed panels may extend up to nr - 1 keys
   /// beyond both ends of `keys`.
   void scores(T* strip, const T* left, int64_t rows, const T* panels, int64_t origin, int64_t block, Range keys) const {

@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(threads)
 
 void require_segment(std::string_view op, const Tensor& segment, int64_t tokens, int64_t scopes) {
   if (segment.defined()) require_flat(op, "segment", segment, tokens);
-  require(scopes > 0 || tokens == 0, "[", op, "] there is no scope for ", tokens, " tokens");
+  require(scopes > 0 || tokens == 0, "[", op, "] there is no scope for ", tokens, " tokens; expected at least one");
 }
 
 template <class A>

@@ -63,7 +63,8 @@ __global__ void __launch_bounds__(threads) histogram_kernel(unsigned* counts, co
     counts[int64_t{e} * p.count + blockIdx.x] = local[e];
 }
 
-/// Replaces counts[expert, part] by the number of slots that the expert has in earlier parts. One block per expert.
+/// Replaces counts[expert, part] by the number of slots that the expert has in earlier parts. There is one block per
+/// expert.
 __global__ void __launch_bounds__(most_parts) scan_parts_kernel(unsigned* counts, unsigned* totals, int parts) {
   unsigned* const row = counts + int64_t{blockIdx.x} * parts;
   const int part = static_cast<int>(threadIdx.x);

@@ -17,7 +17,7 @@ namespace {
 struct Loops {
   void (*run)(const GemmTile& tile, const GemmTile* next, void* scratch);
   int64_t scratch;                // bytes
-  int64_t row_step, column_step;  // tiles are cut at these multiples of the register blocks
+  int64_t row_step, column_step;  // tiles begin and end at multiples of these numbers
   int64_t depth;                  // maximum number of terms for which a bf16 result needs no sums in scratch memory
 };
 

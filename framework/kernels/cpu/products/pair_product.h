@@ -93,7 +93,8 @@ void copy(float* to, int64_t to_stride, const float* from, int64_t from_stride, 
   }
 }
 
-/// Flags of a block of terms: true if it is the first, or the last, block of its sums.
+/// Position of a block of terms in its sums. `first` is true for the first block, and `last` is true for the last
+/// block.
 struct TermBlock {
   bool first, last;
 };

@@ -70,7 +70,7 @@ inline float clamp_of(float x, float low, float high) {
   return c > high ? high : c;
 }
 
-/// Returns e^x with an error of at most 2 ulp, also for denormal results. Infinite and NaN arguments give 0, inf and
+/// Returns e^x with an error of at most 2 ulp, also for subnormal results. Infinite and NaN arguments give 0, inf and
 /// NaN.
 inline float exp_of(float x) {
   const ScaledExp e = scaled_exp(clamp_of(x, -104.0f, 89.0f));  // two factors, because n is between -150 and 128

@@ -34,7 +34,7 @@ __device__ __forceinline__ void load_facts(RowFacts<A>& facts, const BackwardOpe
   facts.mean[r] = p.mean[(q.token + r) * p.sizes.heads + q.head];
 }
 
-/// A probability, and the gradient of the product <q, k> before it is scaled.
+/// The probability of a key, and the gradient of the unscaled product <q, k>.
 template <class A>
 struct Pair {
   A weight, gradient;

@@ -45,7 +45,7 @@ struct Bf16Parts {
 
 __device__ Bf16Parts bf16_parts_of(float w) {
   __nv_bfloat16 hi = __float2bfloat16_rn(w);
-  if (isinf(to<float>(hi))) hi = __float2bfloat16_rz(w);  // keeps finite numbers finite
+  if (isinf(to<float>(hi))) hi = __float2bfloat16_rz(w);  // rounds toward zero, so that finite numbers remain finite
   const float rest = isfinite(w) ? w - to<float>(hi) : 0.0f;
   const __nv_bfloat16 mid = __float2bfloat16_rn(rest);
   return {hi, mid, __float2bfloat16_rn(rest - to<float>(mid))};

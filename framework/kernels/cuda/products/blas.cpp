@@ -78,7 +78,7 @@ Problem problem_of(const Matrix& out, const Factor& left, const Factor& right, W
 }
 
 /// Returns the problem for which the kernel of problem `p` is chosen: `p` with its number of rows rounded up, if no
-/// stride changes. The choice must depend only on this problem, because another kernel may give other bits.
+/// stride changes. The choice must depend only on this problem, because another kernel may compute different bits.
 Problem chosen_for(Problem p) {
   if (!p.b_transposed) {
     p.n = rounded_rows(p.n);

@@ -21,8 +21,8 @@ struct GroupedProduct {
 };
 
 /// Rates of an implementation: seconds = groups * start + operations / operations_per_second + bytes /
-/// bytes_per_second. They are fitted to times of tools/bench/products_of_experts.cpp on an H100 80GB HBM3
-/// (docs/reports/gpu-h100.md). A single rate is therefore not a physical limit of the card.
+/// bytes_per_second. The rates are fitted to times that tools/bench/products_of_experts.cpp measured on an H100 80GB
+/// HBM3 (docs/reports/gpu-h100.md). They are therefore not physical limits of the card.
 struct GroupedRates {
   double start = 0;  // seconds for each group that has rows
   double operations_per_second, bytes_per_second;
