@@ -11,7 +11,7 @@ namespace {
 // are not held in registers.
 constexpr int narrow_threads = 128, most_threads = 256;
 // Number of threads of a block in backward, and its maximum for each number of vectors per thread. Both are large,
-// because each partial sum is shared by all groups of threads of a block.
+// because there is only one block per partial sum.
 constexpr int backward_threads = 256;
 constexpr int most_backward_threads(int held) { return held == 1 ? 256 : held == 2 ? 512 : 384; }
 

@@ -27,7 +27,7 @@ Loops loops_of(Unit unit) {
   return {machine_isa() == Isa::v4 ? v4::gemm_tile : v3::gemm_tile, gemm_scratch, 42, 64, gemm_depth};
 }
 
-// Number of tiles per thread. Threads that finish early take tiles of other threads.
+// Average number of tiles per thread. With several small tiles, threads that finish early take more tiles.
 constexpr int64_t tiles_per_thread = 4;
 
 const std::byte* at(const Operand& o, int64_t i, int64_t j) {
