@@ -15,8 +15,8 @@ endforeach()
 
 find_program(HEXAD_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
 if(NOT HEXAD_NVCC AND NOT CMAKE_CUDA_COMPILER)
-  message(FATAL_ERROR "the CUDA backend needs nvcc: install NVIDIA's CUDA toolkit 13 with cuDNN 9 and put its folder "
-                      "bin on the PATH, or use the preset 'release' (CPU)")
+  message(FATAL_ERROR "the CUDA backend needs nvcc: install NVIDIA's CUDA toolkit 13 with cuDNN 9 and add its folder "
+                      "bin to the PATH, or use the preset 'release' (CPU)")
 endif()
 if(NOT CMAKE_CUDA_COMPILER)
   set(CMAKE_CUDA_COMPILER ${HEXAD_NVCC} CACHE FILEPATH "CUDA compiler")

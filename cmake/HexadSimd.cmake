@@ -1,4 +1,4 @@
-# Kernels that one program contains for more than one instruction set.
+# Compilation of kernels for several instruction sets in the same program.
 #
 # hexad_simd_sources(TARGET a.cpp b.cpp) compiles each file twice into TARGET: with -march=x86-64-v3 (AVX2) and
 # -DHEXAD_ISA=v3, and with -march=x86-64-v4 (AVX-512) and -DHEXAD_ISA=v4. Such a file puts its exported functions into

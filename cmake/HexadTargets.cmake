@@ -62,7 +62,7 @@ endfunction()
 set(HEXAD_MPI_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1)
 
 # hexad_mpi_test(mpi_group_test.cpp FOLDER comm RANKS 2 4 DEPENDS comm) makes the tests 'comm.mpi_group.2' and
-# 'comm.mpi_group.4', label dist. Both run one executable, which has its own main(), under mpirun.
+# 'comm.mpi_group.4' with the label dist. Both run one executable, which has its own main(), under mpirun.
 function(hexad_mpi_test source)
   cmake_parse_arguments(A "" "FOLDER;TIMEOUT" "DEPENDS;PRIVATE;RANKS" ${ARGN})
   string(REGEX REPLACE "_test\\.cpp$" "" name ${source})

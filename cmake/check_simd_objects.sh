@@ -7,6 +7,6 @@ isa=$1
 shift
 bad=$(nm -C -o --defined-only --extern-only "$@" | grep -v ' DW\.ref\.' | grep -v " [TDBR] .*::$isa::")
 [ -z "$bad" ] && exit 0
-echo "symbols that other files could be linked to, in objects that need instruction set $isa:"
+echo "error: objects for instruction set $isa define symbols that other files could be linked to:"
 echo "$bad"
 exit 1

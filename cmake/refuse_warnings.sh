@@ -8,7 +8,7 @@ status=$?
 [ $status -eq 0 ] || exit $status
 case $said in
 *C7510*)
-  echo 'error: products on tensor cores are serialized (C7510)' >&2
+  echo 'error: products on tensor cores are serialised (C7510); expected -DNDEBUG in the flags' >&2
   exit 1
   ;;
 *[Ww]arning*)

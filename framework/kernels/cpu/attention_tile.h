@@ -1,4 +1,5 @@
-// Attention of one sequence's queries to one key/value head, on one thread. Compiled for each instruction set.
+// Attention of one sequence's queries to one key/value head, on one thread. The implementation is compiled once for
+// each instruction set.
 //
 // Keys are processed in blocks of 256, counted from the start of the sequence. Backward also processes queries in
 // blocks of 42. A query's output and gradient depend only on the keys that the query sees. Both instruction sets give

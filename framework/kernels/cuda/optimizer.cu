@@ -87,7 +87,8 @@ struct Moments<__nv_bfloat16> {
 __device__ __forceinline__ uint32_t bits_of(float v) { return std::bit_cast<uint32_t>(v); }
 __device__ __forceinline__ uint16_t bits_of(__nv_bfloat16 v) { return std::bit_cast<uint16_t>(v); }
 
-/// Access to the main weights of a vector of elements. Here they are stored as they are.
+/// Access to the main weights of a vector of elements. This primary template is for main weights that are stored as
+/// such.
 template <class A, class W, class M, class P, int N>
 struct MainWeights {
   Words<P, N> main;
@@ -214,7 +215,8 @@ AdamwConstants<A> constants_of(const AdamwStep& s) {
 
 template <class A, class G, class W, class M, class P>
 void launch_adamw(Stream& stream, const Batch<A, G, W, M, P>& batch, const AdamwStep& step, const double* factor) {
-  static_assert(sizeof(batch) + sizeof(AdamwConstants<A>) + sizeof(factor) <= 4096, "a launch's arguments");
+  static_assert(sizeof(batch) + sizeof(AdamwConstants<A>) + sizeof(factor) <= 4096,
+                "the arguments of a launch must fit into 4096 bytes");
   launch("adamw", adamw_chunks<A, G, W, M, P>, batch.chunks, threads, stream, batch, constants_of<A>(step), factor);
 }
 

@@ -40,15 +40,15 @@ int64_t groups_of(const GroupOffsets& offsets) {
   return groups;
 }
 
-// Returns the number of pairs of a position in [begin, end) and one of the `keys` first positions that precedes it. A
-// position is assumed to precede itself half.
+// Returns the number of pairs (i, j) of a position i in [begin, end) and an earlier position j < i that is among the
+// first `keys` positions. A pair with i = j counts as half a pair.
 double pairs_before(double begin, double end, double keys) {
   const double first = std::clamp(begin, 0.0, keys), last = std::clamp(end, 0.0, keys);
   return (last * last - first * first) / 2 + std::max(0.0, end - std::max(keys, begin)) * keys;
 }
 
-// Returns the FLOPs of the scores and of the product with the values. A causal mask is assumed to leave half of the
-// pairs of query and key. Borders of documents are ignored.
+// Returns the FLOPs of the scores and of the product with the values. With a causal mask, a query sees only the keys
+// before it. Documents are ignored, as if a sequence were one document.
 double attention_flops(const Tensor& q, const AttentionShape& shape) {
   const auto queries = static_cast<double>(shape.queries), keys = static_cast<double>(shape.keys);
   const auto begin = static_cast<double>(shape.query_offset), window = static_cast<double>(shape.window);
@@ -104,7 +104,7 @@ const GroupedMatmulKernels grouped_matmul{
         },
 };
 
-// Counts only those rows of the table that occur in ids.
+// Counts only the rows of the table that occur in ids, not the whole table.
 const EmbeddingKernels embedding{
     .forward =
         [](Stream& stream, const Tensor& out, const Tensor&, const Tensor& ids) {
@@ -162,7 +162,7 @@ void attention_forward(Stream& stream, const Tensor& out, const Tensor& log_sum_
       out, stream, device::AttentionWork{q.dtype(), false, flops, shape.keys, q.dim(2), shape.sequences * q.dim(1)});
 }
 
-// Counts the gradients of both operands of the two products of attention.
+// Counts twice the FLOPs of forward, because each of the two products of attention has two operands with a gradient.
 void attention_backward(Stream& stream, const AttentionGradients& gradients, const Tensor&, const AttentionSaved& saved,
                         const AttentionShape& shape) {
   forget(gradients);

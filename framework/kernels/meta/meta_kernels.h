@@ -14,7 +14,7 @@ using tensor::device_raw;
 
 inline device::MetaRun& run_of(const Tensor& t) {
   device::MetaRun* run = t.device().context().meta();
-  require(run != nullptr, "[meta device] a kernel was given a tensor of another device: ", t.shape(), " ", t.dtype());
+  require(run != nullptr, "[meta device] an operand of a kernel is on another device: ", t.shape(), " ", t.dtype());
   return *run;
 }
 
@@ -52,7 +52,7 @@ inline int64_t bytes_of(std::span<const AdamwSlice> slices) {
   int64_t bytes = 0;
   for (const AdamwSlice& s : slices) {  // factor 2, because an update reads and writes each state
     bytes += 2 * (bytes_of(s.main) + bytes_of(s.m) + bytes_of(s.v)) + bytes_of(s.gradient);
-    // Weights beside rests are also read. The only copy of weights is already counted as main.
+    // If main contains rests, the weights are also read. If main is the only copy, it is already counted.
     const bool separate = s.weights.storage() != s.main.storage();
     bytes += separate ? (has_rests(s) ? 2 : 1) * bytes_of(s.weights) : 0;
   }
@@ -118,7 +118,7 @@ struct NothingEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
 template <auto Family, auto Entry>
 struct Nothing : NothingEntry<Family, Entry, decltype(Entry)> {};
 
-/// Entries that count more than the bytes of their operands.
+/// Entries whose work is not the number of bytes of their operands.
 extern const MatmulKernels matmul;
 extern const GroupedMatmulKernels grouped_matmul;
 extern const EmbeddingKernels embedding;

@@ -67,7 +67,7 @@ struct OptimizerLoops {
 };
 
 /// Conversions between f32 main weights and their rests (framework/base/main_weight.h). M is the dtype of the second
-/// moments v, whose signs store the marks.
+/// moments v. The sign of a second moment stores the mark of its weight.
 template <class M>
 struct RestLoops {
   /// Computes main from weights, rests and marks, and clears the marks.

@@ -11,7 +11,7 @@ constexpr int tile = 64, depth = 16, threads = 256;
 // Side of the square of threads, and side of the square of elements that each thread computes in a tile.
 constexpr int side = 16, each = tile / side;
 
-/// Layout of a factor's terms in a row (or column): adjacent, or a stride apart.
+/// Layout of the terms in a line (a row or column) of a factor: adjacent, or a stride apart.
 enum class Terms : uint8_t { adjacent, strided };
 
 /// Lines of a factor from `data` on: rows of the left factor, or columns of the right factor.
@@ -43,8 +43,8 @@ __device__ void load(A (&tiles)[depth][tile + 1], const Lines<D, terms>& from, i
   }
 }
 
-/// Writes the sum over `count` terms, in order, to out[i, j], or adds it, for the lines that exist. All threads must
-/// call it.
+/// Computes a tile of the product, for the lines that exist. Writes the sum over `count` terms, in order, to each
+/// out[i, j], or adds it to out[i, j]. All threads must call this function.
 template <class Out, class D, Terms l, Terms r>
 __device__ void multiply_tile(Out* out, int64_t out_stride, const Lines<D, l>& left, const Lines<D, r>& right,
                               int64_t count, bool add, Scratch<sum_t<D>>& scratch) {
