@@ -100,7 +100,7 @@ TEST(Judge, MicrosecondsOfLatencyAreNoFinding) {
 TEST(Judge, DamagedMessageIsACommunicationFailure) {
   auto ranks = healthy_cluster(2, 1);
   ranks[1].damaged_from = {0};
-  expect_finding(ranks, ExitCode::communication, "link", {"rank 1 (node b) got other bytes than were sent by rank 0"});
+  expect_finding(ranks, ExitCode::communication, "link", {"rank 1 (node b) received other bytes than rank 0 sent"});
 }
 
 TEST(Judge, SlowGroupIsNamed) {
@@ -248,7 +248,7 @@ TEST(Judge, FolderThatCannotBeUsedIsAResourceFailure) {
 TEST(Judge, OldAndTornContentsAreResourceFailures) {
   auto ranks = healthy_cluster(2, 1);
   ranks[1].folder->stale = {0};
-  expect_finding(ranks, ExitCode::resource, "folder", {"rank 1 (node b) keeps seeing the old contents"});
+  expect_finding(ranks, ExitCode::resource, "folder", {"rank 1 (node b) still sees the old contents"});
   ranks[1].folder->stale = {}, ranks[1].folder->torn = {0};
   expect_finding(ranks, ExitCode::resource, "folder", {"rename is not atomic"});
 }

@@ -21,8 +21,8 @@ namespace hexad::plan {
 ///   that need the least memory remain.
 struct WithinMemory {
   std::vector<moe::MoeSchedule> schedules{};
-  // Bytes in blocks, for an open memory_reuse. `kept` is the least need of schedules with none. `least` is the least
-  // need of all schedules, and `smallest` is the schedule that has it.
+  // Bytes with rounded-up blocks, if memory_reuse is open. `kept` is the least need of the schedules with none. `least`
+  // is the least need of all schedules, and `smallest` is the schedule that has this need.
   double kept = 0, least = 0;
   moe::MoeSchedule smallest{};
 };
