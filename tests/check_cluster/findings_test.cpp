@@ -106,7 +106,7 @@ TEST(Judge, DamagedMessageIsACommunicationFailure) {
 TEST(Judge, SlowGroupIsNamed) {
   auto ranks = healthy_cluster(3, 2);
   ranks[5].collectives[0].seconds = 0.01;
-  expect_finding(ranks, ExitCode::done, "collective", {"all_reduce of 2 ranks, intra, from rank 4 (node c) on"});
+  expect_finding(ranks, ExitCode::done, "collective", {"all_reduce of 2 ranks, intra, starting at rank 4 (node c)"});
 }
 
 TEST(Judge, TwoRanksOnOneCoreAreNamed) {
@@ -161,7 +161,7 @@ TEST(Judge, OtherLibraryIsNamed) {
   auto ranks = healthy_cluster(3, 1);
   ranks[2].facts.libraries[0] = "libmpi.so.40.40.0";
   expect_finding(ranks, ExitCode::done, "version",
-                 {"rank 2 loaded libmpi.so.40.40.0, where ranks 0 and 1 loaded libmpi.so.40.30.4"});
+                 {"rank 2 loaded libmpi.so.40.40.0, but ranks 0 and 1 loaded libmpi.so.40.30.4"});
 }
 
 TEST(Judge, TooLittleMemoryIsAResourceFailure) {
@@ -282,7 +282,7 @@ TEST(Judge, SlowDiskIsNamed) {
 TEST(Judge, FullDiskIsNamed) {
   auto ranks = healthy_cluster(1, 1);
   ranks[0].folder->free_bytes = 1 << 20;
-  expect_finding(ranks, ExitCode::done, "folder", {"rank 0 (node a) finds 1.00 MiB of free disk space"});
+  expect_finding(ranks, ExitCode::done, "folder", {"rank 0 (node a) sees only 1.00 MiB of free disk space"});
 }
 
 TEST(ExitCodeOf, LowestFailureDecides) {

@@ -344,7 +344,7 @@ TEST(Assumptions, AreNamedOfMeasuredAndDescribedClusters) {
   EXPECT_EQ(has(profile, "gather: priced like the measured copy"), 1);
   EXPECT_EQ(has(default_cluster(1, 2), "a plain machine"), 1);
   EXPECT_TRUE(assumptions(shipped("h100-dgx")).empty());
-  EXPECT_EQ(has(shipped("mpmoe-adira"), "as on one H100"), 7)
+  EXPECT_EQ(has(shipped("mpmoe-adira"), "as measured on one H100"), 7)
       << "sustained, dense, grouped, attention, memory, launch, contention";
 }
 

@@ -107,7 +107,7 @@ TEST_F(ScaleState, HalfWrittenFilesAreRefusedByName) {
 
 TEST_F(ScaleState, RunDirectoriesWithoutRecordAreRefusedByName) {
   fs::create_directories(open().run_dir(second_));
-  expect_refusal("x/b/repeat-2 was not made by this experiment");
+  expect_refusal("x/b/repeat-2 was not created by this experiment");
 }
 
 TEST_F(ScaleState, FinishedRunsWithoutMetricsAreRefusedByName) {

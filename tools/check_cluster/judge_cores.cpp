@@ -38,7 +38,7 @@ void judge_node(std::vector<Finding>& findings, const Ranks& ranks) {
   const std::string& node = ranks.front()->facts.host;
   for (const auto& [cores, sharing] : crowded)
     add(
-        fmt::format("{} of node {} must share {} and slow each other down; bind each rank to its own core "
+        fmt::format("{} of node {} must share {} and wait for each other; bind each rank to its own core "
                     "(mpirun --bind-to core, srun --cpu-bind=cores) or start fewer ranks",
                     names_of(sharing), node, list_of(cores)));
   const double quota = ranks.front()->facts.core_quota;

@@ -99,7 +99,7 @@ std::string findings_list(const std::vector<Finding>& findings) {
   for (const Finding& f : findings)
     text += f.code == base::ExitCode::done
                 ? fmt::format("warning, {}: {}\n", f.kind, f.message)
-                : fmt::format("failure, {}: {}; a run on this cluster would end with exit code {}\n", f.kind, f.message,
+                : fmt::format("failure, {}: {}; a run would end with exit code {}\n", f.kind, f.message,
                               static_cast<int>(f.code));
   return text;
 }
