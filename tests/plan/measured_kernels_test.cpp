@@ -195,7 +195,7 @@ TEST(OlderKernelFile, HasNamedAssumptions) {
   const std::string oldest = older.substr(0, older.find("operation:"));
   EXPECT_EQ(has(oldest, "attention in f32: half the rate"), 1);
   EXPECT_EQ(has(oldest, "memory-bound kernels: priced like the measured copy"), 1);
-  EXPECT_EQ(has(oldest, "host: no time for an operation"), 1);
+  EXPECT_EQ(has(oldest, "host: an operation takes no time in addition to its kernel"), 1);
   EXPECT_EQ(Prices(load_text(oldest)).operation(), 0);
 }
 

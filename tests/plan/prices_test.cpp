@@ -342,7 +342,7 @@ TEST(Assumptions, AreNamedOfMeasuredAndDescribedClusters) {
   EXPECT_EQ(has(profile, "attention in f32: half the rate"), 1);
   EXPECT_EQ(has(profile, "dense products"), 0) << "dense products were measured with one expert";
   EXPECT_EQ(has(profile, "gather: priced like the measured copy"), 1);
-  EXPECT_EQ(has(default_cluster(1, 2), "a plain machine"), 1);
+  EXPECT_EQ(has(default_cluster(1, 2), "a default machine"), 1);
   EXPECT_TRUE(assumptions(shipped("h100-dgx")).empty());
   EXPECT_EQ(has(shipped("mpmoe-adira"), "as measured on one H100"), 7)
       << "sustained, dense, grouped, attention, memory, launch, contention";
