@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# Measures Parm on emulated nodes with a link per rank (tools/testbed/rank_nodes.sh). A seed draws MoE layers like Table
-# III's, which run forward and backward under the DeepSpeed-MoE schedule (Fig. 3(a)), S1 and S2. Prints the speedups by
-# (N_MP, N_ESP) next to Table IV, Algorithm 1's choices from collectives measured by `hexad profile`, and the
-# simulator's predictions.
+# Measures Parm on emulated nodes with one link per rank (tools/testbed/rank_nodes.sh). Draws random MoE layers like
+# those of Table III and runs them forward and backward under the DeepSpeed-MoE schedule (Fig. 3(a)), S1 and S2. Prints
+# the speedups by (N_MP, N_ESP) next to Table IV, Algorithm 1's choices from collectives that `hexad profile` measured,
+# and the simulator's predictions.
 #
 #   tools/bench/papers/parm.sh [--layers 36] [--seed 1] [--inter 50mbit] [--intra 400mbit] [--rounds R]
 #                              [--profile-seconds 60] [--pictures FOLDER]
 #
-# Runs on 2 nodes of 4 ranks. In a layer, N_MP and N_ESP are 1, 2, 4 in turn. Sizes are those of Table III: B L and
-# H/N_ESP over 32, M/N_ESP over 8. Draws k = 1 or 2; f has no effect on bytes, because padding is not sent. Each EP
-# rank has one expert; f32. --rounds: 2, or 1 for more than 50 layers, because the table's means are over layers. 36
-# layers take four minutes, 200 a quarter of an hour. --pictures: writes an SVG of each schedule and pass of the last
-# layer. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+# Runs on 2 nodes of 4 ranks. N_MP and N_ESP of the layers take the values 1, 2, 4 in turn. Sizes are those of Table
+# III: B L and H/N_ESP divided by 32, M/N_ESP divided by 8. k is 1 or 2. f has no effect on bytes, because padding is
+# not sent. Each EP rank has one expert, in f32. --rounds: default 2, or 1 for more than 50 layers, because the table's
+# means are over layers. 36 layers take four minutes, 200 layers a quarter of an hour. --pictures: writes an SVG of each
+# schedule and pass of the last layer. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment:
+# HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
@@ -33,7 +34,7 @@ done
 need_bench moe_layer
 [ -n "$rounds" ] || rounds=$((count > 50 ? 1 : 2))
 
-# The last pair is (4, 4), so that the pictures show it.
+# The last pair is (4, 4), because the pictures show the last layer.
 layers=$(awk -v n="$count" -v seed="$seed" 'BEGIN {
   srand(seed)
   split("1 2 4", sizes, " ")
@@ -54,7 +55,7 @@ for layer in $layers; do args+=(--layer "$layer"); done
 [ -z "$pictures" ] || args+=(--pictures "$pictures")
 
 machine
-echo "testbed:   2 nodes of 4 ranks, a link a rank: $inter between nodes, $intra inside"
+echo "testbed:   2 nodes of 4 ranks, one link per rank: $inter between nodes, $intra inside"
 echo "layers:    $count, seed $seed; rounds: $rounds"
 testbed=(tools/testbed/rank_nodes.sh --nodes 2 --ranks 4 --inter "$inter" --intra "$intra")
 profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
