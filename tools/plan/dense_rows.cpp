@@ -10,7 +10,7 @@
 namespace hexad::plan {
 namespace {
 
-// Largest time of dense GEMMs that counts as faster, relative to the grouped one. Smaller differences may be noise.
+// Largest ratio of dense to grouped time that counts as faster. Smaller differences may be noise.
 constexpr double faster = 0.98;
 
 // Returns the grouped forward measurement of the same shape as `dense`; null if there is none.
@@ -22,7 +22,7 @@ const MeasuredProduct* grouped_twin(const Cluster& cluster, const MeasuredProduc
   return twin == cluster.products.end() ? nullptr : &*twin;
 }
 
-// Returns the rows per expert from which `dense` is faster than `grouped`, at the sizes that both were measured at.
+// Returns the rows per expert from which on `dense` is faster than `grouped`, at sizes that were measured for both.
 int64_t turning_point(const MeasuredProduct& dense, const MeasuredProduct& grouped) {
   int64_t rows = never_dense;
   for (const Curve::Point& d : dense.points.points) {
@@ -66,7 +66,8 @@ std::string take_dense_rows(train::Recipe& recipe) {
   if (!rows) return {};
   for (moe::MoeScheduleConfig* schedule : open) schedule->dense_rows = *rows;
   if (*rows == never_dense)
-    return base::cat("schedule.moe.dense_rows: no load of ", recipe.schedule.profile, " favours dense GEMMs");
+    return base::cat("schedule.moe.dense_rows: at no load measured in ", recipe.schedule.profile,
+                     " are dense GEMMs faster");
   return base::cat("schedule.moe.dense_rows: ", *rows, ", as measured in ", recipe.schedule.profile);
 }
 
