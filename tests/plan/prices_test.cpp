@@ -312,7 +312,9 @@ TEST(PricesOfMeasurements, TakeTheRestFromTheDescription) {
 }
 
 TEST(Prices, NameTheMissingRate) {
-  EXPECT_EQ(complaint([] { Prices{Cluster{}}; }), "the cluster has neither measurements nor a section machine");
+  EXPECT_EQ(complaint([] { Prices{Cluster{}}; }),
+            "the cluster has neither measurements nor a section machine; measure with hexad profile, or add a section "
+            "machine");
   const Prices prices(load_text(measured));
   EXPECT_EQ(complaint([&] { prices.product({.rows = 1, .inputs = 1, .outputs = 1}); }),
             "the cluster has no measured products of bf16 and no section machine; measure with hexad profile, or add a "

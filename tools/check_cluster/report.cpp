@@ -97,10 +97,9 @@ std::string findings_list(const std::vector<Finding>& findings) {
   if (findings.empty()) return "no problems found\n";
   std::string text;
   for (const Finding& f : findings)
-    text += f.code == base::ExitCode::done
-                ? fmt::format("warning, {}: {}\n", f.kind, f.message)
-                : fmt::format("failure, {}: {}; a run would end with exit code {}\n", f.kind, f.message,
-                              static_cast<int>(f.code));
+    text += f.code == base::ExitCode::done ? fmt::format("warning, {}: {}\n", f.kind, f.message)
+                                           : fmt::format("failure, {}: {}; a run would end with exit code {}\n", f.kind,
+                                                         f.message, static_cast<int>(f.code));
   return text;
 }
 

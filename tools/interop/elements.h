@@ -13,7 +13,7 @@ namespace hexad::interop {
 /// Element types of foreign weights.
 enum class Element : uint8_t { f32, bf16, f16 };
 
-/// Returns the name of the element type in a safetensors file.
+/// Returns the safetensors dtype of an element type.
 io::StoredDtype stored(Element element);
 /// Returns the element type of a safetensors dtype, for example "BF16"; nullopt for other dtypes.
 std::optional<Element> element_of(std::string_view stored_name);

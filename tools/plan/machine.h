@@ -187,7 +187,7 @@ struct CompleteMachine {
   Machine machine;
   std::vector<std::string> assumptions;
 };
-/// Fills in the members that `machine` leaves out. The default curves were measured on one H100
+/// Fills in the members that are not set in `machine`. The default curves were measured on one H100
 /// (docs/reports/gpu-h100.md, arXiv 2603.07685).
 CompleteMachine complete(const Machine& machine);
 

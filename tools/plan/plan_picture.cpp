@@ -179,7 +179,7 @@ class Picture {
     y_ += line;
     for (const std::string_view text :
          {"Cells are ranks, boxes are nodes. A bracket spans the first group of its kind, in the group's order.",
-          "Bytes are what a rank sends in the simulated step, averaged over pipeline stages."})
+          "Bytes: sent by a rank in the simulated step, averaged over pipeline stages."})
       words("start small", margin, y_ += line, text);
   }
 

@@ -1,7 +1,7 @@
 // MoNTA (Guo et al. 2024): closed forms of an all-to-all under tensor parallelism, and of memory. Volumes are bytes.
 //
 // Corrections of contradictions in the paper:
-//   equation 3       leaves out the top-k: its own Table 8 needs b k = 2 for 256 M
+//   equation 3       omits the top-k factor: the volume of 256 M in Table 8 needs b k = 2
 //   Algorithms 1, 2  line 19 is T_min = T; the N of the least T is returned with it, not the last N
 //   Algorithm 2      a chunk's copy may be the longest of the three: T = AA + AG + D2D + (N - 1) max(AA, AG, D2D)
 //   equations 14-16  do not follow from Table 8, whose latencies these functions give
@@ -24,9 +24,9 @@ double all_to_all_volume(double b, double s, double h, double k, double bytes_pe
 /// A network with two levels: e expert-parallel ranks between nodes, t tensor-parallel ranks inside each.
 struct Network {
   double t = 1, e = 2;
-  Link all_to_all;  // B1, r1 over the bytes of one rank's rows
-  Link all_gather;  // B2, r2 over the gathered bytes
-  Link copy;        // B3, r3 over the copied bytes
+  Link all_to_all;  // B1; efficiency r1 as a function of the bytes of one rank's rows
+  Link all_gather;  // B2; efficiency r2 as a function of the gathered bytes
+  Link copy;        // B3; efficiency r3 as a function of the copied bytes
 };
 
 /// A transfer. `volume` is the number of bytes that determines the efficiency.
