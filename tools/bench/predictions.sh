@@ -30,7 +30,7 @@ check_options() {
   [[ $cases =~ ^[1-9][0-9]{0,3}$ ]] || usage "--cases is '$cases', expected a number from 1 to 9999"
   [[ $seconds =~ ^[1-9][0-9]{0,3}$ ]] || usage "--seconds is '$seconds', expected a number from 1 to 9999"
   if [[ ! $steps =~ ^[1-9][0-9]{0,2}$ ]] || [ "$steps" -le $((counted_after + 1)) ]; then
-    usage "--steps is '$steps', expected $((counted_after + 2)) to 999, because the first $counted_after steps are not counted"
+    usage "--steps is '$steps', expected $((counted_after + 2)) to 999, because the first $counted_after are not counted"
   fi
   [ -z "$cluster" ] || [ -r "$cluster" ] || usage "--cluster: there is no file $cluster"
 }

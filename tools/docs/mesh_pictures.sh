@@ -19,7 +19,10 @@ picture everything 16 parallel.pp=2 parallel.tp=2 parallel.sp=true parallel.cp=2
 rm "$drawn/out"
 
 if $check; then
-  diff -rq "$drawn" docs/reports/images || { echo "the pictures have changed; tools/docs/mesh_pictures.sh draws them again" >&2; exit 1; }
+  diff -rq "$drawn" docs/reports/images || {
+    echo "the pictures have changed; tools/docs/mesh_pictures.sh draws them again" >&2
+    exit 1
+  }
 else
   cp "$drawn"/mesh-*.svg docs/reports/images/
 fi

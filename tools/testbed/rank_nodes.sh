@@ -44,7 +44,7 @@ place_ranks() {
   done
   # mpirun runs on host 0 and always puts the first rank there.
   [ ${#order[@]} -eq $((nodes * ranks)) ] && [ "${order[0]}" -eq 0 ] ||
-    usage "--placement is '$placement', expected the node of each rank, 0 to $((nodes - 1)), each node $ranks times, beginning with node 0"
+    usage "--placement is '$placement', expected the node of each rank, 0 to $((nodes - 1)), each node $ranks times, 0 first"
 }
 [ -z "$placement" ] || place_ranks
 

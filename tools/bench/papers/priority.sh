@@ -75,8 +75,8 @@ train() {
 }
 
 [ "$runs" -gt 0 ] || exit 0
-printf '\ntraining:  recipes/papers/monta-priority.yaml (pp 2, ep 2), %s per rank, %s runs of %s steps for each setting\n' "$train_rate" \
-  "$runs" "$steps"
+printf '\ntraining:  recipes/papers/monta-priority.yaml (pp 2, ep 2), %s per rank, %s runs of %s steps for each setting\n' \
+  "$train_rate" "$runs" "$steps"
 for ((run = 1; run <= runs; run++)); do
   for zero in 0 2 3; do
     train "$run" "zero$zero-priority" parallel.zero=$zero
