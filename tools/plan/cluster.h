@@ -78,7 +78,7 @@ constexpr auto enum_names(KernelClass) {
 
 using schedule::Lane;
 
-/// Curve of seconds (y) over sizes (x, ascending). The comment of each curve states the unit of x.
+/// Curve of seconds (y) over sizes (x, ascending). The help text of each curve states the unit of x.
 using config::Curve;
 
 /// Date and machine of the measurement. The program uses only the sizes of the machine. The other members are for the

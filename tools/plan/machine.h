@@ -38,7 +38,7 @@ struct ProductEfficiency {
     v("efficiency", efficiency,
       "share of the peak rate as a function of the rows of a group, for wide inputs and outputs", config::positive(),
       config::at_most(1));
-    v("half_width", half_width, "number of inputs, or of outputs, at which a product reaches half of that share",
+    v("half_width", half_width, "number of inputs, or of outputs, at which a product reaches half of `efficiency`",
       config::at_least(0));
     v("skew", skew, "relative extra time if one group has nearly all rows; proportional to 1 - mean/largest rows",
       config::at_least(0));
@@ -57,7 +57,7 @@ struct AttentionEfficiency {
     v("backward", backward,
       "share of the peak rate in the backward pass as a function of the sequence length, for head_dim 128",
       config::positive(), config::at_most(1));
-    v("half_head", half_head, "head_dim d reaches d/(d + half_head) x (128 + half_head)/128 of that share",
+    v("half_head", half_head, "head_dim d reaches d/(d + half_head) x (128 + half_head)/128 of the share for 128",
       config::at_least(0));
   }
 };

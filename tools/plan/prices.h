@@ -68,7 +68,7 @@ class Prices {
   /// half_head)/128, plus a launch. The efficiency is linear between points and constant beyond them.
   ///
   /// Measured clusters: KernelCurves::attention(). If attention was not measured: half the best rate of the largest
-  /// measured product of this element type. Only forward passes and input gradients count.
+  /// measured product of this element type, in its forward pass for forward and in its input gradient for backward.
   double attention(const Attention& attention) const;
 
   /// Returns the seconds of kernels that mainly read and write memory: pointwise kernels, norms, optimizers, gathers by
