@@ -1,33 +1,36 @@
 #!/usr/bin/env bash
-# Keeps a training run going while nodes are lost and return. Starts COMMAND, and starts it again with the ranks that are
-# left after the launcher has lost ranks. The run continues from its last checkpoint in the nearest legal layout, with the
-# same global batch, so its losses stay the same up to rounding. When nodes return, the run saves and continues on them.
+# Keeps a training run going while nodes are lost and return. Starts COMMAND. If the launcher has lost ranks, starts it
+# again with the remaining ranks. The run then continues from its last checkpoint in the nearest legal layout, with the
+# same global batch, so its losses remain the same up to rounding. When nodes return, the run saves and continues on
+# them, too.
 #
 #   tools/elastic.sh [OPTION...] MIN MAX COMMAND...
 #
 #   tools/elastic.sh --hostfile hosts 8 32 mpirun --host {hosts} -np {ranks} hexad train recipe.yaml
 #   tools/elastic.sh 8 32 srun --mpi=pmix --kill-on-bad-exit=1 -N {nodes} --nodelist={hosts} -n {ranks} hexad train recipe.yaml
 #
-# MIN and MAX: fewest and most ranks. With fewer than MIN, the script waits. In COMMAND, {ranks} becomes the number of
-# ranks, {hosts} the hosts to use, and {nodes} the number of these hosts. COMMAND ends with
-# `PROGRAM train RECIPE [key.path=value ...]`; the keys of the layout are added at its end
-# (`PROGRAM validate RECIPE --world RANKS --nearest` prints them).
+# MIN and MAX: smallest and largest number of ranks. With fewer than MIN, the script waits. In COMMAND, {ranks} is
+# replaced by the number of ranks, {hosts} by the hosts to use, and {nodes} by the number of these hosts. COMMAND ends
+# with `PROGRAM train RECIPE [key.path=value ...]`. The script adds the keys of the layout at its end (`PROGRAM validate
+# RECIPE --world RANKS --nearest` prints these keys).
 #
-#   --available COMMAND   command that prints the number of ranks that can be started now
-#   --hostfile FILE       lines NAME, NAME:SLOTS or NAME slots=SLOTS; a host that cannot be reached is left out
-#   --reach COMMAND       command that succeeds if it can run `true` on a host: COMMAND HOST true
+#   --available COMMAND   command that prints the number of ranks that can be started at the moment
+#   --hostfile FILE       lines NAME, NAME:SLOTS or NAME slots=SLOTS; hosts that cannot be reached are skipped
+#   --reach COMMAND       command prefix; `COMMAND HOST true` must succeed if the host can be reached
 #                         [default: ssh -o BatchMode=yes -o ConnectTimeout=5]
-#   --every SECONDS       time between two looks for further ranks, and before a start that follows one without a new
-#                         checkpoint [default: 60]
-#   --tries N             number of starts in a row without a new checkpoint after which the script gives up [default: 3]
+#   --every SECONDS       time between two checks for additional ranks, and before a new start if the previous start
+#                         wrote no new checkpoint [default: 60]
+#   --tries N             number of consecutive starts without a new checkpoint before the script gives up [default: 3]
 #
-# Without --available and --hostfile, the ranks are those of the nodes of the Slurm job that answer (SLURM_NTASKS_PER_NODE
-# on each); outside Slurm, always MAX. Use `sbatch --no-kill`, or a lost node ends the job. Slurm takes a lost node from the
-# job for good: to get as many nodes as before, requeue the job.
+# Without --available and --hostfile, the ranks are those of the Slurm job's nodes that answer (SLURM_NTASKS_PER_NODE
+# ranks on each). Outside Slurm, the number of ranks is always MAX. Use `sbatch --no-kill`, because otherwise Slurm ends
+# the job if it loses a node. Slurm removes a lost node from the job permanently: to get the same number of nodes again,
+# requeue the job.
 #
-# The script goes on after the exit codes 6, 7 and 75 of COMMAND, 137 (a rank was killed), and 1, 233 to 236 and 255 (the
-# launcher failed, as after the loss of a host). It ends with any other code: 0, or an error that a new start would repeat.
-# After SIGUSR1, SIGTERM or SIGINT, the run saves, and the script ends with its exit code (75).
+# The script continues after these exit codes of COMMAND: 6, 7, 75, 137 (a rank was killed), and 1, 233 to 236 and 255
+# (the launcher failed, for example after the loss of a host). It ends with any other code: 0, or an error that a new
+# start would repeat. After SIGUSR1, SIGTERM or SIGINT, the run saves, and the script ends with the run's exit code
+# (75).
 set -uo pipefail
 
 usage() {
@@ -58,16 +61,16 @@ check_count MAX "$max"
 check_count --every "$every"
 check_count --tries "$tries"
 [ "$min" -le "$max" ] || usage "MIN is $min, expected at most MAX ($max)"
-[ -z "$probe" ] || [ -z "$hostfile" ] || usage "--available and --hostfile are given, expected one of them"
+[ -z "$probe" ] || [ -z "$hostfile" ] || usage "--available and --hostfile are both given, expected only one of them"
 [ -z "$hostfile" ] || [ -r "$hostfile" ] || usage "--hostfile $hostfile cannot be read"
-[[ ${command[*]} == *"{ranks}"* ]] || usage "COMMAND contains no {ranks}, where the number of ranks belongs"
+[[ ${command[*]} == *"{ranks}"* ]] || usage "COMMAND contains no {ranks}, expected it in place of the number of ranks"
 for place in '{hosts}' '{nodes}'; do
   [[ ${command[*]} == *"$place"* ]] || continue
   [ -z "$probe" ] || usage "COMMAND contains $place, but --available prints only a number; expected --hostfile"
   [ -n "$hostfile" ] || [ -n "${SLURM_JOB_ID:-}" ] || usage "COMMAND contains $place, expected --hostfile or a Slurm job"
 done
 
-# The program, the recipe with its overrides, and the run directory.
+# Finds the program and the recipe with its overrides in COMMAND.
 program='' recipe=() run=''
 for ((i = 1; i < ${#command[@]}; i++)); do
   [ "${command[i]}" == train ] || continue
@@ -76,7 +79,7 @@ for ((i = 1; i < ${#command[@]}; i++)); do
 done
 [ ${#recipe[@]} -gt 0 ] || usage "COMMAND does not end with: PROGRAM train RECIPE"
 
-# Each prints the hosts that answer, one a line: NAME SLOTS.
+# These functions print the hosts that answer, one per line: NAME SLOTS.
 hosts_of_file() {
   local name rest slots
   while read -r name rest || [ -n "$name" ]; do
@@ -90,7 +93,8 @@ hosts_of_file() {
 }
 hosts_of_slurm() {
   local name state slots=${SLURM_NTASKS_PER_NODE:-1} nodes
-  # Not SLURM_JOB_NODELIST, which keeps lost nodes. A node that Slurm has taken from the job is refused when it returns.
+  # Does not use SLURM_JOB_NODELIST, which keeps lost nodes. Slurm does not accept steps on a node that it has removed
+  # from the job, even if the node returns.
   nodes=$(squeue --noheader --jobs "$SLURM_JOB_ID" --format %N)
   sinfo --noheader --Node --nodes "${nodes:-$SLURM_JOB_NODELIST}" --format '%N %T' | sort -u | while read -r name state; do
     # A star marks a node that does not answer.
@@ -116,14 +120,15 @@ look() {
   [ "$available" -le "$max" ] || available=$max
 }
 
-# Prints the first hosts whose slots suffice for the ranks: NAME:SLOTS for mpirun, NAME for srun, with commas.
+# Prints the first hosts that have enough slots for the ranks, separated by commas: NAME:SLOTS for mpirun, NAME for
+# srun.
 hosts_for() { # RANKS
   awk -v ranks="$1" -v slots="${hostfile:+yes}" '
     n < ranks && $2 > 0 { n += $2; list = list (list == "" ? "" : ",") $1 (slots ? ":" $2 : "") }
     END { print list }' <<<"$hosts"
 }
 
-# Sets $ranks, $changes and $run to the nearest layout of at most RANKS ranks; $ranks is 0 if RANKS is below MIN.
+# Sets $ranks, $changes and $run to the nearest layout of at most RANKS ranks. Sets $ranks to 0 if RANKS is below MIN.
 choose() { # RANKS
   local text
   ranks=0 changes=()
@@ -139,20 +144,21 @@ newest_checkpoint() { cat "$run/checkpoints/latest" 2>/dev/null; }
 asked=no child=''
 ask_to_save() { [ -z "$child" ] || kill -USR1 "$child" 2>/dev/null; }
 trap 'asked=yes; ask_to_save' USR1 TERM INT
-# Sleeps, but not beyond a signal.
+# Sleeps, but returns early on a signal.
 rest() {
-  sleep "$1" >/dev/null 2>&1 & # may outlive the script, whose output must then be closed
+  sleep "$1" >/dev/null 2>&1 & # its output is closed, because it may outlive the script
   wait $!
 }
 
-# Waits until MIN ranks or more have a layout. Ends the script if it is asked to end.
+# Waits until at least MIN ranks have a layout. Ends the script if it is asked to end.
 wait_for_ranks() {
   local told='' layout refusal
   for (( ; ; )); do
     layout=''
     [ $asked == no ] || exit 75
     look
-    # Other ranks may have a layout if these have none, but not if the recipe is wrong from the start.
+    # If these ranks have no layout, another number of ranks may have one. If $run is not set yet, the recipe itself is
+    # wrong.
     choose "$available" || { refusal=$?; [ -n "$run" ] || exit $refusal; }
     [ "$ranks" -lt "$min" ] || return 0
     if [ "$told" != "$available" ]; then
@@ -174,13 +180,14 @@ launch() {
     words+=("${word//\{hosts\}/$hosts_of_ranks}")
   done
   say "start $start: $ranks of $max ranks${changes[*]:+, ${changes[*]}}"
-  # A session of its own: Ctrl-C reaches only this script, since mpirun would kill the ranks a second after it.
+  # Starts the launcher in its own session, so that Ctrl-C reaches only this script. Otherwise, mpirun would kill the
+  # ranks a second later.
   setsid "${words[@]}" "${changes[@]}" </dev/null &
   child=$!
-  [ $asked == no ] || ask_to_save # the signal came just before
+  [ $asked == no ] || ask_to_save # the signal may have arrived before $child was set
 }
 
-# Waits for the run, and sets $code. Asks the run once to save when a layout of more ranks has become possible.
+# Waits for the run, and sets $code. Asks the run once to save if a layout with more ranks has become possible.
 watch() {
   local next=$((SECONDS + every)) now=$ranks grows=no
   while kill -0 "$child" 2>/dev/null; do
@@ -188,7 +195,7 @@ watch() {
       next=$((SECONDS + every))
       look
       if [ "$available" -gt "$now" ] && choose "$available" && [ "$ranks" -gt "$now" ]; then
-        say "$available ranks are there: the run saves, to continue on $ranks"
+        say "$available ranks are available: the run saves, to continue on $ranks"
         grows=yes
         ask_to_save
       fi
@@ -198,7 +205,7 @@ watch() {
   wait "$child"
   code=$?
   child=''
-  # 138: SIGUSR1 came before the launcher had a handler for it, so there is nothing to save.
+  # Exit code 138: SIGUSR1 arrived before the launcher had a handler for it, so there is nothing to save.
   if [ $code -eq 138 ] && { [ $asked == yes ] || [ $grows == yes ]; }; then code=75; fi
 }
 
@@ -213,7 +220,7 @@ for (( ; ; )); do
   case $code in
   1 | 6 | 7 | 75 | 137 | 23[3-6] | 255) ;;
   *)
-    [ $code -eq 0 ] || say "exit code $code of start $start, which a new start would not mend"
+    [ $code -eq 0 ] || say "exit code $code of start $start, which a new start would not fix"
     exit $code
     ;;
   esac
@@ -223,7 +230,7 @@ for (( ; ; )); do
     say "exit code $code; $failures starts in a row without a new checkpoint (--tries)"
     exit $code
   fi
-  [ $failures -eq 0 ] || rest "$every" # time for the launcher to notice a lost node
+  [ $failures -eq 0 ] || rest "$every" # gives the launcher time to notice a lost node
   wait_for_ranks
   say "exit code $code of start $start; $available ranks are left: going on from $(newest_checkpoint || echo the beginning)"
 done

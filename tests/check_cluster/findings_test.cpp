@@ -100,13 +100,13 @@ TEST(Judge, MicrosecondsOfLatencyAreNoFinding) {
 TEST(Judge, DamagedMessageIsACommunicationFailure) {
   auto ranks = healthy_cluster(2, 1);
   ranks[1].damaged_from = {0};
-  expect_finding(ranks, ExitCode::communication, "link", {"rank 1 (node b) got other bytes than were sent by rank 0"});
+  expect_finding(ranks, ExitCode::communication, "link", {"rank 1 (node b) received other bytes than rank 0 sent"});
 }
 
 TEST(Judge, SlowGroupIsNamed) {
   auto ranks = healthy_cluster(3, 2);
   ranks[5].collectives[0].seconds = 0.01;
-  expect_finding(ranks, ExitCode::done, "collective", {"all_reduce of 2 ranks, intra, from rank 4 (node c) on"});
+  expect_finding(ranks, ExitCode::done, "collective", {"all_reduce of 2 ranks, intra, starting at rank 4 (node c)"});
 }
 
 TEST(Judge, TwoRanksOnOneCoreAreNamed) {
@@ -161,7 +161,7 @@ TEST(Judge, OtherLibraryIsNamed) {
   auto ranks = healthy_cluster(3, 1);
   ranks[2].facts.libraries[0] = "libmpi.so.40.40.0";
   expect_finding(ranks, ExitCode::done, "version",
-                 {"rank 2 loaded libmpi.so.40.40.0, where ranks 0 and 1 loaded libmpi.so.40.30.4"});
+                 {"rank 2 loaded libmpi.so.40.40.0, but ranks 0 and 1 loaded libmpi.so.40.30.4"});
 }
 
 TEST(Judge, TooLittleMemoryIsAResourceFailure) {
@@ -248,7 +248,7 @@ TEST(Judge, FolderThatCannotBeUsedIsAResourceFailure) {
 TEST(Judge, OldAndTornContentsAreResourceFailures) {
   auto ranks = healthy_cluster(2, 1);
   ranks[1].folder->stale = {0};
-  expect_finding(ranks, ExitCode::resource, "folder", {"rank 1 (node b) keeps seeing the old contents"});
+  expect_finding(ranks, ExitCode::resource, "folder", {"rank 1 (node b) still sees the old contents"});
   ranks[1].folder->stale = {}, ranks[1].folder->torn = {0};
   expect_finding(ranks, ExitCode::resource, "folder", {"rename is not atomic"});
 }
@@ -282,7 +282,7 @@ TEST(Judge, SlowDiskIsNamed) {
 TEST(Judge, FullDiskIsNamed) {
   auto ranks = healthy_cluster(1, 1);
   ranks[0].folder->free_bytes = 1 << 20;
-  expect_finding(ranks, ExitCode::done, "folder", {"rank 0 (node a) finds 1.00 MiB of free disk space"});
+  expect_finding(ranks, ExitCode::done, "folder", {"rank 0 (node a) sees only 1.00 MiB of free disk space"});
 }
 
 TEST(ExitCodeOf, LowestFailureDecides) {

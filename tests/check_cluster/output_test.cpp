@@ -65,7 +65,7 @@ TEST(FiguresTable, DistinguishesAFailedCheckOfTheFolderFromNone) {
 }
 
 TEST(FindingsList, NamesTheExitCodeOfFailuresOnly) {
-  EXPECT_EQ(findings_list({}), "no trouble found\n");
+  EXPECT_EQ(findings_list({}), "no problems found\n");
   Finding warning, failure;
   warning.kind = "link", warning.message = "slow";
   failure.kind = "gpu", failure.message = "none", failure.code = base::ExitCode::resource;

@@ -49,7 +49,7 @@ P
 
 test_failures_end_with_the_code_of_a_run() {
   expect 4 ranks 2 "${check[@]}" --folder nowhere
-  expect_text out 'failure, folder: rank 0' 'nowhere: no folder can be made in it' 'a run would end with exit code 4'
+  expect_text out 'failure, folder: rank 0' 'nowhere: cannot create a folder in it' 'a run would end with exit code 4'
   expect_no_text out 'not checked' 'free disk space'
   expect 4 "$HEXAD" "${check[@]}" --memory 1000000
   expect_text out 'failure, memory: node ' 'expected at least'

@@ -31,7 +31,7 @@ test_run_that_loses_ranks_twice_and_regains_them_once_is_the_same_run() {
   expect 0 "$elastic" --available 'cat left' --every 1 2 4 ./start.sh '{ranks}' "$HEXAD" train tiny.yaml "${job[@]}"
   expect_equal "$(tr '\n' ' ' <log)" "1 4 2 2 3 4 4 2 "
   expect_text err "start 1: 4 of 4 ranks" "exit code 137 of start 1; 3 ranks are left: going on from step-00000004" \
-    "start 2: 2 of 4 ranks, parallel.ep=2" "4 ranks are there: the run saves, to continue on 4" "exit code 75 of start 2" \
+    "start 2: 2 of 4 ranks, parallel.ep=2" "4 ranks are available: the run saves, to continue on 4" "exit code 75 of start 2" \
     "exit code 137 of start 3; 2 ranks are left: going on from step-00000034" "resumed from run/checkpoints/step-00000034"
   expect_text out "step 40/40"
   expect_same_losses whole run

@@ -20,7 +20,7 @@ test_predictions_are_hashed_and_kept() {
   expect 0 predict
   expect_text out "$hash"
   expect 2 predict --seed 2
-  expect_text err "was made by other settings" "seed 2, 2 cases" "choose another --output"
+  expect_text err "was made with other settings" "seed 2, 2 cases" "choose another --output"
   rm -r steps
   expect 0 predict
   cmp first.tsv steps/predictions.tsv || failed "the same seed gave other predictions"

@@ -81,7 +81,7 @@ test_predicted_step_is_shown_beside_the_measured_one() {
 test_run_without_a_trace_has_the_table_only() {
   expect 0 train_experts
   expect 0 simulate_beside --trace one.json.gz --report one.html
-  expect_text out "step time" "no measured timeline: run has no trace.json.gz; profile.steps records one"
+  expect_text out "step time" "no measured timeline: run has no trace.json.gz; set profile.steps to record one"
   gzip -dc one.json.gz >one.json || failed "one.json.gz is not a gzip file"
   expect_text one.json '"name":"predicted rank 0"'
   expect_no_text one.json '"name":"measured rank '
@@ -92,9 +92,9 @@ test_run_without_a_trace_has_the_table_only() {
 test_prediction_of_another_step_is_refused() {
   expect 0 train_experts
   expect 2 simulate_beside model.layers=4 parallel.ep=1
-  expect_text err "model.layers: 2 in the run, 4 here" "parallel.ep: 2 in the run, 1 here"
+  expect_text err "model.layers: 2 in the run, 4 in the recipe" "parallel.ep: 2 in the run, 1 in the recipe"
   expect 2 simulate_beside --world 4
-  expect_text err "ranks: 2 in the run, 4 here"
+  expect_text err "ranks: 2 in the run, 4 in the recipe"
   expect 2 "$HEXAD" simulate run/recipe.yaml --cluster "$h100" --beside nowhere
   expect_text err "nowhere"
   expect 2 "$HEXAD" simulate run/recipe.yaml --cluster "$h100" --report page.html

@@ -60,7 +60,7 @@ test_an_interrupted_experiment_continues() {
 test_a_dry_run_lists_points_and_runs_nothing() {
   make_experiment
   expect 0 "$HEXAD" scale e.yaml --dry-run
-  expect_text out ranks-1_lr-0.01 ranks-2_lr-0.02 '4 points, 2 runs each' 'no prediction of steps: the experiment has no cluster file'
+  expect_text out ranks-1_lr-0.01 ranks-2_lr-0.02 '4 points, 2 runs each' 'no prediction of step times: the experiment has no cluster file'
   expect_nothing_at results
   expect 0 "$HEXAD" scale e.yaml --dry-run "cluster=$CLI_TESTS/../../recipes/clusters/two-nodes-200mbit.yaml"
 }
@@ -68,7 +68,7 @@ test_a_dry_run_lists_points_and_runs_nothing() {
 test_problems_of_points_are_told_together() {
   make_experiment 'max_ranks: 2'
   expect 2 "$HEXAD" scale e.yaml 'ranks=[2, 3, 4]' 'vary=[{name: ep, key: parallel.ep, values: [1, 5]}]'
-  expect_text err 'ranks.1 (3) is more than the 2 ranks that there are' 'ranks.2 (4) is more than' ranks-2_ep-5
+  expect_text err 'ranks.1 (3) is more than the 2 available ranks' 'ranks.2 (4) is more than' ranks-2_ep-5
   expect_nothing_at results
   make_experiment 'stps: 3'
   expect 2 "$HEXAD" scale e.yaml
@@ -104,10 +104,10 @@ test_foreign_and_half_written_folders_are_refused_by_name() {
   rm -r results
   expect 0 "$HEXAD" scale e.yaml --report
   expect 2 "$HEXAD" scale e.yaml --report seed=2
-  expect_text err 'results/experiment.json is of another experiment: seed: 1 -> 2'
+  expect_text err 'results/experiment.json belongs to another experiment: seed: 1 -> 2'
   printf 'point,step_seconds\na,1' >half.csv
   expect 2 "$HEXAD" scale e.yaml --compare half.csv
-  expect_text err 'half.csv:2: the line has no end; the file is half-written'
+  expect_text err 'half.csv:2: the line does not end with a newline; the file is incomplete'
   expect 2 "$HEXAD" scale e.yaml --dry-run --compare results/scale.csv
   expect_text err '--compare is given with --dry-run'
   expect 2 "$HEXAD" scale e.yaml --dry-run --report

@@ -138,7 +138,8 @@ TEST(ReadConfig, BlocksWithExpertsFollowTheFamilysKeys) {
   const ModelKeys first_dense = keys_of_config(qwen);
   for (int64_t l = 0; l < 6; ++l) EXPECT_EQ(first_dense.is_moe(l), l >= 2) << l;
   qwen["mlp_only_layers"] = {0, 3};
-  expect_contains(refusal(qwen), "decoder_sparse_step, mlp_only_layers name blocks with experts that do not follow");
+  expect_contains(refusal(qwen),
+                  "decoder_sparse_step, mlp_only_layers describe blocks with experts at unequal distances");
   Json ernie = golden_config("ernie4_5_moe");
   ernie["num_hidden_layers"] = 5, ernie["moe_layer_end_index"] = -1, ernie["moe_layer_interval"] = 2;
   const ModelKeys interval = keys_of_config(ernie);
@@ -250,7 +251,7 @@ TEST(ReadConfig, ClampOfOlmoeBecomesTheClampOfTheRecipe) {
 TEST(ReadConfig, DropoutIsNotedButAccepted) {
   const std::vector<std::string> notes = read_config(golden_config("gpt2").dump(), "config.json").notes;
   ASSERT_EQ(notes.size(), 3u);
-  expect_contains(notes[0], "resid_pdrop (0.1) is not taken over");
+  expect_contains(notes[0], "resid_pdrop (0.1) is not imported");
 }
 
 TEST(WriteConfig, SameModelKeepsTheTextOfTheOrigin) {

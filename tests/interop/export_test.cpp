@@ -220,7 +220,7 @@ TEST(Export, MissingOriginIsAskedFor) {
   const Imported imported("mixtral");
   fs::remove_all(imported.path() + "/hugging_face");
   const std::string message = message_of(ExitCode::usage, [&] { imported.write(); });
-  expect_contains(message, "name a folder with its config.json (--like), or the family of a new one (--family)");
+  expect_contains(message, "give a folder with its config.json (--like) or the family of a new config.json (--family)");
   EXPECT_FALSE(fs::exists(imported.target()));
 }
 

@@ -180,7 +180,7 @@ TEST(GptOss, Mxfp4GivesTheScaledValuesAndIsExportedAsBf16) {
   const std::string target = folder.scratch / "imported";
   const ImportReport report = import_model(folder.path, target);
   ASSERT_EQ(report.notes.size(), 1u);
-  EXPECT_EQ(report.notes[0], "experts in MXFP4 became bf16, with the same values; an export has bf16");
+  EXPECT_EQ(report.notes[0], "experts in MXFP4 were converted to bf16, with the same values; an export will have bf16");
   const std::vector<double> weight = values(target, "layers.0.moe.experts.gate_up.weight");
   const RawTensor& blocks = tensors.at("model.layers.0.mlp.experts.gate_up_proj_blocks");
   const RawTensor& scales = tensors.at("model.layers.0.mlp.experts.gate_up_proj_scales");

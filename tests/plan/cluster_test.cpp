@@ -79,7 +79,7 @@ TEST(Cluster, BadFilesAreRefusedWithTheLine) {
   EXPECT_EQ(refusal("group: intra, ranks: 2, nodes: 1", "group: intra, ranks: 2, nodes: 2"),
             "c.yaml:3: links.0.nodes (2) must be 1 for the group intra");
   EXPECT_EQ(refusal("group: inter, ranks: 2", "group: inter, ranks: 4"),
-            "c.yaml:5: links.2.nodes (2) must be ranks (4) for the group inter");
+            "c.yaml:5: links.2.nodes (2) must be equal to ranks (4) for the group inter");
   EXPECT_EQ(refusal("group: all, ranks: 8, nodes: 2", "group: all, ranks: 8, nodes: 1"),
             "c.yaml:6: links.3.nodes (1) must be at least 2 for the group all; ranks of one node are the group intra");
   EXPECT_EQ(refusal("group: all, ranks: 8", "group: all, ranks: 7"),
@@ -87,7 +87,7 @@ TEST(Cluster, BadFilesAreRefusedWithTheLine) {
   EXPECT_EQ(refusal("[8192, 0.0015]", "[4096, 0.0015]"),
             "c.yaml:3: links.0.points.1 (a list) must have a larger x than the previous point");
   EXPECT_EQ(refusal("[[4096, 0.004], [8192, 0.0045]]", "0.004"),
-            "c.yaml:6: links.3.points (0.004) must be a list of points [size, seconds]");
+            "c.yaml:6: links.3.points (0.004) must be a list of points [[size, seconds], ...]");
   EXPECT_EQ(refusal("[[65536, 1e-5]", "[[-1, 1e-5]"),
             "c.yaml:13: copies.0.points ([[-1, 1e-05], [131072, 2e-05]]) must have sizes above 0");
   EXPECT_EQ(refusal("beside: [inter, copy]", "beside: [inter, compute]"),

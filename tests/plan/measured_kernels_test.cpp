@@ -167,14 +167,15 @@ TEST(KernelFile, IsRefusedWithTheLine) {
             "c.yaml:6: attention.0.heads (0) must be at least 1");
   EXPECT_EQ(refusal("pass: backward", "pass: x"), "c.yaml:7: attention.1.pass (x) must be one of forward, backward");
   EXPECT_EQ(refusal("[[128, 0.001], [256, 0.002]]", "0.001"),
-            "c.yaml:6: attention.0.points (0.001) must be a list of points [size, seconds]");
+            "c.yaml:6: attention.0.points (0.001) must be a list of points [[size, seconds], ...]");
   EXPECT_EQ(refusal("class: pointwise", "class: x"),
             "c.yaml:11: kernels.0.class (x) must be one of pointwise, activation, norm, permute, router, loss, "
             "optimizer");
   EXPECT_EQ(refusal("[[4096, 1e-6]", "[[-1, 1e-6]"),
             "c.yaml:11: kernels.0.points ([[-1, 1e-06], [8192, 2e-06]]) must have sizes above 0");
-  EXPECT_EQ(refusal("operation: 7e-6", "operation: 7"),
-            "c.yaml:16: operation (7) must be at most 0.01 s; nearest: 0.01; write 7e-6 if microseconds are meant");
+  EXPECT_EQ(
+      refusal("operation: 7e-6", "operation: 7"),
+      "c.yaml:16: operation (7) must be at most 0.01 s; nearest: 0.01; if the value is in microseconds, write 7e-6");
 }
 
 TEST(OlderKernelFile, HasNamedAssumptions) {
@@ -194,7 +195,7 @@ TEST(OlderKernelFile, HasNamedAssumptions) {
   const std::string oldest = older.substr(0, older.find("operation:"));
   EXPECT_EQ(has(oldest, "attention in f32: half the rate"), 1);
   EXPECT_EQ(has(oldest, "memory-bound kernels: priced like the measured copy"), 1);
-  EXPECT_EQ(has(oldest, "host: no time for an operation"), 1);
+  EXPECT_EQ(has(oldest, "host: an operation takes no time in addition to its kernel"), 1);
   EXPECT_EQ(Prices(load_text(oldest)).operation(), 0);
 }
 

@@ -47,7 +47,7 @@ TEST(PlanPicture, DrawsOneNodeOfEachKindOfLargeWorlds) {
 TEST(PlanPicture, CountsKindsOfOmittedNodes) {
   const std::string svg = picture_of(mesh::Layout({.pp = 32, .tp = 8}, 1024), 8);
   EXPECT_EQ(count(svg, "<g class=\"node\">"), 16);
-  EXPECT_EQ(count(svg, ">and 64 nodes of 16 more kinds</text>"), 1);
+  EXPECT_EQ(count(svg, ">and 64 nodes of 16 more kinds that are not drawn</text>"), 1);
   EXPECT_EQ(count(svg, ">colours repeat after 8 stages</text>"), 1);
 }
 

@@ -312,7 +312,9 @@ TEST(PricesOfMeasurements, TakeTheRestFromTheDescription) {
 }
 
 TEST(Prices, NameTheMissingRate) {
-  EXPECT_EQ(complaint([] { Prices{Cluster{}}; }), "the cluster has neither measurements nor a section machine");
+  EXPECT_EQ(complaint([] { Prices{Cluster{}}; }),
+            "the cluster has neither measurements nor a section machine; measure with hexad profile, or add a section "
+            "machine");
   const Prices prices(load_text(measured));
   EXPECT_EQ(complaint([&] { prices.product({.rows = 1, .inputs = 1, .outputs = 1}); }),
             "the cluster has no measured products of bf16 and no section machine; measure with hexad profile, or add a "
@@ -342,9 +344,9 @@ TEST(Assumptions, AreNamedOfMeasuredAndDescribedClusters) {
   EXPECT_EQ(has(profile, "attention in f32: half the rate"), 1);
   EXPECT_EQ(has(profile, "dense products"), 0) << "dense products were measured with one expert";
   EXPECT_EQ(has(profile, "gather: priced like the measured copy"), 1);
-  EXPECT_EQ(has(default_cluster(1, 2), "a plain machine"), 1);
+  EXPECT_EQ(has(default_cluster(1, 2), "a default machine"), 1);
   EXPECT_TRUE(assumptions(shipped("h100-dgx")).empty());
-  EXPECT_EQ(has(shipped("mpmoe-adira"), "as on one H100"), 7)
+  EXPECT_EQ(has(shipped("mpmoe-adira"), "as measured on one H100"), 7)
       << "sustained, dense, grouped, attention, memory, launch, contention";
 }
 

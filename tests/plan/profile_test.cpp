@@ -58,7 +58,7 @@ TEST(MachineOf, NodesMustHaveEquallyManyRanks) {
         3, [](const ProcessGroup& world) { nodes_of(world); }, nodes);
     FAIL();
   } catch (const base::Error& e) {
-    EXPECT_STREQ(e.what(), "nodes have 1 to 2 ranks; a profile needs the same number on each node");
+    EXPECT_STREQ(e.what(), "nodes have 1 to 2 ranks; start the same number of ranks on each node");
   }
 }
 
@@ -127,7 +127,7 @@ TEST(Measure, FillsEveryPartAndAllRanksAgree) {
   const std::string table = profile_table(cluster);
   for (const char* part :
        {"2 nodes, 2 ranks each", "all_to_all", "f32 forward", "f32 forward, 8 heads of 64", "bf16 norm",
-        "f32 optimizer", "host, an operation", "offload", "speed beside", "fit: start + size / rate", "two points"})
+        "f32 optimizer", "host, per operation", "offload", "speed beside", "fit: start + size / rate", "two points"})
     EXPECT_NE(table.find(part), table.npos) << part << " is not in\n" << table;
 }
 

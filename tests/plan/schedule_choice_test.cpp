@@ -510,7 +510,7 @@ TEST(Trainer, ResumedAfterItsChoiceIsBitwiseIdentical) {
   ASSERT_EQ(train_14_steps(whole), ExitCode::done);
   copy_checkpoint("step-00000010", whole, resumed);
   ASSERT_EQ(train_14_steps(resumed), ExitCode::done);
-  EXPECT_NE(log_of(resumed).find("schedule.moe: keeps the earlier choice, "), std::string::npos) << log_of(resumed);
+  EXPECT_NE(log_of(resumed).find("schedule.moe: keeps the earlier choice: "), std::string::npos) << log_of(resumed);
   ASSERT_GT(shard(whole).size(), 1000u);
   EXPECT_TRUE(shard(whole) == shard(resumed));
 }
@@ -540,7 +540,7 @@ TEST(Trainer, KeepsItsChoiceAfterAResume) {
   const size_t begin = at + std::string("schedule.moe: chosen ").size();
   const std::string chosen = first.substr(begin, first.find(':', begin) - begin);
   ASSERT_EQ(train(14), ExitCode::done);
-  EXPECT_NE(log_of(folder).find("schedule.moe: keeps the earlier choice, " + chosen), std::string::npos)
+  EXPECT_NE(log_of(folder).find("schedule.moe: keeps the earlier choice: " + chosen), std::string::npos)
       << log_of(folder);
 }
 

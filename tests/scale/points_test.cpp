@@ -106,16 +106,16 @@ vary:
     choices: [{name: a, set: [optim.lr=0.01]}, {name: b}]
 )",
                                    4);
-  EXPECT_NE(text.find(path() + ":5: ranks.1 (8) is more than the 4 ranks that there are; nearest: 4"),
-            std::string::npos)
+  EXPECT_NE(text.find(path() + ":5: ranks.1 (8) is more than the 4 available ranks; nearest: 4"), std::string::npos)
       << text;
   EXPECT_NE(text.find(path() + ":11: ranks-2_ep-1.0_lr-a: parallel.ep (1.0) must be an integer"), std::string::npos)
       << text;
-  EXPECT_NE(text.find("ranks-2_ep-1_lr-b: is the same run as ranks-2_ep-1_lr-a"), std::string::npos) << text;
+  EXPECT_NE(text.find("ranks-2_ep-1_lr-b: gives the same run as ranks-2_ep-1_lr-a"), std::string::npos) << text;
 }
 
 TEST_F(ScalePoints, EqualNamesOfFoldersAreRefused) {
-  EXPECT_NE(refusal("ranks: [1]\nvary: [{name: v, key: optim.lr, values: [0.1, 0.1]}]\n").find("has two points"),
+  EXPECT_NE(refusal("ranks: [1]\nvary: [{name: v, key: optim.lr, values: [0.1, 0.1]}]\n")
+                .find("gives the same name to two points"),
             std::string::npos);
 }
 

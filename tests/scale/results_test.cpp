@@ -73,11 +73,11 @@ std::string refusal(const std::string& csv) {
 
 TEST(ScaleCsv, HalfWrittenAndForeignTablesAreRefusedByName) {
   EXPECT_EQ(refusal("run,folder\n"), "a.csv:1: there is no column point; expected a table that `hexad scale` wrote");
-  EXPECT_EQ(refusal("point,step_seconds\na,1\nb,"), "a.csv:3: the line has no end; the file is half-written");
-  EXPECT_EQ(refusal("point,step_seconds\na,1\nb"),
-            "a.csv:3: the line has 1 cells; expected 2; the file is half-written");
+  EXPECT_EQ(refusal("point,step_seconds\na,1\nb,"),
+            "a.csv:3: the line does not end with a newline; the file is incomplete");
+  EXPECT_EQ(refusal("point,step_seconds\na,1\nb"), "a.csv:3: the line has 1 cells; expected 2; the file is incomplete");
   EXPECT_EQ(refusal("point,step_seconds\na,x\n"), "a.csv:2: step_seconds (x) must be a number above 0");
-  EXPECT_EQ(refusal("point,step_seconds\na,1\na,2\n"), "a.csv:3: point a is in two lines");
+  EXPECT_EQ(refusal("point,step_seconds\na,1\na,2\n"), "a.csv:3: point a occurs in two lines");
   EXPECT_EQ(refusal("point,step_seconds\n\"a, b\",1\nc,\n"), "accepted");
 }
 

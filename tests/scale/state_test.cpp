@@ -75,7 +75,7 @@ TEST_F(ScaleState, FoldersOfSomethingElseAreRefusedByName) {
 TEST_F(ScaleState, AnotherExperimentIsRefusedWithTheDifference) {
   open();
   experiment_ = with_repeats(3);
-  expect_refusal("experiment.json is of another experiment: repeats: 2 -> 3");
+  expect_refusal("experiment.json belongs to another experiment: repeats: 2 -> 3");
   experiment_ = with_repeats(2);
   points_[1].recipe.batch.global = 64;
   expect_refusal("the recipe of a point has changed");
@@ -107,7 +107,7 @@ TEST_F(ScaleState, HalfWrittenFilesAreRefusedByName) {
 
 TEST_F(ScaleState, RunDirectoriesWithoutRecordAreRefusedByName) {
   fs::create_directories(open().run_dir(second_));
-  expect_refusal("x/b/repeat-2 was not made by this experiment");
+  expect_refusal("x/b/repeat-2 was not created by this experiment");
 }
 
 TEST_F(ScaleState, FinishedRunsWithoutMetricsAreRefusedByName) {

@@ -26,7 +26,7 @@ assert decoder["model"]["layers"] == 1 and decoder["model"]["experts"] == 8 and 
 assert encoder["model"]["heads"] == 2
 E
 if golden "$folder/wrong" --decoder lyers=1 2>"$folder/err"; then failed "the unknown size lyers was accepted"; fi
-grep -q "lyers is no size; there are: layers, hidden" "$folder/err" || failed "$(cat "$folder/err")"
+grep -q "unknown size lyers, expected one of: layers, hidden" "$folder/err" || failed "$(cat "$folder/err")"
 
 if grep -q "\"torch\": \"$version\"" tests/golden/moe_decoder.json; then
   golden "$folder/same" >/dev/null

@@ -12,10 +12,10 @@ namespace hexad::check_cluster {
 struct CheckOptions {
   double seconds = 30;   // approximate time of the measurements
   std::string folder{};  // shared folder to check; empty: none
-  double patience = 5;   // seconds after which a file of another rank counts as missing
+  double patience = 5;   // seconds after which another rank's file counts as missing
   int threads = 1;       // threads of the kernels
   std::string host{};    // name of this rank's node
-  int place = 0;         // number of this rank on its node, which chooses its GPU
+  int place = 0;         // index of this rank on its node, which selects its GPU
 };
 
 /// Measures the cluster. Returns the reports of all ranks on rank 0, and an empty list on the others. Collective over

@@ -42,7 +42,7 @@ std::vector<Group> groups_of(const comm::ProcessGroup& world) {
   return groups;
 }
 
-// Returns the number of repeats that fit into `seconds`, after two runs. A slow collective is not repeated.
+// Returns the number of repeats that fit into `seconds` after the first two runs. A slow collective is not repeated.
 int repeats_within(double seconds, double once) {
   return static_cast<int>(std::clamp(seconds / once - 2, 0.0, most_repeats));
 }

@@ -1,4 +1,4 @@
-// Measurement of collectives of the groups that layouts use.
+// Measurement of collectives on the process groups that layouts use.
 #pragma once
 
 #include "parallel/comm/process_group.h"
@@ -6,9 +6,12 @@
 
 namespace hexad::check_cluster {
 
-/// Measures collectives of the ranks of each node (intra), of ranks at the same place of all nodes (inter) and of all
-/// ranks (all), in about `seconds`. Leaves out inter if nodes have different numbers of ranks. Adds `collectives` to
-/// `report`. Collective over `world`.
+/// Measures, in about `seconds`, collectives of three kinds of groups:
+/// - intra: the ranks of each node
+/// - inter: the ranks with the same index on all nodes; omitted if nodes have different numbers of ranks
+/// - all: all ranks
+///
+/// Adds `collectives` to `report`. Collective over `world`.
 void measure_collectives(RankReport& report, const comm::ProcessGroup& world, device::Device device, double seconds);
 
 }  // namespace hexad::check_cluster

@@ -1,4 +1,5 @@
-// Judgement of the figures of all ranks. It measures nothing, so it can be tested with made-up figures.
+// Rules that turn the measured values of all ranks into findings. Nothing is measured here, so tests can use made-up
+// values.
 #pragma once
 
 #include <string>
@@ -9,8 +10,8 @@
 
 namespace hexad::check_cluster {
 
-/// One trouble. A warning has the exit code `done`: a run would work, but slowly or with less safety. Any other code is
-/// the one with which a run would end.
+/// A problem of the cluster. The exit code `done` marks a warning: a run would work, but slowly or less safely. Any
+/// other code is the exit code of a run on this cluster.
 struct Finding {
   base::ExitCode code = base::ExitCode::done;
   std::string kind{};     // rank, link, collective, cores, version, memory, gpu, clock or folder
@@ -23,11 +24,11 @@ struct Expectations {
   double memory_bytes = 0;  // memory that each rank needs; 0: unknown
 };
 
-/// Thresholds of the rule for outliers (robust.h), which docs/check-cluster.md lists.
+/// Thresholds of the outlier rule in robust.h, as listed in docs/check-cluster.md.
 inline constexpr double slow_rank_ratio = 1.5, slow_link_ratio = 2, slow_latency_ratio = 4, slow_disk_ratio = 3,
                         little_memory_ratio = 2;
 inline constexpr double slow_latency_excess = 20e-6, slow_disk_excess = 0.02;  // seconds
-/// Limits without a comparison.
+/// Absolute limits, which need no comparison between ranks.
 inline constexpr double largest_clock_offset = 1, largest_delay = 1, longest_write = 1;  // seconds
 inline constexpr double least_free_bytes = 1 << 30;
 

@@ -21,18 +21,18 @@ void judge_node(std::vector<Finding>& findings, const Ranks& ranks) {
   std::map<int, std::vector<int>> ranks_of_core;
   for (const RankReport* rank : ranks)
     for (const int core : rank->facts.cores) ranks_of_core[core].push_back(rank->rank);
-  std::map<std::vector<int>, std::vector<int>> crowded;  // ranks with less than one core, by their cores
+  std::map<std::vector<int>, std::vector<int>> crowded;  // ranks with less than one core each, by their cores
   const auto add = [&](std::string message) {
     findings.push_back({.code = base::ExitCode::done, .kind = "cores", .message = std::move(message)});
   };
   for (const RankReport* rank : ranks) {
     if (rank->facts.cores.empty()) continue;
-    double share = 0;  // a core that k ranks share counts 1/k
+    double share = 0;  // each core counts 1/k if k ranks share it
     for (const int core : rank->facts.cores) share += 1.0 / static_cast<double>(ranks_of_core[core].size());
     if (share < 1 - 1e-9) crowded[rank->facts.cores].push_back(rank->rank);
     const double most = std::max(1.0, share);
     if (rank->facts.threads > most + 1e-9)
-      add(fmt::format("{} has {}, but a share of {:.3g} cores; set train.threads={}", name_of(*rank),
+      add(fmt::format("{} has {}, but its share is only {:.3g} cores; set train.threads={}", name_of(*rank),
                       base::counted(rank->facts.threads, "kernel thread"), share, static_cast<int>(most + 1e-9)));
   }
   const std::string& node = ranks.front()->facts.host;
@@ -43,8 +43,9 @@ void judge_node(std::vector<Finding>& findings, const Ranks& ranks) {
                     names_of(sharing), node, list_of(cores)));
   const double quota = ranks.front()->facts.core_quota;
   if (quota > 0 && quota < static_cast<double>(ranks.size()))
-    add(fmt::format("node {} has {}, but its control group may use the time of {:.3g} cores", node,
-                    base::counted(static_cast<int64_t>(ranks.size()), "rank"), quota));
+    add(fmt::format(
+        "node {} has {}, but its control group limits them to the time of {:.3g} cores; request one core for each rank",
+        node, base::counted(static_cast<int64_t>(ranks.size()), "rank"), quota));
 }
 
 }  // namespace

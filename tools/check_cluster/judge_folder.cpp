@@ -29,7 +29,7 @@ void judge_folder(std::vector<Finding>& findings, const std::vector<RankReport>&
                                           name, names_of(f.missing)));
     if (!f.stale.empty())
       add(ExitCode::resource,
-          fmt::format("{} keeps seeing the old contents of a replaced file of {}", name, names_of(f.stale)));
+          fmt::format("{} still sees the old contents of a replaced file of {}", name, names_of(f.stale)));
     if (!f.torn.empty())
       add(ExitCode::resource,
           fmt::format("{} sees neither the old nor the new contents of a replaced file of {}: rename is not atomic",
@@ -40,17 +40,16 @@ void judge_folder(std::vector<Finding>& findings, const std::vector<RankReport>&
                       base::precise_duration(f.late_seconds), base::precise_duration(f.stale_seconds)));
     if (f.lock_ignored && rank_0_locks)
       add(ExitCode::done,
-          fmt::format(
-              "{} got a lock (flock) that {} holds: locks do not reach from node to node, so only the generation "
-              "of a run keeps two jobs apart",
-              name, name_of(ranks.front())));
+          fmt::format("{} got a lock (flock) that {} holds: locks do not work between nodes, so only the generation "
+                      "number of a run keeps two jobs from writing at the same time",
+                      name, name_of(ranks.front())));
     if (!f.lock_error.empty())
-      add(ExitCode::done,
-          fmt::format("{} cannot lock files (flock): {}; only the generation of a run keeps two jobs apart", name,
-                      f.lock_error));
+      add(ExitCode::done, fmt::format("{} cannot lock files (flock): {}; only the generation number of a run keeps two "
+                                      "jobs from writing at the same time",
+                                      name, f.lock_error));
     if (static_cast<double>(f.free_bytes) < least_free_bytes)
-      add(ExitCode::done,
-          fmt::format("{} finds {} of free disk space", name, base::human_bytes(static_cast<double>(f.free_bytes))));
+      add(ExitCode::done, fmt::format("{} sees only {} of free disk space, expected at least 1 GiB", name,
+                                      base::human_bytes(static_cast<double>(f.free_bytes))));
     if (f.write_seconds > longest_write)
       add(ExitCode::done,
           fmt::format("{} takes {} to write and fsync 1 MiB", name, base::precise_duration(f.write_seconds)));

@@ -24,7 +24,7 @@ struct Message {
 
 using Messages = std::vector<Message>;
 
-// Returns the messages between ranks of different nodes, or those inside nodes.
+// Returns the messages between ranks of different nodes (`across`), or those inside nodes.
 Messages messages_of(const std::vector<RankReport>& ranks, bool across) {
   Messages messages;
   for (const RankReport& from : ranks)
@@ -37,18 +37,18 @@ Messages messages_of(const std::vector<RankReport>& ranks, bool across) {
 
 std::string rate_text(double seconds_per_byte) { return base::human_quantity(1 / seconds_per_byte, "B/s"); }
 
-/// A direction of a node's link to the other nodes.
+/// A direction of the traffic between a node and the other nodes.
 struct Direction {
-  const RankReport* Message::*end;    // end of the messages on this node
-  const RankReport* Message::*other;  // the other end
+  const RankReport* Message::*end;    // end of a message on this node
+  const RankReport* Message::*other;  // end of a message on the other node
   const char* verb;
 };
 constexpr Direction directions[] = {{&Message::from, &Message::to, "sends slowly to"},
                                     {&Message::to, &Message::from, "receives slowly from"}};
 
 // Compares the nodes by their fastest message in each direction. Adds a finding for each slow node, and removes its
-// messages from `slow`. Of two nodes, either one may be at fault, so only nodes with messages of two others are
-// compared.
+// messages from `slow`. If a node exchanges messages with only one other node, either node may be at fault. Therefore,
+// only nodes that exchange messages with at least two other nodes are compared.
 void name_nodes(std::vector<Finding>& findings, const Messages& messages, std::vector<Slow>& slow) {
   for (const Direction& d : directions) {
     struct OfNode {
@@ -81,7 +81,7 @@ void name_nodes(std::vector<Finding>& findings, const Messages& messages, std::v
   }
 }
 
-// Adds a finding for each slow message, the slowest ones first.
+// Adds a finding for each slow message, the slowest first.
 void name_pairs(std::vector<Finding>& findings, const Messages& messages, std::vector<Slow> slow,
                 const std::function<std::string(const Slow&)>& extent) {
   std::stable_sort(slow.begin(), slow.end(), [](const Slow& a, const Slow& b) { return a.times > b.times; });
@@ -121,10 +121,10 @@ void name_slow(std::vector<Finding>& findings, const Messages& messages, bool ac
 void judge_links(std::vector<Finding>& findings, const std::vector<RankReport>& ranks) {
   for (const RankReport& rank : ranks)
     if (!rank.damaged_from.empty())
-      findings.push_back({.code = base::ExitCode::communication,
-                          .kind = "link",
-                          .message = fmt::format("{} got other bytes than were sent by {}", name_of(rank),
-                                                 names_of(rank.damaged_from))});
+      findings.push_back(
+          {.code = base::ExitCode::communication,
+           .kind = "link",
+           .message = fmt::format("{} received other bytes than {} sent", name_of(rank), names_of(rank.damaged_from))});
   for (const bool across : {false, true}) name_slow(findings, messages_of(ranks, across), across);
 }
 

@@ -1,4 +1,4 @@
-// Judgement of memory, GPUs and clocks.
+// Rules for memory, GPUs and clocks.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -18,7 +18,7 @@ void judge_memory(std::vector<Finding>& findings, const std::vector<RankReport>&
   std::map<int, std::vector<const RankReport*>> nodes;
   for (const RankReport& rank : ranks) nodes[rank.node].push_back(&rank);
   std::vector<const RankReport*> firsts;
-  std::vector<double> inverse;  // nodes with little memory have large values
+  std::vector<double> inverse;  // inverse of the memory, because slow_values() finds large values
   for (const auto& [node, there] : nodes) {
     const auto available = static_cast<double>(there.front()->facts.memory_available);
     const double share = available / static_cast<double>(there.size());
@@ -41,7 +41,7 @@ void judge_memory(std::vector<Finding>& findings, const std::vector<RankReport>&
 
 namespace {
 
-// Judges GPUs that several ranks use, and the memory of all GPUs.
+// Judges GPUs that several ranks share, and the memory of all GPUs.
 void judge_shared_cards(std::vector<Finding>& findings, const std::vector<RankReport>& ranks,
                         const Expectations& expected) {
   std::map<std::string, std::vector<const RankReport*>> users;  // by GPU

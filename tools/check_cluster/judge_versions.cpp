@@ -13,7 +13,7 @@ namespace {
 using base::ExitCode;
 using ValueOf = std::function<const std::string&(const RankFacts&)>;
 
-// Adds a finding that lists the ranks by value, the most frequent value first, if the values differ.
+// If the values differ, adds a finding that lists the ranks by value, the most frequent value first.
 void compare(std::vector<Finding>& findings, const std::vector<RankReport>& ranks, ExitCode code,
              const std::string& what, const ValueOf& value) {
   std::map<std::string, std::vector<int>> by_value;
@@ -53,7 +53,7 @@ void compare_libraries(std::vector<Finding>& findings, const std::vector<RankRep
     findings.push_back(
         {.code = ExitCode::done,
          .kind = "version",
-         .message = fmt::format("libraries differ: {} loaded {}, where {} loaded {}", names_of(list->second),
+         .message = fmt::format("libraries differ: {} loaded {}, but {} loaded {}", names_of(list->second),
                                 joined(missing_in(list->first, usual->first)), names_of(usual->second),
                                 joined(missing_in(usual->first, list->first)))});
   }

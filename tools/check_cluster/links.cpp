@@ -15,10 +15,10 @@ using base::now;
 using tensor::Tensor;
 
 constexpr int repeats = 3, pings = 10;
-constexpr double longest_repeated = 0.5;  // seconds
+constexpr double longest_repeated = 0.5;  // seconds; slower messages are not repeated
 constexpr int64_t trial_bytes = 1 << 20, least_bytes = 256 << 10, most_bytes = 4 << 20;
 
-/// Messages between this rank and one other. Both ranks make the same calls in the same order.
+/// Messages between this rank and one peer. Both ranks make the same calls in the same order.
 class Pair {
  public:
   Pair(const comm::ProcessGroup& group, int peer, int64_t bytes, device::Device device)
@@ -33,7 +33,7 @@ class Pair {
     std::fill(bytes_sent, bytes_sent + bytes, mark_of(group.rank()));
   }
 
-  /// Returns half the round trip of eight bytes, the median of several.
+  /// Returns half the round-trip time of a message of eight bytes: the median of several.
   double latency() const {
     std::vector<double> times;
     for (int i = 0; i <= pings; ++i) {
@@ -41,13 +41,13 @@ class Pair {
       if (goes_first()) send(small_sent_);
       receive(small_got_);
       if (!goes_first()) send(small_sent_);
-      if (i > 0) times.push_back((now() - began) / 2);  // the first one may open a connection
+      if (i > 0) times.push_back((now() - began) / 2);  // the first exchange may open a connection
     }
     return lower_median(std::move(times));
   }
 
-  /// Returns the time until this rank knows that the peer has got the large message; the median of several. The peer
-  /// then sends in the same way.
+  /// Returns the time until this rank knows that the peer has received the large message: the median of several.
+  /// Afterwards, the peer sends in the same way.
   double round_trip(int times) const {
     if (!goes_first()) answer();
     const double median = timed(times);
@@ -55,7 +55,7 @@ class Pair {
     return median;
   }
 
-  /// True if the last large message of the peer arrived with other contents.
+  /// True if the contents of the peer's last large message were changed on the way.
   bool damaged() const {
     const uint8_t* bytes = got_.data<uint8_t>();
     return !std::all_of(bytes, bytes + got_.numel(), [&](uint8_t byte) { return byte == mark_of(peer_); });
@@ -77,7 +77,7 @@ class Pair {
     send(sent_), receive(small_got_);
     return now() - began;
   }
-  // Answers the messages of the peer's timed().
+  // Answers the messages that the peer's timed() sends.
   void answer() const {
     receive(got_), send(small_sent_);
     receive(small_got_);
@@ -98,7 +98,7 @@ class Pair {
   Tensor small_sent_, small_got_, sent_, got_;
 };
 
-// Returns the size of messages with which `rounds` rounds take about `seconds`, the same on all ranks.
+// Returns the message size for which `rounds` rounds take about `seconds`. It is the same on all ranks.
 int64_t message_bytes(const comm::ProcessGroup& group, int peer, size_t rounds, device::Device device, double seconds) {
   double took = 0;
   if (peer >= 0) {
@@ -118,7 +118,7 @@ void measure_links(RankReport& report, const comm::ProcessGroup& world, device::
   const std::vector<int> meetings = meetings_of(comm::NodeGrid(world.node_of_rank()), world.rank());
   if (meetings.empty()) return;
   const auto group = world.split(0, world.rank(), comm::TrafficClass::pp, "links");
-  // In the last round, pairs of nodes meet if there are several nodes.
+  // If there are several nodes, the last round has pairs of ranks on different nodes.
   const int64_t bytes = message_bytes(*group, meetings.back(), meetings.size(), device, seconds);
   for (const int peer : meetings) {
     group->barrier(device.context().compute()).wait();
@@ -126,7 +126,7 @@ void measure_links(RankReport& report, const comm::ProcessGroup& world, device::
     const Pair pair(*group, peer, bytes, device);
     LinkFigure link{.to = peer, .latency = pair.latency(), .seconds = 0, .bytes = bytes};
     const double round_trip = pair.round_trip(repeats);
-    // The answer takes one latency. With a fluctuating latency, the difference could be too small to be true.
+    // The answer takes one latency. If the latency fluctuates, the difference might be implausibly small.
     link.seconds = std::max(round_trip - link.latency, round_trip / 2);
     report.links.push_back(link);
     if (pair.damaged()) report.damaged_from.push_back(peer);

@@ -6,7 +6,7 @@
 
 namespace hexad::check_cluster {
 
-/// Measures messages from this rank to those that it meets (meetings_of), in about `seconds`. Adds `links` and
+/// Measures messages from this rank to each rank that meetings_of() pairs it with, in about `seconds`. Adds `links` and
 /// `damaged_from` to `report`. Collective over `world`.
 void measure_links(RankReport& report, const comm::ProcessGroup& world, device::Device device, double seconds);
 

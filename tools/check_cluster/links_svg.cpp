@@ -84,7 +84,8 @@ class Scale {
     }
   }
   std::string colour(double value) const {
-    // Equal links within a factor of 1.5 have similar colours, so that noise does not look like a fault.
+    // The scale covers at least a factor of 4. Links within a factor of 1.5 then have similar colours, so that noise
+    // does not look like a fault.
     const double range = std::max(most_ - least_, std::log(4.0));
     const double share = std::clamp((std::log(value) - least_) / range, 0.0, 1.0);
     const auto mix = [share](int from, int to) { return static_cast<int>(from + share * (to - from)); };
@@ -126,7 +127,7 @@ std::string draw(const Table& table, const std::map<Ends, double>& values, std::
   return out;
 }
 
-// Returns the best and the worst value for the line below a table.
+// Returns the best and the worst value as the text below a table.
 std::string range_text(const std::map<Ends, double>& values, const std::function<std::string(double)>& format) {
   if (values.empty()) return "no links measured";
   const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };

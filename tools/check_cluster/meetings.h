@@ -9,18 +9,19 @@
 
 namespace hexad::check_cluster {
 
-/// Number of nodes up to which all pairs of nodes meet. Of more nodes, each one meets this number of others at most.
+/// Largest number of nodes of which all pairs meet. On larger clusters, each node meets at most this number of other
+/// nodes.
 inline constexpr int64_t most_nodes_of_all_pairs = 64;
 
 /// Returns the number of rounds in which each of `count` players meets every other player once.
 int64_t rounds_of(int64_t count);
-/// Returns the player that `player` meets in `round`; none if it rests. Each round is a set of disjoint pairs.
+/// Returns the player that `player` meets in `round`; none if `player` pauses. The pairs of a round are disjoint.
 std::optional<int64_t> opponent_of(int64_t round, int64_t player, int64_t count);
 
-/// Returns the rank that `rank` meets in each round, or -1 in rounds where it rests. All ranks have the same number of
-/// rounds. First, the ranks of each node meet each other. Then ranks at the same place of two nodes meet: one place
-/// after the other, so that no two pairs share the link of a node. If there are more than most_nodes_of_all_pairs
-/// nodes, only the first ranks of nodes meet, in a sample of the rounds.
+/// Returns the rank that `rank` meets in each round, or -1 for rounds in which it pauses. All ranks have the same
+/// number of rounds. First, the ranks of each node meet each other. Then, ranks with the same index on two nodes meet.
+/// Each index has its own rounds, so that no two pairs share the link of a node. If there are more than
+/// most_nodes_of_all_pairs nodes, only the first ranks of the nodes meet, in a sample of the rounds.
 std::vector<int> meetings_of(const comm::NodeGrid& grid, int rank);
 
 }  // namespace hexad::check_cluster

@@ -23,7 +23,7 @@ namespace {
 std::vector<int> own_cores() {
   cpu_set_t set;
   std::vector<int> cores;
-  // The call fails if the machine has more cores than a cpu_set_t can hold.
+  // sched_getaffinity() fails if the machine has more cores than a cpu_set_t can hold.
   if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
   for (int core = 0; core < CPU_SETSIZE; ++core)
     if (CPU_ISSET(static_cast<size_t>(core), &set)) cores.push_back(core);
@@ -44,8 +44,8 @@ std::string digest_of_program() {
   return digest.value().to_string();
 }
 
-// Returns the file names of the libraries in this process's memory. The links to them are resolved, so the names have
-// full versions, such as libmpi.so.40.30.4.
+// Returns the file names of the libraries that this process has loaded. Links are resolved, so the names contain full
+// versions, such as libmpi.so.40.30.4.
 std::vector<std::string> loaded_libraries() {
   std::set<std::string> names;
   std::ifstream maps("/proc/self/maps");
@@ -86,7 +86,7 @@ RankFacts collect_facts(const std::string& host, int place, int threads) {
   facts.processor = train::processor_name();
   facts.kernel = kernel_release();
   facts.memory_available = train::available_memory_bytes();
-  // Before the GPU is opened, because its libraries are not loaded in runs without it.
+  // Must precede the opening of the GPU, which loads libraries that runs without it do not load.
   facts.libraries = loaded_libraries();
   find_card(facts, place);
   return facts;

@@ -7,7 +7,7 @@
 
 namespace hexad::check_cluster {
 
-/// Returns the facts of this process. `host` is the name of its node, `place` the number of the rank on it.
+/// Returns the facts of this process. `host` is the name of its node, `place` the index of the rank on this node.
 RankFacts collect_facts(const std::string& host, int place, int threads);
 
 }  // namespace hexad::check_cluster

@@ -19,7 +19,7 @@ constexpr int64_t width = 512, rows = 256;
 constexpr int64_t copied_floats = 4 << 20;  // 16 MiB, more than a core's share of the caches
 constexpr int batches = 3;
 
-// Returns the runs of `work` per second: the median of several batches, each as long as several time slices.
+// Returns the number of runs of `work` per second: the median of several batches. Each batch lasts several time slices.
 double runs_per_second(const comm::ProcessGroup& world, device::Device device, double batch_seconds,
                        const std::function<void()>& work) {
   work();

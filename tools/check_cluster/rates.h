@@ -1,4 +1,4 @@
-// Measurement of a rank's own speed while all ranks work.
+// Measurement of each rank's compute and copy speed while all ranks work.
 #pragma once
 
 #include "parallel/comm/process_group.h"
@@ -6,8 +6,8 @@
 
 namespace hexad::check_cluster {
 
-/// Measures matrix products and copies of memory on all ranks at the same time, in about `seconds`. A rank that shares
-/// its core is therefore as slow as in a run. Kernels use `report.facts.threads` threads. Sets `product_rate` and
+/// Measures matrix products and memory copies on all ranks at the same time, in about `seconds`. A rank that shares its
+/// core is therefore as slow here as in a run. The kernels use `report.facts.threads` threads. Sets `product_rate` and
 /// `copy_rate`. Collective over `world`.
 void measure_rates(RankReport& report, const comm::ProcessGroup& world, device::Device device, double seconds);
 

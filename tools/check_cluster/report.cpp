@@ -18,7 +18,7 @@ namespace {
 
 using Format = std::function<std::string(double)>;
 
-// Returns a row with the least, the median and the largest value.
+// Returns a row with the smallest, the median and the largest value.
 std::string row(const std::string& name, const std::vector<double>& values, const Format& format) {
   if (values.empty()) return {};
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
@@ -94,7 +94,7 @@ std::string figures_table(const std::vector<RankReport>& ranks) {
 }
 
 std::string findings_list(const std::vector<Finding>& findings) {
-  if (findings.empty()) return "no trouble found\n";
+  if (findings.empty()) return "no problems found\n";
   std::string text;
   for (const Finding& f : findings)
     text += f.code == base::ExitCode::done ? fmt::format("warning, {}: {}\n", f.kind, f.message)

@@ -1,4 +1,4 @@
-// Text of `hexad check-cluster`.
+// Text output of `hexad check-cluster`.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace hexad::check_cluster {
 
-/// Returns a table of the figures: least, median and largest values over ranks, links and groups.
+/// Returns a table of the measured values: minimum, median and maximum over ranks, links and groups.
 std::string figures_table(const std::vector<RankReport>& ranks);
-/// Returns one line for each finding, or one line that there is none.
+/// Returns one line for each finding, or a line saying that there are none.
 std::string findings_list(const std::vector<Finding>& findings);
 
 }  // namespace hexad::check_cluster

@@ -26,7 +26,7 @@ std::vector<Slow> slow_values(std::span<const double> durations, const Rule& rul
   std::vector<double> distances;
   for (const double value : sorted) distances.push_back(std::abs(value - center));
   const double spread = normal_scale * lower_median(std::move(distances));
-  const size_t middle = (sorted.size() - 2) / 2;  // index of the lower median among the other values
+  const size_t middle = (sorted.size() - 2) / 2;  // index of the lower median of all other values
   std::vector<Slow> slow;
   for (size_t i = 0; i < durations.size(); ++i) {
     const double value = durations[i];

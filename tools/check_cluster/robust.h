@@ -7,7 +7,7 @@
 
 namespace hexad::check_cluster {
 
-/// Returns the median; of an even number of values, the lower of the two in the middle. `values` is not empty.
+/// Returns the median; for an even number of values, the lower of the two middle values. `values` must not be empty.
 double lower_median(std::vector<double> values);
 
 /// Limits above which a value counts as slow.

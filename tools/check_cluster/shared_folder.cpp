@@ -38,7 +38,7 @@ std::vector<int> participants_of(const comm::ProcessGroup& world) {
   return ranks;
 }
 
-// Returns the other ranks whose files `rank` reads: those that follow it in the list, cyclically.
+// Returns the other ranks whose files `rank` reads: those that follow `rank` in the list, cyclically.
 std::vector<int> peers_of(const std::vector<int>& participants, int rank) {
   const auto count = static_cast<std::ptrdiff_t>(participants.size());
   const auto own = std::find(participants.begin(), participants.end(), rank) - participants.begin();
@@ -55,12 +55,12 @@ std::string contents_of(int rank, int version) {
   return text;
 }
 
-// Returns the contents of a file; none if it cannot be read. A file of a network file system cannot be read for a
+// Returns the contents of a file; none if it cannot be read. On a network file system, a file cannot be read for a
 // moment after another node has replaced it (ESTALE).
 std::optional<std::string> contents_at(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file.is_open()) return std::nullopt;
-  std::string text(file_bytes + 128, '\0');  // longer than all results of contents_of()
+  std::string text(file_bytes + 128, '\0');  // longer than every result of contents_of()
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad()) return std::nullopt;
   text.resize(static_cast<size_t>(file.gcount()));
@@ -85,7 +85,7 @@ void write_and_sync(const fs::path& path, const std::string& text) {
   if (!done) fail_file(path, "written and flushed");
 }
 
-/// The check on one rank. Its steps are separated by barriers of the world, which all ranks call equally often.
+/// The check on one rank. Barriers of the world separate its steps. All ranks call the same number of barriers.
 class FolderCheck {
  public:
   FolderCheck(FolderFigure& figure, const fs::path& folder, int rank, std::vector<int> peers, double patience)
@@ -102,7 +102,7 @@ class FolderCheck {
       std::error_code error;
       while (!fs::is_directory(folder_, error)) {
         if (now() - began > patience_)
-          base::fail(base::ExitCode::resource, folder_.string(), ": was made by rank 0, but is not visible after ",
+          base::fail(base::ExitCode::resource, folder_.string(), ": was created by rank 0, but is not visible after ",
                      patience_, " s");
         std::this_thread::sleep_for(poll_pause);
       }
@@ -186,7 +186,7 @@ class FolderCheck {
     if (lock_ < 0) fail_file(folder_ / "lock", "opened");
   }
 
-  // Runs a step, unless an earlier one has failed.
+  // Runs a step, unless an earlier step has failed.
   void attempt(const std::function<void()>& step) {
     if (!figure_.error.empty()) return;
     try {
@@ -196,8 +196,8 @@ class FolderCheck {
     }
   }
 
-  // Returns the seconds since `began` until `there` is true, 0 if it is true at once; none if it is false for
-  // `patience_` seconds.
+  // Returns the seconds since `began` at which `there` becomes true, or 0 if it is true at once. Returns none if it
+  // remains false for `patience_` seconds.
   std::optional<double> wait_for(const std::function<bool()>& there, double began) const {
     if (there()) return 0;
     while (now() - began < patience_) {
@@ -223,11 +223,11 @@ void check_folder(RankReport& report, const comm::ProcessGroup& world, device::D
   const int rank = world.rank();
   const bool first = rank == 0;
   const bool joins = std::find(participants.begin(), participants.end(), rank) != participants.end();
-  std::string made;  // on rank 0: the new folder; empty if it cannot be made
+  std::string made;  // rank 0: path of the new folder; empty if it cannot be created
   if (first) {
     made = (fs::path(folder) / ".hexad-check-XXXXXX").string();
     if (::mkdtemp(made.data()) == nullptr) {
-      report.folder.emplace().error = cat(folder, ": no folder can be made in it: ", std::strerror(errno));
+      report.folder.emplace().error = cat(folder, ": cannot create a folder in it: ", std::strerror(errno));
       made.clear();
     }
   }
@@ -251,7 +251,7 @@ void check_folder(RankReport& report, const comm::ProcessGroup& world, device::D
     meet();
   }
   meet();
-  std::error_code ignored;  // a folder that cannot be removed has no effect on runs
+  std::error_code ignored;  // failing to remove the folder has no effect on runs
   if (first) fs::remove_all(path, ignored);
 }
 

@@ -1,4 +1,4 @@
-// Check that the nodes share a folder as checkpoints and datasets need it.
+// Check that the nodes share a folder that is suitable for checkpoints and datasets.
 #pragma once
 
 #include <string>
@@ -8,13 +8,14 @@
 
 namespace hexad::check_cluster {
 
-/// Largest number of other ranks whose files a rank reads.
+/// Largest number of other ranks whose files each rank reads.
 inline constexpr int most_folder_peers = 63;
 
-/// Checks writes, fsync, renames, visibility and locks in a new folder inside `folder`, which is removed afterwards.
-/// The first rank of each node takes part; on a single node, its first two ranks. Waits at most `patience` seconds for
-/// the files of other ranks. Sets `folder` of the reports of these ranks; only that of rank 0 if the new folder cannot
-/// be made. Errors of the file system are figures and are not thrown. Collective over `world`.
+/// Checks writes, fsync, renames, visibility and locks in a new folder inside `folder`. Removes the new folder
+/// afterwards. The first rank of each node takes part; on a single node, its first two ranks. Waits at most `patience`
+/// seconds for the files of other ranks.
+/// Sets `folder` in the reports of these ranks, or only in rank 0's report if the new folder cannot be created. Reports
+/// file system errors in this member and does not throw them. Collective over `world`.
 void check_folder(RankReport& report, const comm::ProcessGroup& world, device::Device device, const std::string& folder,
                   double patience);
 

@@ -1,11 +1,11 @@
-"""Makes small random models of the families that Hexad imports, with what `transformers` computes from them.
+"""Makes small random models of the families that Hexad imports, and the results that `transformers` computes with them.
 
 Usage: models.py FOLDER [FAMILY...]        make models in FOLDER/FAMILY
        models.py --load FOLDER REFERENCE   load the model in FOLDER and compare its logits with those of REFERENCE
 
 A folder has config.json, model.safetensors and generation_config.json as save_pretrained writes them, and
-reference.safetensors: ids I32 [sequences, length], logits F32 [sequences, length, vocabulary], loss F32 [1]. Families in
-GRADIENTS also have gradients/, which is a model whose weights are the gradients of the loss.
+reference.safetensors: ids I32 [sequences, length], logits F32 [sequences, length, vocabulary], loss F32 [1]. The families
+in GRADIENTS also have a folder gradients/ with a model whose weights are the gradients of the loss.
 """
 
 import copy
@@ -23,14 +23,14 @@ ROUTED = dict(num_experts_per_tok=2, output_router_logits=False)
 LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=16)
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=8)
-# Latent attention, and experts after a dense block.
+# Latent attention, and experts in all blocks but the first.
 LATENT = dict(SIZES, num_attention_heads=2, intermediate_size=24, moe_intermediate_size=8, n_routed_experts=8,
               first_k_dense_replace=1, kv_lora_rank=5, qk_nope_head_dim=3, qk_rope_head_dim=4, v_head_dim=2)
 MAGNITUDES = dict(mscale=1.0, mscale_all_dim=1.0)
 YARN_OF_GPT_OSS = dict(rope_type="yarn", rope_theta=150000.0, factor=4.0, beta_fast=32.0, beta_slow=1.0,
                        truncate=False, original_max_position_embeddings=8)
 
-# Each family with a config in which the particular parts of the family have an effect.
+# Config of each family, in which the special parts of the family have an effect.
 FAMILIES = {
     "qwen3_moe": dict(**SIZES, **ROUTED, head_dim=8, intermediate_size=24, moe_intermediate_size=8, num_experts=4,
                       norm_topk_prob=True),
@@ -61,7 +61,7 @@ SEQUENCES, LENGTH = 2, 32
 
 
 def randomize(model, seed):
-    """Draws all weights and buffers that checkpoints store, large enough that every part has an effect."""
+    """Draws all weights and buffers that checkpoints store. Values are large enough to affect the results."""
     generator = torch.Generator().manual_seed(seed)
     for name, tensor in model.state_dict().items():
         if not tensor.is_floating_point():
@@ -82,7 +82,7 @@ def batch(seed):
 
 
 def outputs(model, ids):
-    """Returns logits and the mean loss of the next token."""
+    """Returns the logits and the mean loss of predicting the next token."""
     model.eval()
     result = model(input_ids=ids, labels=ids)
     return result.logits, result.loss
@@ -114,7 +114,7 @@ def make(family, folder):
 
 
 def load(folder, reference):
-    """Prints the largest difference of the logits, relative to the largest logit."""
+    """Prints the largest difference of the logits, divided by the largest logit."""
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager",
                                                               dtype=torch.float32)
     expected = load_file(os.path.join(reference, "reference.safetensors"))
@@ -131,7 +131,7 @@ def main(arguments):
         sys.exit(__doc__)
     unknown = [name for name in arguments[1:] if name not in FAMILIES]
     if unknown:
-        sys.exit(f"there is no family {unknown[0]}; families: {', '.join(FAMILIES)}")
+        sys.exit(f"unknown family {unknown[0]}, expected one of: {', '.join(FAMILIES)}")
     for family in arguments[1:] or FAMILIES:
         make(family, os.path.join(arguments[0], family))
 

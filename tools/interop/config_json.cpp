@@ -14,8 +14,8 @@ using namespace base;
 
 namespace {
 
-// Upper limits of sizes. They keep products of sizes within 63 bits, and keep a damaged file from exhausting the memory
-// before a tensor is read.
+// Upper limits of sizes. With these limits, products of sizes fit into 63 bits, and a damaged config.json cannot
+// exhaust the memory before a tensor is read.
 constexpr int64_t most_of_a_kind = 10'000, largest_width = int64_t{1} << 24, longest_context = int64_t{1} << 32;
 constexpr int64_t most_experts_of_all_blocks = 1'000'000;
 
@@ -26,7 +26,7 @@ int64_t limit_of(std::string_view recipe_key) {
   return std::ranges::find(counts, recipe_key) == std::end(counts) ? largest_width : most_of_a_kind;
 }
 
-/// Returns the names of a config key. Export writes the first one.
+/// Returns all names of a config key. Exports write the first name.
 std::vector<std::string> names_of(std::string_view alternatives) {
   std::vector<std::string> names;
   while (!alternatives.empty()) {
@@ -37,7 +37,7 @@ std::vector<std::string> names_of(std::string_view alternatives) {
   return names;
 }
 
-/// Returns the value of a key and the name that it has; null if it is missing.
+/// Returns the value of a key and the name under which it was found; null if the key is missing.
 std::pair<Json, std::string> value_of(const Json& config, const ConfigKey& key, const std::string& where) {
   Json value;
   std::string name;
@@ -51,7 +51,7 @@ std::pair<Json, std::string> value_of(const Json& config, const ConfigKey& key, 
   return {value, name};
 }
 
-/// Returns the recipe's value for a config's value; null: the key keeps its value.
+/// Returns the recipe's value for a value of the config; null if the recipe's key keeps its default.
 Json to_recipe(const Json& value, Conversion conversion, const ModelKeys& keys, const std::string& where) {
   switch (conversion) {
     case Conversion::same:
@@ -123,7 +123,7 @@ void read_keys(const Json& config, const Family& family, ModelKeys& keys, const 
   }
 }
 
-/// Checks conditions of latent attention that the limits of single keys do not contain.
+/// Checks the conditions of latent attention that limits of single keys do not cover.
 void require_latent_sizes(const ModelKeys& keys, const std::string& where) {
   const int64_t heads = keys.integer("model.heads"), value = keys.integer("model.latent.value_size"),
                 key = keys.integer("model.latent.rope_size") + keys.integer("model.latent.nope_size");
@@ -134,7 +134,7 @@ void require_latent_sizes(const ModelKeys& keys, const std::string& where) {
          key);
 }
 
-/// Checks sizes by which others are divided, and counts that must not be zero.
+/// Checks sizes that are used as divisors, and counts that must not be zero.
 void require_sizes(const ModelKeys& keys, LayerPattern pattern, const std::string& where) {
   std::vector<std::string_view> counts{"model.layers", "model.hidden", "model.heads", "model.vocab", "model.context"};
   if (pattern != LayerPattern::none) counts.insert(counts.end(), {"model.moe.experts", "model.moe.expert_hidden"});
@@ -173,7 +173,7 @@ void require_fixed(const Json& config, const Family& family, const std::string& 
   }
 }
 
-// Checks the form of quantized weights of a family whose experts may be in MXFP4.
+// Checks the quantization settings of a family whose experts may be in MXFP4.
 void require_mxfp4(const Json& config, const std::string& where) {
   const auto found = config.find("quantization_config");
   if (found == config.end() || found->is_null()) return;
@@ -183,7 +183,7 @@ void require_mxfp4(const Json& config, const std::string& where) {
          ", expected an object with quant_method mxfp4");
 }
 
-// In attn_type_list, 1 stands for full attention.
+// In attn_type_list, 1 means full attention.
 void require_full_attention(const Json& config, const std::string& where) {
   const auto types = config.find("attn_type_list");
   if (types == config.end() || types->is_null()) return;
@@ -191,7 +191,7 @@ void require_full_attention(const Json& config, const std::string& where) {
     fail(ExitCode::data, where, ": attn_type_list is ", types->dump().substr(0, 80), ", expected only 1");
 }
 
-/// Returns the number of blocks after the last one that predict further tokens.
+/// Returns the number of extra blocks after the last one that predict further tokens.
 int64_t count_prediction_blocks(const Json& config, const std::string& where) {
   for (const char* key : {"num_nextn_predict_layers", "num_mtp_layers", "num_mtp_modules"}) {
     const auto found = config.find(key);
@@ -217,7 +217,7 @@ std::set<std::string, std::less<>> keys_understood(const Family& family) {
   return known;
 }
 
-/// Refuses keys that are not understood, because they may change the model. A key without a value changes nothing.
+/// Rejects unknown keys, because they may change the model. A key whose value is null changes nothing.
 void require_known(const Json& config, const Family& family, const std::string& where) {
   const auto known = keys_understood(family);
   const auto encoder = config.find("is_encoder_decoder");
@@ -230,7 +230,8 @@ void require_known(const Json& config, const Family& family, const std::string& 
   }
 }
 
-/// True if weights are stored in fp8 with a scale for each block of 128 x 128. Refuses other quantised weights.
+/// True if weights are stored in fp8 with a scale for each block of 128 x 128 elements. Rejects other quantized
+/// weights.
 bool has_fp8_blocks(const Json& config, const std::string& where) {
   const auto found = config.find("quantization_config");
   if (found == config.end() || found->is_null()) return false;
@@ -266,7 +267,7 @@ std::vector<std::string> training_notes(const Json& config, const Family& family
   for (const std::string_view key : family.training) {
     const auto found = config.find(std::string(key));
     if (found == config.end() || found->is_null() || *found == 0 || *found == false) continue;
-    notes.push_back(cat(key, " (", found->dump(), ") is not taken over"));
+    notes.push_back(cat(key, " (", found->dump(), ") is not imported"));
   }
   return notes;
 }
@@ -290,7 +291,7 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
   require_sizes(read.keys, family.pattern, where);
   const Json stated = read.keys["model.rotary_share"];
   read_rotary(config, family, read.keys, where);
-  // A family with rotary_dim may state the share of each head twice.
+  // A family with rotary_dim may give the share of each head in two keys.
   if (const auto found = config.find("rotary_dim"); found != config.end() && !found->is_null()) {
     const Json share = read.keys["model.rotary_share"];
     if (share != family.rotary_share && share != stated)
@@ -329,7 +330,7 @@ std::string write_config(const Family& family, const ModelKeys& keys, const std:
     if (like.empty() || !same_rotary(before, keys)) write_rotary(config, family, keys);
     if (family.windows && (like.empty() || !same_windows(before, keys))) write_windows(config, keys);
   }
-  bool changed = config.erase("quantization_config") > 0 || !same_model;  // weights are written unquantised
+  bool changed = config.erase("quantization_config") > 0 || !same_model;  // exported weights are not quantized
   for (const auto& table : family.keys) {
     for (const ConfigKey& key : table) {
       const std::vector<std::string> names = names_of(key.config);

@@ -77,7 +77,8 @@ uint16_t to_half(float value) {
     const uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
     return static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
   }
-  // The sum with 0.5 has a unit of 2^-24 in the last place, as subnormal numbers have. It rounds as the processor does.
+  // Adding 0.5 gives a float whose last bit has the value 2^-24, like that of subnormal f16. The processor therefore
+  // does the rounding.
   const float sum = std::bit_cast<float>(magnitude) + 0.5f;
   return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(sum) - 0x3f000000u));
 }
@@ -95,7 +96,7 @@ void convert(std::byte* to, Element to_type, const std::byte* from, Element from
 int64_t first_non_finite(const std::byte* elements, Element type, int64_t count) {
   const uint32_t exponent = type == Element::f32 ? 0x7f800000u : type == Element::bf16 ? 0x7f80u : 0x7c00u;
   const auto find = [&]<class T>(T) -> int64_t {
-    constexpr int64_t block = 4096;  // elements that are checked without a branch
+    constexpr int64_t block = 4096;  // elements checked without a branch
     const auto bad = [&](int64_t i) {
       return (load<T>(elements + i * static_cast<int64_t>(sizeof(T))) & exponent) == exponent;
     };
@@ -112,7 +113,8 @@ int64_t first_non_finite(const std::byte* elements, Element type, int64_t count)
 }
 
 void transpose(std::byte* to, const std::byte* from, int64_t rows, int64_t columns, int64_t bytes) {
-  constexpr int64_t block = 32;  // rows and columns of a tile, so that both sides stay in the cache
+  constexpr int64_t block =
+      32;  // rows and columns of a tile, small enough that source and destination fit into the cache
   for (int64_t r0 = 0; r0 < rows; r0 += block)
     for (int64_t c0 = 0; c0 < columns; c0 += block)
       for (int64_t r = r0; r < std::min(r0 + block, rows); ++r)

@@ -13,7 +13,7 @@ namespace {
 
 using enum Conversion;
 
-// Keys of all families whose attention is that of Llama.
+// Keys of all families that have the attention of Llama.
 constexpr ConfigKey common[] = {
     {"vocab_size", "model.vocab"},
     {"hidden_size", "model.hidden"},
@@ -69,7 +69,7 @@ constexpr ConfigKey glm[] = {
     {"attention_bias", "model.qkv_bias", "false"},
     {"use_qk_norm", "model.qk_norm", "false", head_norm},
 };
-// Keys of latent attention, and of the experts beside it.
+// Keys of latent attention, and of the experts in the same families.
 constexpr ConfigKey latent[] = {
     {"q_lora_rank", "model.latent.q_rank", "0", zero_if_null},
     {"kv_lora_rank", "model.latent.kv_rank", "512"},
@@ -125,7 +125,7 @@ const std::vector<std::string_view>& dropouts() {
   return all;
 }
 
-// Returns a family whose attention and routing are those of DeepSeek-V3.
+// Returns a family with the attention and routing of DeepSeek-V3.
 Family like_deepseek_v3(std::string_view model_type) {
   return {.model_type = model_type,
           .architecture = "DeepseekV3ForCausalLM",

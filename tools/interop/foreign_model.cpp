@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t window_bytes = 8 << 20;
 constexpr std::string_view blocks_suffix = "_blocks", scales_suffix = "_scales";
 
-/// True if `name` matches `pattern`, in which * stands for any text.
+/// True if `name` matches `pattern`, in which * matches any text.
 bool matches(std::string_view pattern, std::string_view name) {
   const size_t star = pattern.find('*');
   if (star == pattern.npos) return pattern == name;
@@ -68,7 +68,7 @@ ExpertLayout layout_of(const SourceFolder& source, const Family& family) {
   return has_suffix(source, ".mlp.experts.gate_up_proj") ? ExpertLayout::fused : ExpertLayout::separate;
 }
 
-/// The part of a recipe that an import writes.
+/// The part of a recipe that an import writes: the section `model`.
 struct ModelSection {
   layers::ModelConfig model;
 
@@ -78,14 +78,14 @@ struct ModelSection {
   }
 };
 
-/// Throws Error(data) if the recipe would be refused.
+/// Throws Error(data) if the recipe is not accepted.
 void require_accepted(const std::string& recipe, const std::string& where) {
   try {
     config::Problems problems;
     config::read<ModelSection>(config::parse(recipe, "recipe.yaml"), problems);
     problems.throw_if_any();
   } catch (const Error& error) {
-    fail(ExitCode::data, where, ": describes a model that Hexad refuses: ", error.what());
+    fail(ExitCode::data, where, ": describes a model that Hexad does not accept: ", error.what());
   }
 }
 
@@ -145,7 +145,7 @@ void ForeignModel::read(const Link& link, int64_t first, int64_t count, std::byt
 
 void ForeignModel::read_mxfp4(const Link& link, int64_t first, int64_t count, std::byte* to) const {
   require(first % mxfp4::block == 0 && count % mxfp4::block == 0, "[interop] ", count, " elements from ", first,
-          " are no whole blocks of MXFP4");
+          " are not whole MXFP4 blocks");
   const int64_t block = first / mxfp4::block, blocks = count / mxfp4::block;
   std::vector<std::byte> packed(static_cast<size_t>(blocks * mxfp4::block_bytes)), scales(static_cast<size_t>(blocks));
   tensor(link).read(block * mxfp4::block_bytes, packed.data(), blocks * mxfp4::block_bytes);
@@ -157,10 +157,11 @@ void ForeignModel::note_quantised() {
   const int64_t weights =
       std::ranges::count_if(map_.links, [&](const Link& l) { return tensor(l).dtype == fp8_dtype; });
   if (weights > 0) notes_.push_back(cat(counted(weights, "tensor"), " dequantised from fp8 blocks to bf16"));
-  if (quantized_) notes_.emplace_back("experts in MXFP4 became bf16, with the same values; an export has bf16");
+  if (quantized_)
+    notes_.emplace_back("experts in MXFP4 were converted to bf16, with the same values; an export will have bf16");
 }
 
-// Checks the conditions that the tensor tables assume.
+// Checks the conditions on config.json that the tensor tables assume.
 void ForeignModel::check_config() const {
   require_accepted(config_.keys.yaml(), config_path_);
   if (config_.keys.text("model.position") != "rotary") return;
@@ -222,7 +223,8 @@ void ForeignModel::check_scales(const Link& link) const {
          ", expected F32 ", expected);
 }
 
-// Checks the two tensors of a matrix in MXFP4: [E, outputs, inputs / 32, 16] and [E, outputs, inputs / 32].
+// Checks the two tensors of a matrix in MXFP4: blocks [E, outputs, inputs / 32, 16] and scales [E, outputs, inputs /
+// 32].
 void ForeignModel::check_mxfp4(const Link& link) const {
   const Shape& matrix = link.shape;
   if (matrix[2] % mxfp4::block != 0)
@@ -251,16 +253,16 @@ bool ForeignModel::is_ignored(const std::string& name) const {
   });
 }
 
-// True for a stored head that equals the embedding to which it is tied. Throws Error(data) if they differ.
+// True for a stored head that equals the embedding to which it is tied. Throws Error(data) if the two tensors differ.
 bool ForeignModel::is_tied_head(const std::string& name) const {
   if (name != "lm_head.weight" || !config_.keys.flag("model.tied_embedding")) return false;
-  const Link& embedding = map_.links.front();  // the first row of every table
+  const Link& embedding = map_.links.front();  // the first row of every table is the embedding
   const SourceTensor* tied = source_.find(name_of(embedding));
-  if (!tied) return true;  // the embedding is reported as missing
+  if (!tied) return true;  // check_names() reports the embedding as missing
   const SourceTensor& head = *source_.find(name);
   if (tied->dtype == head.dtype && tied->shape == head.shape && equal(head, *tied)) return true;
   fail(ExitCode::data, folder(), "/", head.file, ": tensor '", name, "' differs from '", name_of(embedding),
-       "', but tie_word_embeddings says that they are the same; set it to false in config.json");
+       "', but tie_word_embeddings in config.json is true; set it to false");
 }
 
 }  // namespace hexad::interop

@@ -1,4 +1,4 @@
-// A model in a folder of the Hugging Face library, whose config and tensors have been checked against each other.
+// A model in a folder of the Hugging Face library. Its config and its tensors have been checked against each other.
 #pragma once
 
 #include <string>
@@ -13,23 +13,24 @@ namespace hexad::interop {
 
 class ForeignModel {
  public:
-  /// Opens a folder and reads config.json and the headers of the shards. Throws Error(data) that names the file and the
-  /// key or tensor if a tensor is missing, unknown, or of another shape or type than config.json and the family say.
+  /// Opens a folder and reads config.json and the headers of the shards. Throws Error(data) if a tensor is missing, is
+  /// unknown, or has another shape or type than config.json and the family require. The message names the file and the
+  /// key or tensor.
   explicit ForeignModel(const std::string& folder, const FileWork& work = {});
   ForeignModel(const ForeignModel&) = delete;
 
   const std::string& folder() const { return source_.folder(); }
   const ForeignConfig& config() const { return config_; }
   const std::string& config_text() const { return config_text_; }
-  /// Returns the form of the experts in an export of this model.
+  /// Returns the layout of the experts in an export of this model.
   ExpertLayout experts() const { return quantized_ ? ExpertLayout::fused : layout_; }
   const Sizes& sizes() const { return sizes_; }
   const TensorMap& map() const { return map_; }
-  /// Facts for the user: keys and tensors that are not taken over.
+  /// Notes for the user: keys and tensors that are not imported.
   const std::vector<std::string>& notes() const { return notes_; }
 
   const SourceTensor& tensor(const Link& link) const { return *source_.find(name_of(link)); }
-  /// Returns the type of the elements that read() writes. Weights in fp8 blocks and in MXFP4 are read as bf16.
+  /// Returns the type of the elements that read() writes: bf16 for weights in fp8 blocks and in MXFP4.
   Element element(const Link& link) const;
   /// Reads `count` elements of a tensor, from element `first` on. For a tensor in MXFP4, both numbers must be multiples
   /// of mxfp4::block.
@@ -58,7 +59,7 @@ class ForeignModel {
   bool quantized_;
   Sizes sizes_;
   TensorMap map_;
-  bool bare_;  // true if names have no first word: the checkpoint is of a model without its head
+  bool bare_;  // true if names lack their first word, because the checkpoint is of a model without its head
   std::vector<std::string> notes_;
 };
 

@@ -15,11 +15,12 @@ constexpr std::string_view fp8_dtype = "F8_E4M3";
 
 /// Returns the name of the scales of a weight, for example "q_proj.weight_scale_inv".
 std::string scales_of(const std::string& weight);
-/// Returns the shape of the scales of a matrix: one for each block, of which the last ones may be incomplete.
+/// Returns the shape of the scales of a matrix: one scale for each block. The last block of a row or column may be
+/// incomplete.
 base::Shape shape_of_scales(const base::Shape& matrix);
 
-/// Writes elements of a matrix with `columns` columns as bf16: each is its code times the scale of its block.
-/// codes[0] is element `first` of the matrix, in row-major order.
+/// Writes elements of a matrix with `columns` columns as bf16. Each element is its code times the scale of its block.
+/// codes[0] is the code of element `first` of the matrix, in row-major order.
 void dequantise(std::byte* to, std::span<const std::byte> codes, std::span<const float> scales, int64_t first,
                 int64_t columns);
 

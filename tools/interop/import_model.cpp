@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t window_bytes = 8 << 20;
 
-/// A part of a parameter: part `index` of the parts of a link.
+/// A part of a parameter: part number `index` of a link.
 struct Slot {
   const Link* link;
   size_t index;
@@ -37,7 +37,7 @@ class ParameterWriter {
       std::ranges::sort(slots, {}, [](const Slot& s) { return s.link->parts[s.index].first; });
   }
 
-  /// Returns the type in which a parameter is stored: bf16 if all of its parts are, otherwise f32.
+  /// Returns the dtype in which a parameter is stored: bf16 if all of its parts are bf16, otherwise f32.
   Dtype dtype_of(size_t own) const {
     const bool all = std::ranges::all_of(slots_[own], [&](const Slot& s) { return element(s) == Element::bf16; });
     return all ? Dtype::bf16 : Dtype::f32;
@@ -87,7 +87,7 @@ class ParameterWriter {
     append(slot, whole_.data() + begin * bytes, part, begin, target, out);
   }
 
-  /// Writes a link whose only part is the whole parameter, one expert at a time.
+  /// Writes a link whose only part is a whole parameter. Reads one expert at a time.
   void write_by_expert(const Slot& slot, Element target, io::SafetensorsStream& out) {
     const Link& link = *slot.link;
     const Element type = element(slot);
@@ -100,7 +100,7 @@ class ParameterWriter {
     }
   }
 
-  /// Converts and appends elements of a foreign tensor, from element `first` on.
+  /// Converts and appends elements of a foreign tensor, starting at element `first`.
   void append(const Slot& slot, const std::byte* elements, int64_t count, int64_t first, Element target,
               io::SafetensorsStream& out) {
     const Element type = element(slot);
@@ -114,11 +114,11 @@ class ParameterWriter {
   }
 
   const ForeignModel& model_;
-  std::vector<std::vector<Slot>> slots_;  // by parameter, in the order of their elements
+  std::vector<std::vector<Slot>> slots_;  // by parameter; slots are in the order of their elements
   std::vector<std::byte> from_, whole_, converted_;
 };
 
-/// Divides parameters into shards of at most `most` bytes, except that a larger parameter is a shard by itself.
+/// Divides parameters into shards of at most `most` bytes. A larger parameter gets a shard for itself.
 std::vector<std::vector<size_t>> divided(const TensorMap& map, const ParameterWriter& writer, int64_t most) {
   std::vector<std::vector<size_t>> shards(1);
   int64_t bytes = 0;
@@ -177,8 +177,8 @@ Origin origin_of(const ForeignModel& model) {
 }
 
 std::string recipe_text(const ForeignConfig& config, const std::string& target) {
-  return cat("# A ", config.family->model_type,
-             " model that was imported. Complete it with data.dataset, batch and optim.\n", config.keys.yaml(),
+  return cat("# A ", config.family->model_type, " model, imported. Add data.dataset, batch and optim to train it.\n",
+             config.keys.yaml(),
              "train:\n  init_from: ", io::Json(target).dump(-1, ' ', false, io::Json::error_handler_t::replace), "\n");
 }
 

@@ -11,7 +11,7 @@ void append(std::vector<int64_t>& order, int64_t first, int64_t count) {
   for (int64_t i = 0; i < count; ++i) order.push_back(first + i);
 }
 
-// Appends `size` rows that are pairs in the foreign tensor: the first element of each pair, then the second ones.
+// Appends `size` rows that are pairs in the foreign tensor: the first rows of all pairs, then the second rows.
 void append_halves(std::vector<int64_t>& order, int64_t first, int64_t size) {
   for (int64_t second = 0; second < 2; ++second)
     for (int64_t i = 0; i < size / 2; ++i) order.push_back(first + 2 * i + second);

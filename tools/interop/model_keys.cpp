@@ -13,7 +13,7 @@ namespace {
 
 enum class Type : uint8_t { integer, real, flag, text };
 
-/// A key with the recipe's default, as JSON. `null` stands for `auto` or `none`. A key that is not `computed` matters
+/// A key with the recipe's default, as JSON. `null` means `auto` or `none`. If `computed` is false, the key matters
 /// only in training, or follows from the other keys.
 struct KnownKey {
   std::string_view path;
@@ -126,7 +126,7 @@ std::string_view article_and_name(Type type) {
   return "";
 }
 
-/// Returns the value of a recipe's text; null for `auto` and `none`, nullopt if the text has another type.
+/// Returns the value of a recipe's text: null for `auto` and `none`, nullopt if the text does not have this type.
 std::optional<Json> value_of(const std::string& text, Type type) {
   if (type == Type::text) return Json(text);
   if (text == "auto" || text == "none") return Json();
@@ -164,7 +164,7 @@ ModelKeys ModelKeys::of_recipe(const config::Document& recipe, const std::string
     const config::Node* node = find(recipe.root, key.path);
     if (!node || node->kind != config::Node::Kind::scalar) continue;
     std::string text = node->text;
-    // Older recipes have a switch where newer ones name the kind.
+    // Older recipes have true or false where newer recipes name the kind.
     if (key.path == "model.qk_norm" && (text == "true" || text == "false")) text = text == "true" ? "head" : "none";
     std::optional<Json> value = value_of(text, key.type);
     if (!value) fail(ExitCode::data, where, ": ", key.path, " is '", text, "', expected ", article_and_name(key.type));
@@ -218,8 +218,8 @@ int64_t ModelKeys::shared_width() const {
   return integer("model.moe.shared_experts") * integer("model.moe.shared_hidden");
 }
 
-// Returns the values that determine the function. Keys without an effect are missing; the keys that make them so are
-// not.
+// Returns the values that determine the function of the model. Omits keys without an effect, but not the keys that
+// disable them.
 std::map<std::string, Json> ModelKeys::meaning() const {
   std::map<std::string, Json> values;
   for (const KnownKey& key : known_keys) {
@@ -266,7 +266,7 @@ std::vector<std::string> ModelKeys::differences(const ModelKeys& before, const M
 
 std::string ModelKeys::yaml() const {
   std::string text;
-  std::vector<std::string> open;  // sections of the previous key
+  std::vector<std::string> open;  // sections that enclose the previous key
   for (const KnownKey& key : known_keys) {
     const Json& value = (*this)[key.path];
     const Json usual = Json::parse(key.usual);

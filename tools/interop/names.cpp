@@ -1,4 +1,4 @@
-// Tables of tensor names. See TensorRow for their form.
+// Tables of tensor names. TensorRow describes their form.
 #include "tools/interop/family.h"
 
 namespace hexad::interop {
@@ -7,9 +7,10 @@ namespace {
 
 using enum Rearrangement;
 
-// V vocabulary, P positions, H hidden, G heads, Q heads * C, K kv_heads * C, C head size, D dense MLP, E experts, I
-// expert width, S width of the shared experts. In latent attention: A rank of queries, L rank of keys and values, R
-// rotary part, T = L + R, N heads * other part, W heads * value size, U = N + W.
+// Letters in shapes: V vocabulary, P positions, H hidden size, G heads, Q heads * C, K kv_heads * C, C head size, D
+// width of a dense MLP, E experts, I width of an expert, S width of the shared experts. In latent attention: A rank of
+// queries, L rank of keys and values, R size of the rotary part, T = L + R, N heads * size of the other part, W heads *
+// value size, U = N + W.
 constexpr OwnRow own[] = {
     {"embedding.weight", "V H"},
     {"position_embedding.weight", "P H", "learned"},
@@ -211,7 +212,8 @@ constexpr TensorRow block_bias[] = {
     {"model.layers.{L}.mlp.e_score_correction_bias", "E", {{"layers.{L}.moe.router.bias"}}, "moe selection_bias fused"},
 };
 
-// The tensors of a matrix in MXFP4 are NAME_blocks and NAME_scales. A row names the blocks, and has the matrix's shape.
+// A matrix in MXFP4 has two tensors: NAME_blocks and NAME_scales. A table row has the name of the blocks and the shape
+// of the matrix.
 constexpr TensorRow gpt_oss[] = {
     {"model.layers.{L}.self_attn.sinks", "G", {{"layers.{L}.attention.sinks"}}},
     {"model.layers.{L}.mlp.router.weight", "E H", {{"layers.{L}.moe.router.weight"}}},

@@ -29,7 +29,7 @@ std::string replaced(std::string_view pattern, std::string_view mark, int64_t nu
   return text;
 }
 
-/// Makes the map. Rows whose name has {L} are repeated for each block, those with {E} for each expert.
+/// Makes the map. Repeats rows whose name has {L} for each block, and rows whose name has {E} for each expert.
 class Mapper {
  public:
   Mapper(const Family& family, const Sizes& sizes) : family_(family), sizes_(sizes) {}
@@ -89,13 +89,13 @@ class Mapper {
 
   /// Checks that the parts of all links cover every parameter exactly once.
   void require_complete() const {
-    std::vector<std::map<int64_t, int64_t>> covered(map_.own.size());  // first element and number of elements
+    std::vector<std::map<int64_t, int64_t>> covered(map_.own.size());  // number of elements by first element
     for (const Link& link : map_.links) {
       int64_t elements = 0;
       for (const Link::Part& part : link.parts) {
         elements += part.region.size.numel();
         const bool is_new = covered[part.own].emplace(part.first, part.region.size.numel()).second;
-        require(is_new, "[interop] two tensors of ", family_.model_type, " are the same part of ",
+        require(is_new, "[interop] two tensors of ", family_.model_type, " map to the same part of ",
                 map_.own[part.own].name);
       }
       require(elements == link.shape.numel(), "[interop] ", link.theirs, " has ", link.shape.numel(),

@@ -1,4 +1,4 @@
-// The tensors of one foreign checkpoint, and the parameters of Hexad to which they correspond.
+// The tensors of one foreign checkpoint, and the Hexad parameters to which they correspond.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ namespace hexad::interop {
 
 using base::Shape;
 
-/// Form in which a checkpoint stores the experts of a block: one tensor for each expert, one for all experts, or one
-/// for all experts in MXFP4, which is only read.
+/// Layout of the experts of a block in a checkpoint: one tensor for each expert, one tensor for all experts, or one
+/// tensor for all experts in MXFP4. MXFP4 is supported only for reading.
 enum class ExpertLayout : uint8_t { separate, fused, mxfp4 };
 
-/// Sizes of a model, by the letters that the tables use, and the conditions of the tables.
+/// Sizes of a model by the letters that the tables use, and evaluation of the tables' conditions.
 class Sizes {
  public:
   Sizes(const ModelKeys& keys, const Family& family, ExpertLayout layout);
@@ -28,7 +28,8 @@ class Sizes {
   int64_t head() const { return keys_.integer("model.head_size"); }
   /// Returns the number of dimensions of each head that rotate.
   int64_t rotary() const;
-  /// Returns, for each row of the parameters, the row of the foreign tensor. `rearrangement` moves rows.
+  /// Returns the row of the foreign tensor for each of `rows` rows of the parameters. Requires a `rearrangement` that
+  /// moves rows.
   std::vector<int64_t> moved_rows(Rearrangement rearrangement, int64_t rows) const;
   /// Returns the shape that a text such as "E 2I H" describes.
   Shape shape(std::string_view text) const;
@@ -45,7 +46,7 @@ class Sizes {
   ExpertLayout layout_;
 };
 
-/// A parameter or state of Hexad.
+/// A parameter or state tensor of Hexad.
 struct OwnTensor {
   std::string name;
   io::Kind kind;  // main or state
@@ -56,15 +57,15 @@ struct OwnTensor {
 struct Link {
   struct Part {
     size_t own;         // index into TensorMap::own
-    io::Region region;  // of this parameter
-    int64_t first;      // index of the first element of the region, in row-major order
+    io::Region region;  // region of the parameter own[own]
+    int64_t first;      // index of the region's first element in the parameter, in row-major order
   };
   std::string theirs;
   Shape shape;
   Rearrangement rearrangement;
   std::vector<Part> parts;
 
-  /// Returns the index of the first element of a part in the rearranged tensor.
+  /// Returns the index at which part `part` begins in the rearranged tensor.
   int64_t begin_of(size_t part) const;
 };
 
@@ -73,10 +74,10 @@ struct TensorMap {
   std::vector<Link> links;
 };
 
-/// True if the rearrangement changes the elements of each expert separately.
+/// True if the rearrangement works on each expert separately.
 bool is_by_expert(Rearrangement rearrangement);
-/// Rearrange the elements of one expert of a link, of `bytes` bytes each: from the foreign form to that of Hexad, and
-/// back. `to` has the size of `from`, whose contents may change.
+/// Rearrange the elements of one expert of a link: from the foreign form to Hexad's, and back. Each element has `bytes`
+/// bytes. `to` has the size of `from`. The contents of `from` may change.
 void expert_to_own(std::vector<std::byte>& to, std::vector<std::byte>& from, const Link& link, int64_t bytes);
 void expert_to_foreign(std::vector<std::byte>& to, std::vector<std::byte>& from, const Link& link, int64_t bytes);
 

@@ -15,7 +15,7 @@ constexpr const char* sliding = "sliding_attention";
 
 bool is_full(int64_t layer, int64_t every) { return every > 0 && layer % every == every - 1; }
 
-/// Returns, for each block, true if it has full attention.
+/// Returns a list with true for each block that has full attention.
 std::vector<bool> blocks_with_full_attention(const Json& config, int64_t layers, const std::string& where) {
   std::vector<bool> blocks;
   const auto types = config.find(key);
@@ -43,7 +43,8 @@ void read_windows(const Json& config, ModelKeys& keys, const std::string& where)
   const int64_t every = first == layers ? 0 : first + 1;
   for (int64_t l = 0; l < layers; ++l)
     if (wanted[static_cast<size_t>(l)] != is_full(l, every))
-      fail(ExitCode::data, where, ": ", key, " names blocks with ", full, " that are not every n-th block, for any n");
+      fail(ExitCode::data, where, ": ", key, " names blocks with ", full,
+           " that are not every n-th block for any n, expected every n-th block");
   const auto window = config.find("sliding_window");
   if (every != 1 && window != config.end() && window->is_null())
     fail(ExitCode::data, where, ": sliding_window is null, expected a number of tokens, because ", key, " has ",

@@ -35,7 +35,7 @@ fs::path nearest_folder(const fs::path& path) {
   return folder;
 }
 
-// A scratch file without a name. No other process can open the file, and the system deletes it on closing.
+// A temporary file without a name. No other process can open the file, and the system deletes it on closing.
 class ScratchFile {
  public:
   explicit ScratchFile(const fs::path& folder) {
@@ -82,7 +82,7 @@ DiskSpeed measured(const fs::path& folder) {
   return {quartiles(std::move(syncs)), quartiles(std::move(pieces))};
 }
 
-// Returns the range of seconds per byte over the last saves of a run.
+// Returns the range of seconds per byte of the last saves of a run.
 Range last_saves(const fs::path& run_dir) {
   std::error_code error;
   if (!fs::is_regular_file(run_dir / "metrics.jsonl", error)) return {};
@@ -117,8 +117,8 @@ std::string WriteTime::text() const {
 }
 
 WriteTime write_time(const DiskSpeed& speed, double bytes, const std::string& folder) {
-  // A save waits for the disk five times in a row: for the shard, the manifest, the pointer to the newest checkpoint,
-  // and two folders.
+  // A save flushes five times, one after the other: the shard, the manifest, the pointer to the newest checkpoint, and
+  // two folders.
   constexpr int syncs = 5;
   constexpr double margin = 2;
   const auto [sync, a_byte] = speed;

@@ -10,7 +10,7 @@
 namespace hexad::plan {
 namespace {
 
-// Largest time of dense GEMMs that counts as faster, relative to the grouped one. Smaller differences may be noise.
+// Largest ratio of dense to grouped time that counts as faster. Smaller differences may be noise.
 constexpr double faster = 0.98;
 
 // Returns the grouped forward measurement of the same shape as `dense`; null if there is none.
@@ -22,7 +22,7 @@ const MeasuredProduct* grouped_twin(const Cluster& cluster, const MeasuredProduc
   return twin == cluster.products.end() ? nullptr : &*twin;
 }
 
-// Returns the rows per expert from which `dense` is faster than `grouped`, at the sizes that both were measured at.
+// Returns the rows per expert from which on `dense` is faster than `grouped`, at sizes that were measured for both.
 int64_t turning_point(const MeasuredProduct& dense, const MeasuredProduct& grouped) {
   int64_t rows = never_dense;
   for (const Curve::Point& d : dense.points.points) {

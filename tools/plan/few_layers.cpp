@@ -15,7 +15,7 @@ using train::Recipe;
 
 namespace {
 
-// Returns the node of each rank of the first stage, in ascending order of the ranks.
+// Returns the node of each rank of the first stage. Ranks are in ascending order.
 std::vector<int> nodes_of_stage(const Recipe& r, int64_t ranks_per_node, int64_t world, int64_t stages) {
   mesh::Sizes sizes = r.parallel.sizes();
   sizes.pp = static_cast<int>(stages);
@@ -35,14 +35,14 @@ FewLayersStep memory_of(const device::MemoryStats& stats) {
           .activations = peak_in(stats, Category::activation)};
 }
 
-// Returns the rest of the peak, including NCCL's buffers.
+// Returns the peak without the tensors that are counted separately. Includes NCCL's buffers.
 double temporary_of(const device::MemoryStats& stats) {
   const FewLayersStep kept = memory_of(stats);
   return std::max(
       0.0, static_cast<double>(stats.peak_total) - kept.weights - kept.gradients - kept.optimizer - kept.activations);
 }
 
-// Extrapolates the size of an operation from its sizes in the two recorded steps, `less` and `more`.
+// Extrapolates the size of an operation linearly from its sizes in the two recorded steps, `less` and `more`.
 struct Line {
   double times;
   double operator()(double less, double more) const { return std::max(0.0, less + (more - less) * times); }
@@ -79,10 +79,10 @@ struct Extend {
 
 double number(int64_t n) { return static_cast<double>(n); }
 
-// Returns how many blocks of a loss on one rank take the memory of a loss that tp ranks share.
-// tp::vocab_cross_entropy() has the logits of two blocks, because it computes those of a block while statistics of the
-// block before are in flight. It has the gradient of one block, in the model's dtype. In the accumulator's dtype, this
-// is the logits' own memory.
+// Returns the number of loss blocks on one rank that take as much memory as the loss that tp ranks share.
+// tp::vocab_cross_entropy() has the logits of two blocks, because it computes the logits of a block while statistics of
+// the previous block are in flight. It has the gradient of one block, in the model's dtype. If this is the
+// accumulator's dtype, the gradient uses the memory of the logits.
 double blocks_of_shared_loss(const Recipe& r) {
   const base::Dtype weights = train::dtype_of(r.train.precision), acc = base::accumulator_dtype(weights);
   const double logits = number(base::size_of(acc)), gradient = acc == weights ? 0 : number(base::size_of(weights));
@@ -141,7 +141,7 @@ device::MemoryStats FewLayers::run_recorded() {
   const int rank = rank_in(all);
   RunOnMeta run(recipe_, extensions_, all, rank, load_, RunOnMeta::Record::issues, recorded_->prices.node_of_rank());
   run.follow_spans();
-  // Under ZeRO-3, a first step records the order in which weights are used.
+  // Under ZeRO-3, an additional first step records the order in which weights are used.
   if (recipe_.parallel.zero == 3) run.step(2);
   const auto& memory = run.instance().context.allocator();
   memory->reset_peaks();
@@ -149,7 +149,7 @@ device::MemoryStats FewLayers::run_recorded() {
   return memory->stats();
 }
 
-// Gives the operations of the record their sizes with these tokens.
+// Sets the sizes of the recorded operations to those for these numbers of sequences and tokens.
 void FewLayers::set_tokens(double sequences, double context) {
   const double shorter = number(contexts_[0]), longer = number(contexts_[1]);
   if (longer == shorter) return;
@@ -178,7 +178,8 @@ FewLayersStep FewLayers::step(int64_t sequences, int64_t context) {
   if (longer > shorter) {
     const Line by_tokens{(tokens - shorter) / (longer - shorter)};
     step.activations = by_tokens(memory_[0].activations, memory_[1].activations);
-    const Line by_length{(number(context) - shorter) / (longer - shorter)};  // rotary tables grow with the length
+    const Line by_length{(number(context) - shorter) /
+                         (longer - shorter)};  // rotary tables grow with the sequence length
     step.weights = by_length(memory_[0].weights, memory_[1].weights);
   } else {
     step.micro_batch *= tokens / longer, step.activations *= tokens / longer;

@@ -13,10 +13,11 @@
 namespace hexad::plan {
 namespace {
 
-// A parameter of a layer, by the index of the layer and the rest of its name.
+// A parameter of a layer: the index of the layer and the rest of the parameter's name.
 using OfLayer = std::pair<int64_t, std::string>;
 
-// Divides "layers.3.moe.router.weight" into 3 and "moe.router.weight". The index is -1 if no layer has the parameter.
+// Divides "layers.3.moe.router.weight" into 3 and "moe.router.weight". The index is -1 if the parameter is outside the
+// layers.
 OfLayer divided(const std::string& name) {
   constexpr std::string_view prefix = "layers.";
   if (!name.starts_with(prefix)) return {-1, name};
@@ -34,8 +35,9 @@ std::vector<FrozenPeriods> frozen_periods(const train::Recipe& r, const train::E
   if (r.optim.freeze.empty()) return {FrozenPeriods{}};
   const int64_t first = r.model.moe.dense_layers, period = layers_of_period(r),
                 periods = std::max<int64_t>(1, (r.model.layers - first) / period);
-  std::vector<std::string> common;                                            // outside of all periods
-  std::vector<std::vector<OfLayer>> of_period(static_cast<size_t>(periods));  // layers are counted inside the period
+  std::vector<std::string> common;  // outside all periods
+  std::vector<std::vector<OfLayer>> of_period(
+      static_cast<size_t>(periods));  // layers are counted from the start of the period
   for (const layers::NamedSize& p : layers::parameter_sizes(r.model, extensions)) {
     if (!base::matches_any(r.optim.freeze, p.name)) continue;
     auto [layer, rest] = divided(p.name);

@@ -71,8 +71,8 @@ GranularitySearch::GranularitySearch(int64_t fewest, int64_t most, State state)
     : GranularitySearch(all_from(fewest, most), 1, std::move(state)) {}
 
 // Returns the bounds of n for `batch`, which are the n of the neighbouring ranges. By the sentinels of G, the smallest
-// batch has the fewest micro-batches and an infinite batch the most. For a batch inside a known range, both bounds are
-// that range's n.
+// batch has the fewest micro-batches and an infinite batch has the most. For a batch inside a known range, both bounds
+// are that range's n.
 GranularitySearch::Bounds GranularitySearch::bounds(int64_t batch) const {
   const auto position = [&](int64_t n) {
     return static_cast<size_t>(std::ranges::lower_bound(numbers_, n) - numbers_.begin());
@@ -84,7 +84,7 @@ GranularitySearch::Bounds GranularitySearch::bounds(int64_t batch) const {
     if (range.smallest > batch) high = std::min(high, n);
   }
   base::require(low <= high, "[GranularitySearch] a smaller batch has ", low, " micro-batches and a larger batch ",
-                high, "; expected at least as many");
+                high, "; expected a larger batch to have at least as many");
   Bounds b{position(low), position(high)};
   while (b.high > b.low && numbers_[b.high] > batch) --b.high;  // every micro-batch has at least one token
   return b;
@@ -117,7 +117,7 @@ int64_t GranularitySearch::conclude(int64_t batch, int64_t otherwise) {
   for (const int64_t n : legal)
     if (const auto known = measured(batch, n); known && (!least || known->median < least->median))
       best = n, least = known;
-  // Fewer micro-batches need fewer messages, so the smallest number wins where the times do not decide.
+  // Fewer micro-batches need fewer messages, so the smallest number wins if the times do not decide.
   for (const int64_t n : legal)
     if (const auto known = measured(batch, n); known && indistinct(*known, *least)) {
       best = n;
@@ -144,8 +144,8 @@ void GranularitySearch::settle(int64_t batch, int64_t n) {
   const auto [entry, added] = state_.ranges.try_emplace(n, Range{batch, batch});
   Range& range = entry->second;
   range = {std::min(range.smallest, batch), std::max(range.largest, batch)};
-  // Sentinels: a batch that is smaller than any batch cut into the fewest parts is also cut into the fewest. A batch
-  // that is larger than any batch cut into the most parts is also cut into the most.
+  // Sentinels. A batch that is smaller than any batch with the fewest micro-batches also gets the fewest. A batch that
+  // is larger than any batch with the most micro-batches also gets the most.
   if (n == numbers_.front()) range.smallest = 0;
   if (n == numbers_.back()) range.largest = INT64_MAX;
 }

@@ -1,4 +1,4 @@
-// MPMoE's Algorithm 1 (Zhang et al. 2024, section 4.1). It finds the best number of micro-batches of a batch by
+// MPMoE's Algorithm 1 (Zhang et al. 2024, section 4.1). It finds the best number of micro-batches of a batch from
 // measurements.
 #pragma once
 
@@ -18,37 +18,38 @@ struct Trial {
 };
 
 /// Finds the n in [low, high] with the least f by ternary search. f must fall and then rise, or only fall, or only
-/// rise. The search compares f at the two inner points of an interval's thirds, and drops the third beyond the larger
-/// value. If `f` returns nothing for some n, that n is returned as unsettled and must be measured first. Of equal
-/// values, the smaller n wins.
+/// rise. The search divides the interval into thirds, compares f at the two inner points, and drops the outer third at
+/// the larger value. If `f` returns none for some n, returns that n as unsettled; the caller must measure it first. Of
+/// equal values, the smaller n wins.
 Trial search_unimodal(int64_t low, int64_t high, const std::function<std::optional<double>(int64_t)>& f);
 
-/// Median of samples, and their median absolute deviation from it. Of two middle values, the larger counts. Both
-/// numbers ignore a few slow steps of a shared machine.
+/// Median of samples, and the median absolute deviation from this median. Of two middle values, the larger one counts.
+/// A few slow steps of a shared machine do not affect these numbers.
 struct SampleSummary {
   double median = 0, deviation = 0;
 };
 /// Summarises at least one sample.
 SampleSummary summary_of(std::vector<double> samples);
-/// True if the samples of `a` and `b` do not tell which is smaller: their medians differ by at most the larger
+/// True if the samples of `a` and `b` do not show which is smaller: their medians differ by at most the larger
 /// deviation.
 bool indistinct(const SampleSummary& a, const SampleSummary& b);
 
 /// Finds n for batches B of any size with few measurements. It uses two hypotheses of the paper: the best n does not
-/// fall when B grows, and time over n falls and then rises. The search remembers ranges of B with the same n. A B
-/// inside such a range needs no measurement. For another B, it searches between the n of the neighbouring ranges. Use
-/// one object for each restore strategy and schedule.
+/// fall when B grows, and the time as a function of n falls and then rises. The search remembers ranges of B with the
+/// same n. A B inside a known range needs no measurement. For any other B, the search is limited to the n of the
+/// neighbouring ranges. Use one object for each restore strategy and schedule.
 ///
-/// The algorithm as printed is corrected. The smallest n is 1, as in the paper's text, unless `fewest` is larger. A B
-/// inside a known range gets that range's n. Line 22 widens the range of n itself, not the range of a neighbour.
+/// The algorithm differs from the printed one in three corrections. The smallest n is 1, as in the paper's text, unless
+/// `fewest` is larger. A B inside a known range gets that range's n. Line 22 widens the range of n itself, not the
+/// range of a neighbour.
 ///
 /// Either give `best` a function that measures, or drive the search step by step:
 ///
 ///   for (Trial t = search.propose(batch); !t.settled; t = search.propose(batch)) search.record(batch, t.n, run(t.n));
 ///
-/// A trainer can therefore use its regular steps as measurements. Every n is measured equally often, and its median
-/// counts. Of the n that are indistinct from the fastest, the smallest wins. The search is deterministic: ranks that
-/// record the same times (for example the maximum over all ranks) make the same proposals.
+/// A trainer can therefore use its regular steps as measurements. Every n is measured the same number of times, and the
+/// median counts. Of the n that are indistinct from the fastest, the smallest wins. The search is deterministic: ranks
+/// that record the same times (for example the maximum over all ranks) make the same proposals.
 class GranularitySearch {
  public:
   struct Range {
@@ -64,21 +65,21 @@ class GranularitySearch {
   };
   using Measure = std::function<double(int64_t batch, int64_t n)>;  // returns seconds
 
-  /// Makes a search over the n in `numbers`, which ascend from at least 1. An n counts once it has `samples` times, and
-  /// only its first `samples` times count.
+  /// Makes a search over the n in `numbers`, which must be ascending and at least 1. An n counts once it has `samples`
+  /// times. Later times of this n are ignored.
   GranularitySearch(std::vector<int64_t> numbers, int64_t samples, State state = {});
   /// Makes a search over every n from `fewest` to `most` with one time for each. Requires 1 <= fewest <= most.
   GranularitySearch(int64_t fewest, int64_t most, State state = {});
 
-  /// Returns the n to use for `batch` (settled), or the n to measure next. Uses all recorded times, even of an n that
-  /// was not proposed.
+  /// Returns the n to use for `batch` (settled), or the n to measure next. Uses all recorded times, even those of an n
+  /// that was not proposed.
   Trial propose(int64_t batch);
-  /// Settles `batch` without further measurements. Returns the fastest n that has all its samples, or the legal n
-  /// nearest to `otherwise` if no n has.
+  /// Settles `batch` without further measurements. Returns the fastest n that has all its samples. If no n has them,
+  /// returns the legal n nearest to `otherwise`.
   int64_t conclude(int64_t batch, int64_t otherwise);
   /// Records a time.
   void record(int64_t batch, int64_t n, double seconds);
-  /// Returns the times of n that count; none unless n has all its samples.
+  /// Returns a summary of the times of n that count; none unless n has all its samples.
   std::optional<SampleSummary> measured(int64_t batch, int64_t n) const;
   /// Measures until the result is settled.
   int64_t best(int64_t batch, const Measure& measure);
@@ -87,7 +88,7 @@ class GranularitySearch {
 
  private:
   struct Bounds {
-    size_t low, high;  // positions in numbers_
+    size_t low, high;  // indices into numbers_
   };
   Bounds bounds(int64_t batch) const;
   void settle(int64_t batch, int64_t n);

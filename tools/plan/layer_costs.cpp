@@ -17,7 +17,7 @@ using train::Recipe;
 
 namespace {
 
-// Returns a key of the settings on which the tensors of a layer's passes depend, besides the tokens.
+// Returns a key of the settings, except the number of tokens, on which the tensors of a layer depend.
 std::string tensor_key(const Recipe& r, int64_t recorded_context) {
   const train::ParallelConfig& p = r.parallel;
   return fmt::format("{} {} {} {} {} {} {}", p.tp, p.cp, static_cast<int>(p.cp_kind), p.ep, p.etp.value_or(p.tp),
@@ -29,11 +29,11 @@ std::string layer_key(const Recipe& r, int64_t stages, int64_t recorded_context)
   return fmt::format("{} {} {}", tensor_key(r, recorded_context), r.parallel.zero, stages);
 }
 
-// Number of a rank's tokens in the longer of the two recorded sequences.
+// Number of a rank's tokens in the longer of the two recorded sequence lengths.
 constexpr int64_t recorded_tokens = 1024;
 
-// Difference of the lengths of the two recorded sequences, in tokens. A small difference usually makes the loss split
-// both sequences into the same number of row chunks (parallel/tp/vocab_cross_entropy.cpp).
+// Difference between the two recorded sequence lengths, in tokens. If it is small, the loss usually divides both
+// lengths into the same number of row chunks (parallel/tp/vocab_cross_entropy.cpp).
 constexpr int64_t fewer_tokens = 128;
 
 // Adds `share` times the costs of `step` to `sum`.
@@ -49,9 +49,9 @@ void add(FewLayersStep& sum, double share, const FewLayersStep& step) {
 LayerCosts::LayerCosts(const train::Extensions& extensions, const Cluster& cluster, int64_t world, RoutingLoad load)
     : extensions_(extensions), prices_(cluster), world_(world), load_(mean_layer(std::move(load))) {}
 
-// Returns a number of stages with which one stage's groups have the same placement on nodes as in the recipe. Once the
-// other axes fill a node, more stages change only the number of ranks that share state. The result is a power of two
-// and divides the candidate's number of stages, which is a power of two as well.
+// Returns the number of stages for the recorded model. With this number, one stage's groups are placed on nodes as in
+// the recipe. Once the other axes fill a node, more stages change only the number of ranks that share state. The result
+// is a power of two and divides the candidate's number of stages, which is also a power of two.
 int64_t LayerCosts::stages_that_count(const Recipe& r) const {
   const train::ParallelConfig& p = r.parallel;
   const int64_t inner = std::max<int64_t>(1, p.ep * p.etp.value_or(p.tp) / p.tp);
@@ -62,7 +62,7 @@ int64_t LayerCosts::stages_that_count(const Recipe& r) const {
 const LayerCosts::Costs& LayerCosts::costs(const PlanCandidate& candidate) {
   const Recipe& r = candidate.recipe;
   const int64_t stages = stages_that_count(r), unit = 2 * r.parallel.cp * r.parallel.tp;
-  // These lengths satisfy every layout rule. They may exceed a very short context of the recipe.
+  // These lengths satisfy every layout rule. They may be longer than a very short context of the recipe.
   const int64_t longest = std::min(r.model.context, recorded_tokens * r.parallel.cp);
   const int64_t longer = std::max(2 * unit, longest / unit * unit);
   const int64_t less = std::clamp(fewer_tokens * r.parallel.cp / unit * unit, unit, longer - unit);
@@ -121,7 +121,7 @@ ComposedStep LayerCosts::step(const PlanCandidate& candidate) {
   const auto& [few, temporary_bytes] = costs(candidate);
   const auto periods = static_cast<double>(layers_of_period(r)), first = static_cast<double>(r.model.moe.dense_layers);
   struct Linear {
-    double ends, layer;  // costs of embedding and head together, and of one layer
+    double ends, layer;  // costs of embedding plus head, and of one layer
     double at(double layers) const { return ends + layers * layer; }
   };
   const auto linear = [&](double FewLayersStep::*value) {
@@ -134,15 +134,16 @@ ComposedStep LayerCosts::step(const PlanCandidate& candidate) {
   const double layers = static_cast<double>(r.model.layers) / pp;
   const int chunks = train::pipeline_of(r).chunks_a_rank();
   const auto of_layers = [&](double FewLayersStep::*value) { return linear(value).at(layers); };
-  // A micro-batch takes at least the time of its dp communication. The recorded steps are too short to show this limit.
+  // A micro-batch takes at least the time of its dp communication. This limit does not show in the short recorded
+  // steps.
   const double micro_batch = std::max(of_layers(&FewLayersStep::micro_batch), of_layers(&FewLayersStep::dp_traffic));
   ComposedStep step;
-  // The bubble is that of 1F1B, divided by the number of chunks of a rank (Narayanan et al. 2021).
+  // The bubble is the bubble of 1F1B divided by the number of chunks of a rank (Narayanan et al. 2021).
   step.seconds = of_layers(&FewLayersStep::rest) + micro_batch * (micro_batches + (pp - 1) / chunks);
 
   const double kept = in_flight(r, static_cast<int64_t>(micro_batches)) / chunks;
-  // With more stages, fewer ranks share divided state, so each rank holds more. Embedding and head are on different
-  // stages.
+  // With more stages, fewer ranks share the divided state, so each rank holds more of it. The embedding and the head
+  // are on different stages.
   const double fewer = pp / static_cast<double>(stages_that_count(r));
   const auto state = [&](double FewLayersStep::*bytes, int64_t divided_from) {
     const Linear l = linear(bytes);

@@ -1,4 +1,4 @@
-// Costs of a layer under a layout, from which steps of many candidates are composed.
+// Costs of layers under a layout, from which the planner composes the steps of many candidates.
 #pragma once
 
 #include <array>
@@ -13,24 +13,27 @@
 
 namespace hexad::plan {
 
-/// Estimate of a step, composed from costs of layers.
+/// Estimate of a step, composed from the costs of its layers.
 struct ComposedStep {
   double seconds = 0;
   double memory = 0;  // bytes of the rank that needs the most
 };
 
-/// Composes steps from costs of layers. A layer's costs depend on tp, cp, ep, etp, recomputation and ZeRO. For each
-/// combination of these settings, models of one and two periods of layers are recorded on the meta device, and priced
-/// with the candidate's tokens (FewLayers). Time and memory of a step are linear in layers and micro-batches. The
-/// pipeline adds its bubble. Temporary memory is linear in the tokens, but a GPU computes the loss in blocks of rows.
-/// For more tokens than a block has (tokens_of_loss_block()), temporary memory is that of the loss of one block or that
-/// of the layers, whichever is larger. If loads of experts are given, each layer has the mean loads of all layers. If
-/// optim.freeze freezes other parameters in some layers than in others, each layer has the mean costs of all layers.
-/// The recipes of all candidates differ only by the settings that a plan changes (PlanCandidate), and by their sequence
-/// length.
+/// Composes steps from the costs of layers. The costs of a layer depend on tp, cp, ep, etp, recomputation and ZeRO. For
+/// each combination of these settings, models of one and two periods of layers are recorded on the meta device, and
+/// priced with the candidate's tokens (FewLayers).
+///
+/// Time and memory of a step are linear in the numbers of layers and micro-batches. The bubble of the pipeline is
+/// added. Temporary memory is linear in the tokens, but a GPU computes the loss in blocks of rows. For more tokens than
+/// a block has (tokens_of_loss_block()), temporary memory is the larger of two values: that of the loss of one block,
+/// and that of the layers.
+///
+/// If the loads of the experts are given, each layer has the mean load of all layers. If optim.freeze freezes different
+/// parameters in different layers, each layer has the mean costs of all layers. The recipes of all candidates differ
+/// only in the settings that a plan changes (PlanCandidate), and in their sequence length.
 class LayerCosts {
  public:
-  /// Makes costs for `world` ranks and the load `load` of the experts. `extensions` outlives the object.
+  /// Makes costs for `world` ranks and the load `load` of the experts. `extensions` must outlive the object.
   LayerCosts(const train::Extensions& extensions, const Cluster& cluster, int64_t world,
              RoutingLoad load = RoutingLoad::even);
 
@@ -38,12 +41,12 @@ class LayerCosts {
   ComposedStep step(const PlanCandidate& candidate);
 
  private:
-  // Steps of models of one and two periods of layers, and the bytes of temporary memory.
+  // Steps of models with one and with two periods of layers, and the bytes of temporary memory.
   struct Costs {
     std::array<FewLayersStep, 2> steps{};
     double temporary = 0;
   };
-  // Models of one and two periods of layers, for each kind of periods, and their costs by number of sequences and
+  // Models with one and with two periods of layers, for each kind of periods. `costs` is by number of sequences and
   // context.
   struct Models {
     std::vector<std::array<FewLayers, 2>> of_kinds;
@@ -60,16 +63,16 @@ class LayerCosts {
   const RoutingLoad load_;
   std::map<std::string, Models> models_;
   std::vector<FrozenPeriods> kinds_;  // empty before the first step
-  // Growth of the layers' temporary memory, in bytes a token. It does not depend on ZeRO and placement.
+  // Growth of the layers' temporary memory, in bytes per token. It does not depend on ZeRO and placement.
   std::map<std::string, double> growth_;
   std::map<std::array<int64_t, 4>, double> in_flight_;  // by kind, chunks, stages and micro-batches
 };
 
-/// Costs that several searches share. All searches have the same cluster, the same load of the experts and, apart from
-/// the sequence length, the same recipe.
+/// Costs shared by several searches. All searches must have the same cluster, the same load of the experts and, apart
+/// from the sequence length, the same recipe.
 class SharedCosts {
  public:
-  /// Returns the costs for `world` ranks. The first call for a number of ranks makes its costs.
+  /// Returns the costs for `world` ranks. The first call for each number of ranks creates them.
   LayerCosts& of(const train::Extensions& extensions, const Cluster& cluster, int64_t world, const RoutingLoad& load) {
     return costs_.try_emplace(world, extensions, cluster, world, load).first->second;
   }

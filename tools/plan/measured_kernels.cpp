@@ -13,12 +13,12 @@ namespace {
 
 double octaves(double a, double b) { return std::abs(std::log2(a / b)); }
 
-// Classes of all families but pointwise ones.
+// Classes of all kernel families except the pointwise ones.
 constexpr auto classes = std::to_array<std::pair<std::string_view, KernelClass>>({
     {"swiglu", KernelClass::activation},    {"clamped_swiglu", KernelClass::activation},
     {"gelu", KernelClass::activation},      {"row_gate", KernelClass::activation},
     {"attention", KernelClass::activation},  // merges of blocks, which compute exponentials
-    {"sink", KernelClass::activation},       // sinks of attention, which also compute exponentials
+    {"sink", KernelClass::activation},       // attention sinks, which also compute exponentials
     {"rms_norm", KernelClass::norm},        {"split_norm", KernelClass::norm},
     {"layer_norm", KernelClass::norm},      {"permute", KernelClass::permute},
     {"wire", KernelClass::permute},         {"embedding", KernelClass::permute},

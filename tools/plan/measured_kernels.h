@@ -1,4 +1,4 @@
-// Seconds of attention and of small kernels, from the measured curves of a cluster.
+// Seconds of attention and of small kernels, interpolated from the measured curves of a cluster.
 #pragma once
 
 #include <optional>
@@ -11,16 +11,17 @@
 
 namespace hexad::plan {
 
-/// Attention kernel of one pass.
+/// One pass of an attention kernel.
 struct Attention {
   base::Dtype dtype = base::Dtype::bf16;
   AttentionPass pass = AttentionPass::forward;
-  double flops = 0;  // FLOPs of unmasked scores: half of all if causal; backward has 2.5 times as many as forward
+  double flops =
+      0;  // FLOPs of unmasked scores: half of all scores if causal; backward has 2.5 times the FLOPs of forward
   double sequence = 0, head_dim = 128;
-  double heads = 1;  // heads of all sequences together
+  double heads = 1;  // total number of heads of all sequences
 };
 
-/// Returns the FLOPs of causal attention in one sequence. `width` is the number of heads times their size. As in
+/// Returns the FLOPs of causal attention in one sequence. `width` is the number of heads times the head size. As in
 /// Attention::flops, backward computes the scores again.
 double attention_flops(AttentionPass pass, double width, double positions);
 
@@ -30,7 +31,8 @@ std::optional<Element> element_of(base::Dtype dtype);
 /// Returns the class of kernel `name` of `family` (KernelTable). Kernels of unknown families are pointwise.
 KernelClass class_of(std::string_view family, std::string_view name);
 
-/// True if kernels of the class work on activations, whose type is that of the training. The others work in f32.
+/// True if kernels of the class work on activations, whose element type follows train.precision. Other kernels work in
+/// f32.
 bool follows_precision(KernelClass of);
 
 /// Prices attention and small kernels by measured curves.
@@ -38,21 +40,21 @@ class KernelCurves {
  public:
   explicit KernelCurves(const Cluster& cluster);
 
-  /// Returns the seconds of attention; none if attention was not measured for its dtype. Uses the curve with the
-  /// nearest head size (as a ratio), among these the one of the same pass, and among these the one with the nearest
-  /// number of heads. The curve gives FLOP/s over positions: linear between points, constant above the last point.
-  /// Below the first point, the rate is proportional to the positions.
+  /// Returns the seconds of attention; none if attention was not measured for its dtype. Chooses the curve with the
+  /// nearest head size (as a ratio); of several such curves, one of the same pass; of these, the one with the nearest
+  /// number of heads. The curve gives FLOP/s as a function of positions: linear between points, constant above the last
+  /// point. Below the first point, the rate is proportional to the positions.
   std::optional<double> attention(const Attention& attention) const;
 
-  /// Returns the seconds of a kernel that reads and writes `bytes`; none if no kernel of its class was measured. If its
-  /// dtype was not measured, uses the curve of the other element.
+  /// Returns the seconds of a kernel that reads and writes `bytes`; none if no kernel of its class was measured. If
+  /// only the other element type was measured, uses its curve.
   std::optional<double> kernel(KernelClass of, base::Dtype dtype, double bytes) const;
 
   bool has_attention(Element element) const;
   /// True if any class was measured.
   bool has_kernels() const { return !kernels_.empty(); }
 
-  /// Returns one text for each curve that is missing although curves of its kind were measured.
+  /// Returns one text for each curve that is missing although other curves of its kind were measured.
   std::vector<std::string> assumptions() const;
 
  private:

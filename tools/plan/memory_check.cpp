@@ -33,10 +33,10 @@ using Verdict = MemoryFit::Verdict;
 
 namespace {
 
-constexpr double patience = 4;  // maximum seconds of the search for memory savings after a refused start
+constexpr double patience = 4;  // maximum seconds of the search for memory savings if a job does not fit
 
-// Bytes needed in one pool. `blocks` counts the allocator's blocks, which are rounded up; the program does not touch
-// all of their bytes.
+// Bytes needed in one pool. `blocks` counts whole blocks of the allocator, whose sizes are rounded up. The program does
+// not touch all bytes of its blocks.
 struct Need {
   double bytes = 0, blocks = 0;
 };
@@ -44,7 +44,7 @@ struct Need {
 enum class Place : uint8_t { host, card };
 
 bool is_in_memory(const std::string& folder) {
-  constexpr long tmpfs = 0x01021994, ramfs = 0x858458f6;  // types of file systems in memory: see statfs(2)
+  constexpr long tmpfs = 0x01021994, ramfs = 0x858458f6;  // magic numbers of file systems in memory: see statfs(2)
   struct statfs status {};
   return statfs(folder.c_str(), &status) == 0 && (status.f_type == tmpfs || status.f_type == ramfs);
 }
@@ -58,8 +58,8 @@ Need need_of(const MemoryEstimate& m, const Recipe& r, Place place) {
   return place == Place::card ? Need{m.total, m.blocks} : Need{offloaded, offloaded};
 }
 
-// Returns the recipe as the run starts with it: with a value for an open memory_reuse. Only an explicit limit affects
-// this value.
+// Returns the recipe with which the run starts. If memory_reuse is open, this recipe has a value for it. Only an
+// explicit limit affects this value.
 Recipe as_started(const Recipe& r, const Extensions& extensions, int64_t world) {
   if (r.model.moe.experts == 0 || r.schedule.moe.memory_reuse) return r;
   if (r.memory.limit() == 0) return with_schedule(r, keeping_schedule(r.schedule.moe.settled()));
@@ -144,12 +144,12 @@ class Judge {
  private:
   std::vector<MemoryEstimate> stages_of(const Recipe& r) const {
     Recipe run = r;
-    // Ranks that share a card do not communicate by NCCL.
+    // Ranks that share a card do not use NCCL for communication.
     if (std::ranges::any_of(pools_, [](const Pool& p) { return p.place == Place::card && p.ranks > 1; }))
       run.distributed.device_collectives = comm::DeviceCollectives::host;
     run = as_started(run, extensions_, world_);
     if (use_ == ModelUse::training) return estimate_stages(run, extensions_, world_);
-    // Estimates one sequence if tp ranks can divide its tokens. Otherwise, estimates the recipe's micro-batch.
+    // Estimates a single sequence if tp ranks can divide its tokens, otherwise the recipe's micro-batch.
     if (use_ == ModelUse::generation && run.model.context % run.parallel.tp == 0) run.batch.micro = 1;
     std::vector<MemoryEstimate> stages = estimate_evaluation(run, extensions_, world_);
     if (cached_tokens_ > 0) add_caches(stages, run, extensions_, cached_tokens_);
@@ -193,7 +193,7 @@ class Judge {
     return stages_[most];
   }
 
-  // Names keys that reduce the memory but change the run.
+  // Names keys that reduce the memory, but change the trained model or need more machines.
   std::string other_keys(const Pool& pool) const {
     const MemoryEstimate& m = neediest(pool);
     const bool states = m.weights + m.gradients + m.optimizer > m.activations + m.temporary;
@@ -212,12 +212,13 @@ class Judge {
             : savings_text(
                   recipe_, world_, static_cast<double>(pool.available), need.blocks,
                   [&](const Recipe& changed) { return needed(pool, changed, stages_of(changed)).blocks; }, patience);
-    return fmt::format("{} ({}){}; otherwise use {}. memory.limit_bytes: none starts the run anyway",
+    return fmt::format("{} ({}){}; otherwise use {}. To start the run anyway, set memory.limit_bytes: none",
                        figures(pool, need), parts(pool), help, other_keys(pool));
   }
 
   std::string warning(const Pool& pool, const Need& need) const {
-    return fmt::format("memory may not suffice: {}, which is within the estimate's error", figures(pool, need));
+    return fmt::format("memory may not be sufficient: {}; the difference is smaller than the estimate's error",
+                       figures(pool, need));
   }
 
   const Recipe& recipe_;
@@ -256,8 +257,8 @@ MemoryFit broadcast(const MemoryFit& mine, const comm::ProcessGroup& group) {
   return {static_cast<Verdict>(group.all_gather_values(std::span(&verdict, 1), host).front()), text};
 }
 
-// Prints the text of the verdict on rank 0. `stage` is the stage_prefix() of the message. Returns false if the job does
-// not fit.
+// Prints the text of the verdict on rank 0. `stage` is the stage_prefix() with which the message begins. Returns false
+// if the job does not fit.
 bool accepted(const MemoryFit& fit, const comm::World& world, const std::string& stage = "") {
   const bool starts = fit.verdict != Verdict::too_much;
   if (world.rank() == 0 && !fit.text.empty())
@@ -282,9 +283,10 @@ MemoryFit memory_fit(const Recipe& recipe, const Extensions& extensions, int64_t
   if (fit.verdict == Verdict::too_much) return fit;
   for (int64_t r = 0; r < world; ++r)
     if (const RankMemory& m = memory_of(r); m.pools.empty())
-      return {Verdict::unknown, base::cat("the memory of ", m.host,
-                                          " cannot be read (/proc/meminfo), so the program cannot refuse a model that "
-                                          "does not fit; memory.limit_bytes sets a limit")};
+      return {Verdict::unknown,
+              base::cat("the memory of ", m.host,
+                        " cannot be read from /proc/meminfo, so the program cannot detect a model that "
+                        "does not fit; set memory.limit_bytes to limit the memory")};
   return fit;
 }
 
@@ -319,7 +321,7 @@ bool stages_fit_in_memory(const Recipe& recipe, const Extensions& extensions, co
 
 MemoryFit memory_fit_on_this_machine(const Recipe& recipe, const Extensions& extensions, int64_t ranks, ModelUse use) {
   if (!recipe.memory.checks_machine()) return {};
-  // Finds the cards of this machine. Rank r uses card r modulo their number.
+  // Collects the memory of this machine's cards. Rank r uses the card with index r modulo the number of cards.
   std::vector<RankMemory> cycle;
   std::set<int64_t> seen;
   for (int64_t r = 0; r < ranks; ++r) {

@@ -23,7 +23,7 @@ std::vector<int64_t> divisors(int64_t n) {
 struct Sizes {
   int64_t ranks, pp, cp, tp, ep;
   int64_t etp;  // 0: equal to tp
-  bool plain;   // true: placements and the pipeline have their defaults
+  bool plain;   // true: placements and pipeline keys have their defaults
 };
 
 Recipe with_sizes(const Recipe& recipe, const Sizes& s) {
@@ -42,7 +42,7 @@ Recipe with_sizes(const Recipe& recipe, const Sizes& s) {
   return r;
 }
 
-// Distances of sizes, by decreasing importance.
+// Components of the distance between sizes, by decreasing importance.
 using Distance = std::array<double, 7>;
 
 Distance distance(const Recipe& recipe, const Sizes& s, int64_t most_ranks) {
@@ -52,13 +52,13 @@ Distance distance(const Recipe& recipe, const Sizes& s, int64_t most_ranks) {
   };
   const double tp = ratio(s.tp, p.tp), pp = ratio(s.pp, p.pp), cp = ratio(s.cp, p.cp);
   const int64_t etp = s.etp > 0 ? s.etp : s.tp, own_etp = p.etp.value_or(p.tp);
-  // Rounded, so that sums which are equal except for the order of additions stay equal.
+  // Rounds the sum, so that sums remain equal if they differ only by the order of additions.
   const double sum = std::round(1e9 * (ratio(s.ranks, most_ranks) + tp + pp + cp));
   return {sum, tp, pp, cp, s.plain ? 1.0 : 0.0, ratio(etp, own_etp), ratio(s.ep, p.ep)};
 }
 
-// Returns the sizes to try on more than `fewest` and at most `most` ranks. Leaves out sizes that break a rule by
-// themselves: tp divides the heads, cp half of the context, dp the number of micro-batches, and ep the experts.
+// Returns the sizes to try on more than `fewest` and at most `most` ranks. Omits sizes that break one of these rules:
+// tp divides the heads, cp divides half of the context, dp divides the number of micro-batches, ep divides the experts.
 std::vector<Sizes> sizes_to_try(const Recipe& recipe, int64_t fewest, int64_t most) {
   const int64_t experts = std::max<int64_t>(1, recipe.model.moe.experts);
   std::vector<int64_t> etps{recipe.parallel.etp.value_or(0)};
@@ -99,7 +99,7 @@ std::optional<NearestLayout> nearest_layout(const config::Document& document, co
                                             const train::Extensions& extensions, int64_t most_ranks,
                                             const FitsMemory& fits) {
   std::map<int64_t, LayoutRules> rules;  // by number of ranks
-  // Searches between half of the ranks and all, then between a quarter and half, and so on.
+  // Searches on more than half of all ranks, then on a quarter to a half, and so on.
   for (int64_t most = most_ranks; most >= 1; most /= 2) {
     std::vector<std::pair<Distance, Sizes>> all;
     for (const Sizes& sizes : sizes_to_try(recipe, most / 2, most))

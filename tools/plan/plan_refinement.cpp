@@ -13,10 +13,10 @@ namespace {
 
 constexpr size_t most_refined = 3;
 constexpr int64_t most_changes_of_layout = 11;
-// Largest number of layouts that are tried with offload because their steps seem shorter than the steps of fitting
-// layouts. Each layout takes up to three changes.
+// Largest number of layouts that are tried with offload because their steps seem shorter than those of fitting layouts.
+// Each layout takes up to three changes.
 constexpr size_t most_offloaded = 2;
-// Smallest relative gain that justifies a key in the recipe.
+// Smallest relative gain for which a changed key is accepted.
 constexpr double least_gain = 0.001;
 
 bool is_less(double after, double before) { return after < (1 - least_gain) * before; }
@@ -30,8 +30,8 @@ void simulate(PlannedLayout& l, const PlanSite& site) {
   l.step.records.clear(), l.step.simulated = {};
 }
 
-// Simulates the step of a layout. Returns false if the cluster lacks a rate that the step needs, such as that of
-// offloading.
+// Simulates the step of a layout. Returns false if the cluster lacks a rate that the step needs, for example the rate
+// of offloading.
 bool PlanRefinement::simulated(PlannedLayout& l) const try {
   simulate(l, site_);
   return true;
@@ -40,14 +40,14 @@ bool PlanRefinement::simulated(PlannedLayout& l) const try {
   return false;
 }
 
-// Estimates the memory of a layout. Stops if it is more than `limit` bytes.
+// Estimates the memory of a layout. Stops early if the memory exceeds `limit` bytes.
 void PlanRefinement::estimate(PlannedLayout& l, double limit) const {
   l.memory =
       estimate_memory_within(limit, l.candidate.recipe, site_.extensions, site_.request.world, site_.request.load);
 }
 
-// Replaces `best` by the changed layout if the latter is better. Computes the deciding figure first, because most
-// changes gain nothing and then need no other figure.
+// Replaces `best` by the changed layout if that is better. Computes the deciding quantity first, because most changes
+// gain nothing, and the second quantity is then not needed.
 bool PlanRefinement::improves(PlannedLayout& best, const Recipe& changed) {
   PlannedLayout l = best;
   l.candidate.recipe = changed;

@@ -16,11 +16,11 @@
 namespace hexad::plan {
 namespace {
 
-// A layout is excluded if its composed estimate exceeds this multiple of the limit. Composed estimates are rough.
+// A layout is excluded if its composed estimate exceeds this multiple of the limit. Composed estimates are approximate.
 constexpr double composed_error = 1.15;
-// If the composed estimate exceeds this multiple of the limit, the same layout with less recomputation is excluded,
-// too. Less recomputation keeps more tensors. It saves only the memory of the part that is recomputed at one time,
-// which is small compared with this margin.
+// If the composed estimate exceeds this multiple of the limit, the same layout with less recomputation is also
+// excluded. Less recomputation keeps more tensors. It saves only the memory of the part that is recomputed at the same
+// time, which is small compared with this margin.
 constexpr double error_of_less_recomputation = 1.25;
 // A layout is not tried with offload if its composed estimate exceeds this multiple of the limit. In bf16, the
 // optimizer's state is 12 of the 18 bytes of a parameter.
@@ -28,7 +28,7 @@ constexpr double offloaded_reach = 3;
 // Number of layouts that are simulated for each requested layout.
 constexpr size_t simulated_per_wanted = 2;
 
-// Settings of a layout other than recomputation.
+// Settings of a layout, except recomputation.
 using Settings = std::array<int64_t, 10>;
 
 Settings settings_beside_recomputation(const train::Recipe& r) {
@@ -46,7 +46,7 @@ Settings settings_beside_recomputation(const train::Recipe& r) {
           r.batch.micro};
 }
 
-// Returns the indices of the candidates, sorted by recomputation, the most first. The sort is stable.
+// Returns the indices of the candidates, those with the most recomputation first. The sort is stable.
 std::vector<size_t> most_recomputation_first(const std::vector<PlanCandidate>& candidates) {
   std::vector<size_t> order(candidates.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -54,11 +54,11 @@ std::vector<size_t> most_recomputation_first(const std::vector<PlanCandidate>& c
   return order;
 }
 
-// Least number of layouts that a search for the least memory keeps, because refinement begins with several.
+// Least number of layouts that a search for the least memory keeps, because refinement starts from several layouts.
 constexpr size_t fewest_wanted = 8;
 
-// Limit above which the memory of a layout is of no interest under Objective::memory: the least memory that was
-// composed so far for as many layouts as are simulated. No limit for other objectives.
+// Limit above which the memory of a layout does not matter under Objective::memory. If n layouts are to be simulated,
+// it is the n-th smallest memory that was composed so far. Other objectives have no limit.
 class WantedMemory {
  public:
   explicit WantedMemory(const PlanRequest& request)
@@ -105,8 +105,9 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   plan.least_memory = std::numeric_limits<double>::infinity();
   const StateBound state(recipe, layers::parameter_counts(recipe.model, extensions), cluster);
   WantedMemory wanted(request);
-  std::set<Settings> far_too_large;  // too large even with the most recomputation
-  std::set<Settings> unwanted;       // fits, but other layouts need less even if this one has the most recomputation
+  std::set<Settings> far_too_large;  // settings that are too large even with the most recomputation
+  std::set<Settings>
+      unwanted;  // settings that fit, but need more memory than enough other layouts even with the most recomputation
   std::vector<std::optional<ComposedStep>> composed(legal.size());
   std::vector<PlannedLayout> too_large;  // candidates for offload
   for (const size_t i : most_recomputation_first(legal)) {

@@ -1,4 +1,4 @@
-// Exchange of task graphs, which the simulator needs from all ranks.
+// Exchange of task graphs between ranks. The simulator needs the graphs of all ranks.
 #pragma once
 
 #include <span>
@@ -13,8 +13,8 @@ namespace hexad::plan {
 std::vector<schedule::TaskGraph> graphs_of_all(const schedule::TaskGraph& mine, const comm::ProcessGroup& world,
                                                device::Device device);
 
-/// Returns the ranks in the groups named by tasks of an MoE layer. `node_of_rank` is ProcessGroup::node_of_rank() of
-/// all ranks. The number of a group is its first rank.
+/// Returns the ranks of each group that tasks of an MoE layer name. `node_of_rank` is ProcessGroup::node_of_rank() of
+/// all ranks. A group's number is its first rank.
 schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int> node_of_rank);
 
 }  // namespace hexad::plan

@@ -17,8 +17,8 @@ using moe::MoeSchedule;
 using plan::GranularitySearch;
 using Json = nlohmann::json;
 
-// Maximum number of finalists. More would not be worth their trials, because the simulator predicts the rest well
-// enough.
+// Maximum number of finalists. Trials of more finalists would not be worthwhile, because the simulator predicts the
+// other schedules well enough.
 constexpr int64_t most_finalists = 4;
 constexpr int64_t most_rounds = 5;
 // Maximum number of chunk counts that Algorithm 1 tries between 2 and 16.
@@ -37,7 +37,7 @@ GranularitySearch::State search_state_of(const Json& json) {
   for (const auto& [n, range] : json.at("ranges").get<std::map<int64_t, std::pair<int64_t, int64_t>>>())
     s.ranges[n] = {range.first, range.second};
   s.chosen = json.at("chosen").get<decltype(s.chosen)>();
-  // Earlier versions saved minima of unequally many times, which cannot be compared.
+  // Earlier versions saved minima over different numbers of times, which cannot be compared.
   if (json.contains("samples")) s.samples = json.at("samples").get<decltype(s.samples)>();
   return s;
 }
@@ -47,7 +47,7 @@ MoeSchedule with_chunks(MoeSchedule s, int64_t chunks) {
   return s;
 }
 bool is_family(const MoeSchedule& a, const MoeSchedule& b) { return with_chunks(a, 0) == with_chunks(b, 0); }
-// True if the schedules differ only in their chunks and in how backward obtains activations.
+// True if the schedules differ only in their chunks and in the way in which backward obtains activations.
 bool is_sibling(MoeSchedule a, const MoeSchedule& b) {
   a.memory_reuse = b.memory_reuse, a.memory_limit = b.memory_limit;
   return is_family(a, b);
@@ -58,7 +58,7 @@ struct Timed {
   size_t candidate;
   SampleSummary seconds;
 };
-// Returns the candidate with the smallest median. Of those that are indistinct from it, the first one wins.
+// Returns the candidate with the smallest median. Of the candidates that are indistinct from it, the first one wins.
 size_t fastest(const std::vector<Timed>& all) {
   const Timed least = *std::ranges::min_element(all, {}, [](const Timed& t) { return t.seconds.median; });
   return std::ranges::find_if(all, [&](const Timed& t) { return indistinct(t.seconds, least.seconds); })->candidate;
@@ -79,7 +79,7 @@ ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, Pr
   std::ranges::stable_sort(candidates_, {}, &ScheduleCandidate::predicted);
   set(0);
   const MoeSchedule best = candidates_.front().schedule;
-  // If only chunks and memory_reuse are open, all trials are Algorithm 1's, as in the paper.
+  // If only chunks and memory_reuse are open, all trials belong to Algorithm 1, as in the paper.
   if (chunks_open(recipe_, best) &&
       std::ranges::all_of(candidates_, [&](const ScheduleCandidate& c) { return is_sibling(c.schedule, best); })) {
     begin_searches(best, 0);
@@ -89,8 +89,8 @@ ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, Pr
   }
 }
 
-// Picks the fastest schedule of each family. Schedules of a family differ only in their chunks. Picks no schedule if
-// there are no trials, or if there is only one schedule.
+// Picks the fastest schedule of each family as a finalist. Schedules of a family differ only in their chunks. Picks
+// none if there are no trials, or if there is only one schedule.
 void ScheduleChoice::pick_finalists() {
   const auto open = [&](size_t i) { return chunks_open(recipe_, candidates_[i].schedule); };
   const auto pick = [&](int64_t trials) {
@@ -107,7 +107,7 @@ void ScheduleChoice::pick_finalists() {
   const bool search_follows = std::ranges::any_of(finalists_, open);
   if (search_follows) pick(trials = std::max(turns_ / 2, std::min<int64_t>(turns_, 4)));
   if (finalists_.size() < 2) return finalists_.clear();
-  // The program's default schedule is always a finalist, for any prediction. Therefore, the chosen schedule is not
+  // The program's default schedule is always a finalist, whatever its prediction. Therefore, the chosen schedule is not
   // slower than the default.
   const auto plain = std::ranges::find(candidates_, recipe_.schedule.moe.settled(), &ScheduleCandidate::schedule);
   const size_t at = plain - candidates_.begin();
@@ -190,7 +190,7 @@ bool ScheduleChoice::resume(const std::string& chosen, const std::string& state)
   return true;
 }
 
-// Returns the searches in `before`; none if they were made with another number of ranks or other numbers of chunks.
+// Returns the searches in `before`; none if they used another number of ranks or other numbers of chunks.
 std::vector<ScheduleChoice::Search> ScheduleChoice::searches_in(const Json& before) {
   std::vector<Search> all;
   if (!before.contains("searches") || before.at("ranks") != world_.size()) return all;
@@ -205,8 +205,9 @@ std::vector<ScheduleChoice::Search> ScheduleChoice::searches_in(const Json& befo
   return all;
 }
 
-// Begins Algorithm 1 for `like`, and for the fastest predicted sibling with each other strategy of memory_reuse, if
-// each of them gets at least two trials. `repeats` is the number of trials of each schedule so far; 0: there were none.
+// Begins Algorithm 1 for `like`. Also begins it for the fastest predicted sibling of each other strategy of
+// memory_reuse, if every search gets at least two trials. `repeats` is the number of trials of each schedule so far; 0
+// if there were none.
 void ScheduleChoice::begin_searches(const MoeSchedule& like, int64_t repeats) {
   const int64_t trials = turns_ - turn_;
   std::vector<MoeSchedule> starts{like};
@@ -214,7 +215,7 @@ void ScheduleChoice::begin_searches(const MoeSchedule& like, int64_t repeats) {
     if (is_sibling(c.schedule, like) &&
         std::ranges::find(starts, c.schedule.memory_reuse, &MoeSchedule::memory_reuse) == starts.end())
       starts.push_back(c.schedule);
-  // The predicted number may be missing, because an order need not be legal for all numbers of chunks.
+  // The predicted number may be missing, because an order may be illegal for some numbers of chunks.
   std::erase_if(starts, [&](const MoeSchedule& s) { return !std::ranges::binary_search(numbers_of(s), s.chunks); });
   const bool chooses = starts.size() > 1 || numbers_of(like).size() > 1;
   if (starts.empty() || starts.front() != like || !chooses || trials < 2) {
@@ -245,7 +246,8 @@ Trial ScheduleChoice::next_of(Search& search) {
   else if (!known && first && !chunks.measured(tokens, search.start.chunks))
     return {search.start.chunks, false};  // the predicted number comes first
   const Trial next = chunks.propose(tokens);
-  // A number that a known range gives has no times yet. The results of several searches are compared by their times.
+  // If a known range gives the number, this number has no times yet. Several searches are compared by the times of
+  // their results.
   const bool compared = searches_.size() == 1 || turn_ >= search_end_ || chunks.measured(tokens, next.n);
   return {next.n, next.settled && compared};
 }
@@ -262,23 +264,23 @@ void ScheduleChoice::go_on_searching() {
   end_searches();
 }
 
-// Chooses the fastest of the results of the searches.
+// Chooses the fastest result of all searches.
 void ScheduleChoice::end_searches() {
   const int64_t tokens = rows_of_layer(recipe_);
   const auto chunks = [&](size_t i) { return searches_[i].chunks.state().chosen.at(tokens); };
   const auto measured = [&](size_t i) { return searches_[i].chunks.measured(tokens, chunks(i)); };
   const auto candidate = [&](size_t i) { return index_of(with_chunks(searches_[i].start, chunks(i))); };
   std::vector<Timed> timed;
-  // The preferred result comes first, so it wins unless another one is distinctly faster.
+  // The preferred result comes first, so it wins unless another result is distinctly faster.
   if (const auto seconds = measured(preferred_)) timed.push_back({candidate(preferred_), *seconds});
   for (size_t i = 0; i < searches_.size() && !timed.empty(); ++i)
     if (const auto seconds = measured(i)) timed.push_back({candidate(i), *seconds});
-  // Without times of the preferred result, no other result is known to be faster.
+  // Without times of the preferred result, no other result can be shown to be faster.
   set(timed.empty() ? candidate(preferred_) : fastest(timed));
   made_ = true;
 }
 
-// Alternates the finalists, because a slow minute of the machine should affect all of them.
+// Alternates between the finalists, so that a slow minute of the machine affects all of them.
 void ScheduleChoice::begin_trial() {
   if (tries_families()) set(finalists_[static_cast<size_t>(turn_) % finalists_.size()]);
 }
@@ -297,8 +299,8 @@ void ScheduleChoice::end_trial(const std::vector<PassRecorder::Recording>& passe
   go_on_searching();
 }
 
-// Chooses the fastest finalist. Finalists are in the order of their predictions, so the prediction decides where the
-// times do not.
+// Chooses the fastest finalist. Finalists are in the order of their predictions, so the prediction decides if the times
+// do not.
 void ScheduleChoice::end_families() {
   std::vector<Timed> timed;
   for (const size_t f : finalists_) timed.push_back({f, summary_of(candidates_[f].measured)});

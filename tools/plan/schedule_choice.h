@@ -1,7 +1,7 @@
 // Chooses the open settings (`auto`) of the MoE layers' schedule. The simulator prices the graphs of the legal
-// schedules. Regular steps of the run try the cheapest ones. MPMoE's Algorithm 1 finds the number of chunks of the
-// fastest one: one number for each open strategy of memory_reuse, and then the best pair. Trial steps are not wasted,
-// because every schedule computes the same results.
+// schedules. Regular steps of the run then try the cheapest schedules. MPMoE's Algorithm 1 finds the number of chunks
+// of the fastest schedule: one number for each open strategy of memory_reuse, of which the best pair is chosen. Trial
+// steps are not wasted, because every schedule computes the same results.
 #pragma once
 
 #include <deque>
@@ -20,31 +20,32 @@ namespace hexad::plan {
 class ScheduleChoice {
  public:
   /// Predicts the allowed schedules of the recipe and sets the fastest one in the model. This constructor and all
-  /// functions that change the choice are collective. All arguments except `predictor` outlive the object.
+  /// functions that change the choice are collective. All arguments except `predictor` must outlive the object.
   ScheduleChoice(const train::Recipe& recipe, train::ModelInstance& instance, Predictor predictor,
                  const comm::ProcessGroup& world);
 
-  /// Continues from a saved run. `chosen` is the text of that run's schedule, if it had chosen one; `state` is its
-  /// state(). With another micro-batch size, only the number of chunks is searched again, starting from the results for
-  /// the old size. Returns false if the recipe no longer allows that schedule. The caller must then choose a new one.
+  /// Continues from a saved run. `chosen` is the text of that run's schedule, or empty if it had not chosen one.
+  /// `state` is the result of its state(). If the micro-batch size has changed, searches only the number of chunks
+  /// again, starting from the results for the old size. Returns false if the recipe no longer allows the chosen
+  /// schedule. The caller must then choose a new one.
   bool resume(const std::string& chosen, const std::string& state);
   /// Returns the results so far, as text for a checkpoint.
   std::string state() const;
 
   bool made() const { return made_; }
-  /// Returns the predicted schedules, the fastest first. Schedules with other numbers of chunks that were tried follow.
+  /// Returns the predicted schedules, the fastest first, followed by tried schedules with other numbers of chunks.
   const std::vector<ScheduleCandidate>& candidates() const { return candidates_; }
   /// Returns the schedule that is set in the model.
   const ScheduleCandidate& current() const { return candidates_[current_]; }
   /// Returns the largest number of steps that may still be trials. Algorithm 1 may need fewer.
   int64_t trials_left() const { return made_ ? 0 : turns_ - turn_; }
-  /// True while the number of chunks is searched.
+  /// True while the search for the number of chunks is running.
   bool searching() const { return !searches_.empty() && !made_; }
 
   /// Returns the schedules that the recipe allows, and their memory needs if memory_reuse is open.
   const WithinMemory& memory() const { return memory_; }
 
-  /// Sets the next schedule to try. Called before a trial step.
+  /// Sets the next schedule to try. Must be called before a trial step.
   void begin_trial();
   /// Ends a trial with the times of the step's passes on this rank. The last trial makes the choice.
   void end_trial(const std::vector<PassRecorder::Recording>& passes);
@@ -81,7 +82,7 @@ class ScheduleChoice {
   const comm::ProcessGroup& world_;
   MemoryNeeds needs_;
   const WithinMemory memory_;
-  // Known numbers of chunks to try, by schedule with chunks set to 0. Elements keep their addresses.
+  // Numbers of chunks to try, by schedule with chunks set to 0. Elements keep their addresses.
   std::deque<std::pair<moe::MoeSchedule, std::vector<int64_t>>> numbers_;
   std::vector<ScheduleCandidate> candidates_;
   std::vector<size_t> finalists_;  // indices of candidates, one for each family
@@ -91,7 +92,7 @@ class ScheduleChoice {
   std::vector<Search> searches_;  // one for each strategy of memory_reuse, the predicted fastest first
   size_t searched_ = 0;           // index of the current search
   int64_t search_end_ = 0;        // trial at which the current search must end
-  size_t preferred_ = 0;          // search whose result wins unless others were measured to be faster
+  size_t preferred_ = 0;          // search whose result wins unless another result was measured to be faster
 };
 
 }  // namespace hexad::plan

@@ -9,7 +9,7 @@
 namespace hexad::plan {
 namespace {
 
-// Share of a device's memory that a rank needs besides tensors: for the runtime's context, libraries, and communication
+// Share of a device's memory that is not available to tensors: the runtime's context, libraries, and communication
 // buffers.
 constexpr double reserved_share = 0.06;
 
@@ -33,11 +33,12 @@ StateBound::StateBound(const train::Recipe& r, const layers::ModelSize& size, co
     : dense_(number(size.parameters - size.expert_parameters)), experts_(number(size.expert_parameters)) {
   const base::Dtype weights = train::dtype_of(r.train.precision), acc = base::accumulator_dtype(weights);
   const bool small = r.optim.grad_dtype == optim::GradientDtype::bf16;
-  // Frozen parameters have only weights. With optim.freeze, the bounds therefore count only weights.
+  // Frozen parameters have no gradients and no optimizer state. If optim.freeze is set, the bounds count only weights.
   const bool all_trained = r.optim.freeze.empty();
   weights_ = number(base::size_of(weights)), gradients_ = !all_trained ? 0 : small ? 2 : 4;
   const bool stays = r.offload.optimizer == optim::StateOffload::none && offload_memory(cluster) == 0;
-  const base::Dtype kept = r.optim.main_weights == optim::MainWeights::rest ? weights : acc;  // rests have 16 bits
+  const base::Dtype kept =
+      r.optim.main_weights == optim::MainWeights::rest ? weights : acc;  // the stored rest has 16 bits
   const int64_t main = acc == weights ? 0 : base::size_of(kept);
   optimizer_ = stays && all_trained ? number(main + r.optim.states * base::size_of(r.optim.state_dtype(acc))) : 0;
 }

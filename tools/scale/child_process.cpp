@@ -19,14 +19,14 @@ namespace {
 
 constexpr double patience = 30;  // seconds between SIGTERM and SIGKILL
 
-// Returns true if the signal does not end this process, as SIGHUP after `nohup`. sigtimedwait() would return it anyway,
-// because the kernel keeps a blocked signal even if it is ignored.
+// Returns true if this process ignores the signal, such as SIGHUP after `nohup`. Ignored signals must not be blocked:
+// the kernel keeps a blocked signal pending even if it is ignored, so sigtimedwait() would return it.
 bool is_ignored(int signal) {
   struct sigaction action {};
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-// Signals that end this process. They are blocked while a child runs, so that the child ends first.
+// Signals that end this process. They are blocked while a child runs, so that the child can be ended first.
 sigset_t ending_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -61,7 +61,7 @@ pid_t spawn(const std::vector<std::string>& words, const std::string& output, co
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
   posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
-  if (kept >= 0) posix_spawn_file_actions_adddup2(&files, kept, kept);  // clears FD_CLOEXEC
+  if (kept >= 0) posix_spawn_file_actions_adddup2(&files, kept, kept);  // dup2 to the same number clears FD_CLOEXEC
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
@@ -77,7 +77,7 @@ pid_t spawn(const std::vector<std::string>& words, const std::string& output, co
   return child;
 }
 
-// Waits for a signal of `set`, for at most `seconds`. Returns the signal, or 0.
+// Waits for a signal of `set`, for at most `seconds`. Returns the signal, or 0 if none arrived.
 int wait_for_signal(const sigset_t& set, double seconds) {
   const auto whole = static_cast<time_t>(seconds);
   const timespec limit{whole, static_cast<long>((seconds - static_cast<double>(whole)) * 1e9)};
@@ -89,7 +89,7 @@ bool has_ended(pid_t child, int& status) {
   pid_t ended = 0;
   do ended = ::waitpid(child, &status, WNOHANG);
   while (ended < 0 && errno == EINTR);
-  if (ended < 0)  // SIGCHLD is ignored, so the end of the child is lost
+  if (ended < 0)  // SIGCHLD is ignored, so the exit status of the child is lost
     base::fail(base::ExitCode::resource, "cannot wait for process ", child, ": ", std::strerror(errno));
   return ended == child;
 }

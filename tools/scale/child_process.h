@@ -6,18 +6,19 @@
 
 namespace hexad::scale {
 
-/// End of a child process.
+/// Result of a child process that has ended.
 struct ChildEnd {
-  int exit_code = 0;  // 128 + signal for a child that a signal ended
+  int exit_code = 0;  // 128 + signal if a signal ended the child
   bool timed_out = false;
   double seconds = 0;
 };
 
 /// Runs `words` with its output in the file `output` and no input. The child has its own process group. After
 /// `limit_seconds`, the group receives SIGTERM, and SIGKILL 30 s later. If this process receives SIGINT, SIGTERM,
-/// SIGHUP, SIGQUIT or SIGUSR1 and does not ignore it, the child receives SIGTERM, and this process ends by that signal.
-/// Throws Error(resource) if the program cannot be started. The child inherits the descriptor `kept`, so that a lock on
-/// it lasts as long as the child if this process is killed; -1: none.
+/// SIGHUP, SIGQUIT or SIGUSR1 and does not ignore it, sends SIGTERM to the child and ends this process by the received
+/// signal.
+/// The child inherits the file descriptor `kept` (-1: none). If this process is killed, a lock on it thus lasts as long
+/// as the child. Throws Error(resource) if the program cannot be started.
 ChildEnd run_child(const std::vector<std::string>& words, const std::string& output, double limit_seconds,
                    int kept = -1);
 

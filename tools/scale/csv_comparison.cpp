@@ -18,8 +18,8 @@ using base::fail;
 
 namespace {
 
-// Takes one line of cells off `text`. Quoted cells may contain commas and newlines. Sets `complete` if a newline ended
-// the line.
+// Removes one line of cells from the beginning of `text`. Quoted cells may contain commas and newlines. Sets `complete`
+// to true if a newline ended the line.
 std::vector<std::string> take_line(std::string_view& text, bool& complete) {
   std::vector<std::string> cells(1);
   bool quoted = false;
@@ -57,18 +57,19 @@ StepSecondsByPoint steps_in_csv(std::string_view text, const std::string& path) 
   const size_t point = column_of(header, "point", path), seconds = column_of(header, "step_seconds", path);
   StepSecondsByPoint out;
   for (int64_t line = 2; !text.empty() || !complete; ++line) {
-    if (!complete) fail(ExitCode::usage, path, ":", line - 1, ": the line has no end; the file is half-written");
+    if (!complete)
+      fail(ExitCode::usage, path, ":", line - 1, ": the line does not end with a newline; the file is incomplete");
     const std::vector<std::string> cells = take_line(text, complete);
     if (cells.size() != header.size())
       fail(ExitCode::usage, path, ":", line, ": the line has ", cells.size(), " cells; expected ", header.size(),
-           complete ? "" : "; the file is half-written");
+           complete ? "" : "; the file is incomplete");
     if (cells[seconds].empty()) continue;
     char* end = nullptr;
     const double value = std::strtod(cells[seconds].c_str(), &end);
     if (*end != '\0' || !(value > 0))
       fail(ExitCode::usage, path, ":", line, ": step_seconds (", cells[seconds], ") must be a number above 0");
     if (!out.emplace(cells[point], value).second)
-      fail(ExitCode::usage, path, ":", line, ": point ", cells[point], " is in two lines");
+      fail(ExitCode::usage, path, ":", line, ": point ", cells[point], " occurs in two lines");
   }
   return out;
 }

@@ -19,7 +19,7 @@ bool is_name(std::string_view text) {
   });
 }
 
-// Reports overrides without "key=".
+// Adds a problem for each override without "key=".
 void check_overrides(const std::string& path, const std::vector<std::string>& set, config::Problems& problems) {
   for (size_t i = 0; i < set.size(); ++i)
     if (const size_t equal = set[i].find('='); equal == std::string::npos || equal == 0)
@@ -31,12 +31,13 @@ void check_axis(const AxisConfig& axis, const std::string& path, std::set<std::s
   if (!is_name(axis.name))
     problems.add(path + ".name", "must consist of letters, digits and underscores");
   else if (!names.insert(axis.name).second)
-    problems.add(path + ".name", "is the name of two axes (ranks is the name of the numbers of ranks)");
+    problems.add(path + ".name",
+                 "is the name of two axes; expected unique names, and not ranks, which names the numbers of ranks");
   if (axis.values.empty() == axis.choices.empty())
     problems.add(path, axis.values.empty() ? "has neither values nor choices; expected one of them"
                                            : "has values and choices; expected one of them");
   if (!axis.key.empty() && !axis.choices.empty())
-    problems.add(path + ".key", "is given with choices, which set keys themselves");
+    problems.add(path + ".key", "cannot be given together with choices, because choices set keys themselves");
   for (size_t i = 0; i < axis.choices.size(); ++i) {
     const ChoiceConfig& choice = axis.choices[i];
     const std::string of_choice = cat(path, ".choices.", i);
@@ -52,11 +53,11 @@ void check(Experiment& e) {
   check_overrides("set", c.set, e.problems);
   check_overrides("cluster_set", c.cluster_set, e.problems);
   if (c.cluster.empty() && !c.cluster_set.empty())
-    e.problems.add("cluster_set", "is given without a cluster, which it would change");
+    e.problems.add("cluster_set", "is given, but cluster, whose file it overrides, is empty");
   std::set<std::string> names{"ranks"};
   for (size_t i = 0; i < c.vary.size(); ++i) check_axis(c.vary[i], cat("vary.", i), names, e.problems);
   const std::set<int64_t> numbers(c.ranks.begin(), c.ranks.end());
-  if (numbers.size() < c.ranks.size()) e.problems.add("ranks", "has a number twice");
+  if (numbers.size() < c.ranks.size()) e.problems.add("ranks", "contains a number twice");
   if (c.scaling != Scaling::strong)
     for (size_t i = 0; i < c.ranks.size(); ++i)
       if (const int64_t least = *numbers.begin(); c.ranks[i] % least != 0)

@@ -1,4 +1,4 @@
-// A scaling experiment as its YAML file describes it: a recipe, what varies, and how each point is run.
+// A scaling experiment as described by its YAML file: a recipe, varying settings, and the way to run each point.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace hexad::scale {
 
-/// Growth of the problem with the number of ranks, relative to the smallest number of the experiment.
+/// Growth of the problem with the number of ranks, relative to the experiment's smallest number of ranks.
 ///   - strong: none
 ///   - weak: batch.global grows
 ///   - context: model.context grows
@@ -27,7 +27,7 @@ constexpr auto enum_names(Scaling) {
                                                               {Scaling::experts, "experts"}});
 }
 
-/// Value of an axis that sets several keys, or that does not exist on all numbers of ranks.
+/// Value of an axis that sets several keys, or that exists only on some numbers of ranks.
 struct ChoiceConfig {
   std::string name;
   std::vector<std::string> set;
@@ -45,7 +45,7 @@ struct ChoiceConfig {
   }
 };
 
-/// A setting that varies. It has either `values` or `choices`.
+/// A setting that varies. Exactly one of `values` and `choices` is set.
 struct AxisConfig {
   std::string name, key;
   std::vector<std::string> values;
@@ -53,11 +53,11 @@ struct AxisConfig {
 
   template <class V>
   void fields(V& v) {
-    v("name", name, "column of the tables; $NAME stands for the value in other texts of the experiment",
+    v("name", name, "column of the tables; $NAME in other texts of the experiment is replaced by the value",
       config::non_empty());
-    v("key", key, "key of the recipe that takes the values; empty: only $NAME takes them");
+    v("key", key, "key of the recipe that is set to the values; empty: none, only $NAME is replaced");
     v("values", values, "values of the key");
-    v("choices", choices, "named values that set any number of keys, instead of values");
+    v("choices", choices, "named values, each of which sets any number of keys; replaces `values`");
   }
 };
 
@@ -83,42 +83,42 @@ struct ExperimentConfig {
     v("scaling", scaling,
       "growth of the problem with the ranks: strong (none), weak (batch.global), context (model.context) or experts "
       "(model.moe.experts)");
-    v("ranks", ranks, "numbers of ranks; $ranks stands for the number in other texts", config::non_empty(), at_least(1),
-      config::at_most(1 << 20));
+    v("ranks", ranks, "numbers of ranks; $ranks in other texts is replaced by the number", config::non_empty(),
+      at_least(1), config::at_most(1 << 20));
     v("vary", vary, "settings that vary; the points are all combinations of their values and of ranks");
-    v("repeats", repeats, "runs of each point", at_least(1), config::at_most(1000));
-    v("steps", steps, "measured steps of a run", at_least(1));
-    v("warmup_steps", warmup_steps, "first steps of a run, which are not measured", at_least(1));
+    v("repeats", repeats, "number of runs of each point", at_least(1), config::at_most(1000));
+    v("steps", steps, "number of measured steps of each run", at_least(1));
+    v("warmup_steps", warmup_steps, "number of first steps of each run that are not measured", at_least(1));
     v("seed", seed, "seed of the order in which points run", at_least(0));
     v("cluster", cluster, "cluster file for predictions, relative to the folder of this file; empty: no predictions",
       config::file_path);
     v("cluster_set", cluster_set, "overrides of the cluster file");
     v("launcher", launcher,
-      "command that starts the ranks of a point, before the program's name; empty: mpirun, or srun in a Slurm "
+      "command before the program's name that starts the ranks of a point; empty: mpirun, or srun in a Slurm "
       "allocation");
-    v("max_ranks", max_ranks, "ranks that there are; 0: those of the cluster file, or unknown without one",
+    v("max_ranks", max_ranks,
+      "number of available ranks; 0: that of the cluster file, or unknown without a cluster file", at_least(0));
+    v("ranks_per_node", ranks_per_node,
+      "number of ranks on a node; 0: that of the cluster file; without a cluster file, all ranks are on one node",
       at_least(0));
-    v("ranks_per_node", ranks_per_node, "ranks on a node; 0: that of the cluster file, or all on one node",
-      at_least(0));
-    v("minutes", minutes, "longest duration of a run, after which it is ended", config::positive());
-    v("max_node_hours", max_node_hours, "largest number of nodes times hours that --submit may request; 0: any",
-      at_least(0));
+    v("minutes", minutes, "longest duration of a run in minutes; longer runs are ended", config::positive());
+    v("max_node_hours", max_node_hours, "largest number of node-hours that --submit may request; 0: any", at_least(0));
   }
 };
 
-/// An experiment with the positions of its keys.
+/// An experiment and the positions of its keys in the file.
 struct Experiment {
   std::string path;
   ExperimentConfig config;
-  config::Problems problems;  // knows the keys; further problems are added to it
+  config::Problems problems;  // contains the keys; further problems are added to it
 
-  /// Returns a path of the experiment file relative to the working directory.
+  /// Returns the path, relative to the working directory, of a file that the experiment file names relative to itself.
   std::string beside(const std::string& file) const;
 };
 
-/// Reads an experiment file. Throws config::RecipeError with every problem of the file, each with file and line.
+/// Reads an experiment file. Throws config::RecipeError that lists every problem of the file with file and line.
 Experiment load_experiment(const std::string& path, const std::vector<std::string>& overrides = {});
-/// Like load_experiment(), for a text. `path` names it in messages.
+/// Like load_experiment(), for a text. Messages name the text `path`.
 Experiment parse_experiment(std::string_view text, const std::string& path);
 
 }  // namespace hexad::scale

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int preempted_code = static_cast<int>(base::ExitCode::preempted);
 
-// Returns the last line that is not empty.
+// Returns the last line of a file that is not empty.
 std::string last_line(const std::string& path) {
   std::ifstream in(path);
   std::string last;
@@ -56,7 +56,7 @@ class Runner {
         io::FileLock::take(folder_.lock_of(e), io::FileLock::Mode::exclusive, true);
     if (!lock) {
       ++counts_.busy;
-      return request_.say(fmt::format("{}: another process runs it", name));
+      return request_.say(fmt::format("{}: skipped; another process is running it", name));
     }
     if (folder_.record(e).state == RunState::finished) {
       ++counts_.finished_before;
@@ -69,7 +69,7 @@ class Runner {
     ++counts_.executed;
     if (end.exit_code == preempted_code && !end.timed_out) {
       counts_.preempted = true;
-      return request_.say(fmt::format("{}: asked to end; start again to continue", name));
+      return request_.say(fmt::format("{}: preempted; run the command again to continue", name));
     }
     const RunRecord record = record_of(e, end);
     folder_.end(e, record);
@@ -86,7 +86,7 @@ class Runner {
     RunRecord record{
         .state = done ? RunState::finished : RunState::failed, .exit_code = end.exit_code, .seconds = end.seconds};
     if (end.timed_out)
-      record.reason = fmt::format("longer than {} min, the key minutes", experiment_.config.minutes);
+      record.reason = fmt::format("longer than {} min, the limit of the key minutes", experiment_.config.minutes);
     else if (!done)
       record.reason = fmt::format("exit code {}: {}", end.exit_code, last_line(folder_.output_of(e)));
     return record;

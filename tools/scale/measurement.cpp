@@ -44,7 +44,8 @@ double StepParts::total() const {
 StepParts parts_of(const StepMetrics& step) {
   double exposed = 0;
   for (const auto& [name, traffic] : step.comm) exposed += traffic.exposed_seconds;
-  const double waited = std::min(exposed, step.step_seconds);  // two threads of a rank may wait at the same time
+  const double waited =
+      std::min(exposed, step.step_seconds);  // limited, because two threads of a rank may wait at the same time
   StepParts parts{.work = step.step_seconds - waited};
   if (step.ranks) parts.imbalance = std::clamp(step.ranks->own_seconds.most - parts.work, 0.0, waited);
   for (const auto& [name, traffic] : step.comm)

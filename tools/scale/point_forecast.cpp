@@ -28,7 +28,7 @@ std::string key_of(const Point& point) {
   return cat(point.cluster, " ", fmt::format("{}", fmt::join(point.cluster_set, " ")));
 }
 
-// Returns the mean over pipeline stages of the share of the step that waits, by class of traffic.
+// Returns the share of the step that is spent waiting, by class of traffic: the mean over pipeline stages.
 std::map<std::string, double> exposed_shares(const plan::StepForecast& step) {
   std::map<std::string, double> shares;
   for (const plan::StepForecast::Stage& stage : step.stages)
@@ -168,11 +168,11 @@ std::string dry_run_table(const Experiment& experiment, const std::vector<Loaded
                        f.memory_bytes > 0 ? base::human_bytes(f.memory_bytes) : "unknown",
                        hours ? base::with_digits(*hours, 3) : "unknown");
   }
-  out += fmt::format("\n{}, {} each, {} ({} of warm-up): {} predicted, at most {} by the limit of {} min a run\n",
+  out += fmt::format("\n{}, {} each, {} ({} of warm-up): {} predicted, at most {} with the limit of {} min per run\n",
                      base::counted(std::ssize(points), "point"), base::counted(c.repeats, "run"),
                      base::counted(c.steps_of_run(), "step"), c.warmup_steps,
                      base::with_digits(predicted, 3) + " node-hours", base::with_digits(most, 3), c.minutes);
-  for (const std::string& trouble : troubles) out += fmt::format("no prediction of steps: {}\n", trouble);
+  for (const std::string& trouble : troubles) out += fmt::format("no prediction of step times: {}\n", trouble);
   return out;
 }
 

@@ -31,7 +31,7 @@ class Clusters {
 
   /// Returns the cluster of the point; nullptr if the experiment has none.
   const plan::Cluster* of(const Point& point) const;
-  /// Returns the number of ranks that there are, and of ranks on a node; 0 if unknown.
+  /// Return the number of available ranks, and the number of ranks on a node; 0 if unknown.
   int64_t most_ranks(const ExperimentConfig& config) const;
   int64_t ranks_per_node(const ExperimentConfig& config) const;
 
@@ -40,25 +40,26 @@ class Clusters {
 };
 
 /// Predicts a point. A point whose step cannot be predicted has only `trouble`, and its memory if that is known. The
-/// memory needs no cluster file: `cluster` may be nullptr.
+/// memory estimate needs no cluster file, so `cluster` may be nullptr.
 PointForecast forecast_point(const LoadedPoint& point, const plan::Cluster* cluster,
                              const train::Extensions& extensions);
 
-/// Refuses points that cannot fit: adds a problem to the experiment for each of them and throws config::RecipeError.
-/// If `runs_here`, points that need a single node are also compared with the memory of this machine.
+/// Rejects points that cannot fit: adds a problem to the experiment for each of these points and throws
+/// config::RecipeError. If `runs_here`, also compares points that need a single node with the memory of this machine.
 void require_memory(Experiment& experiment, const std::vector<LoadedPoint>& points,
                     const std::vector<PointForecast>& forecasts, const train::Extensions& extensions, bool runs_here,
                     int64_t ranks_per_node);
 
-/// Returns the nodes of a run; one if the ranks of a node are unknown.
+/// Returns the number of nodes of a run; 1 if the number of ranks on a node is unknown.
 int64_t nodes_of(int64_t ranks, int64_t ranks_per_node);
-/// Returns the predicted node-hours of all repeats of a point; none without a prediction. Start and end of a run are
-/// not counted.
+/// Returns the predicted node-hours of all repeats of a point; none without a prediction. Does not count the start and
+/// end of a run.
 std::optional<double> predicted_node_hours(const ExperimentConfig& config, const PointForecast& forecast, int64_t ranks,
                                            int64_t ranks_per_node);
-/// Returns the whole minutes that all repeats of a point may take at most, by the key minutes, with one for the start.
+/// Returns the limit, in whole minutes, of all repeats of a point, by the key minutes. Includes one minute for the
+/// start.
 int64_t most_minutes(const ExperimentConfig& config);
-/// Returns the node-hours that all repeats of a point may take at most, by the key minutes.
+/// Returns the limit, in node-hours, of all repeats of a point, by the key minutes.
 double most_node_hours(const ExperimentConfig& config, int64_t ranks, int64_t ranks_per_node);
 
 /// Returns the table that --dry-run prints.

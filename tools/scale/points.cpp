@@ -15,7 +15,7 @@ using base::cat;
 
 namespace {
 
-// Returns `text` with every character that is awkward in a folder's name replaced.
+// Returns `text` with every character replaced that is inconvenient in a folder name.
 std::string folder_word(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -69,7 +69,7 @@ Point point_of(const Experiment& e, int64_t ranks, const std::vector<Value>& val
   return point;
 }
 
-// Appends the points of `ranks` ranks whose first values are `chosen`.
+// Appends the points of `ranks` ranks. `chosen` has the values of the first axes.
 void add_points(const Experiment& e, int64_t ranks, std::vector<Value>& chosen, std::vector<Point>& points) {
   if (chosen.size() == e.config.vary.size()) return points.push_back(point_of(e, ranks, chosen));
   for (Value& value : values_of(e.config.vary[chosen.size()], chosen.size(), ranks)) {
@@ -79,7 +79,7 @@ void add_points(const Experiment& e, int64_t ranks, std::vector<Value>& chosen, 
   }
 }
 
-// Returns the key and the size of the problem that grows with the ranks.
+// Returns the key of the problem size that grows with the ranks, and its value in the recipe.
 std::pair<std::string, int64_t> growing_size(Scaling scaling, const train::Recipe& recipe) {
   switch (scaling) {
     case Scaling::weak:
@@ -94,7 +94,8 @@ std::pair<std::string, int64_t> growing_size(Scaling scaling, const train::Recip
   return {};
 }
 
-// Returns the key of the experiment to blame for a problem of a point's recipe: that of the override, or `recipe`.
+// Returns the experiment's key to which a problem of a point's recipe is attributed: the key with the override, or
+// `recipe`.
 std::string blamed(const Point& point, const std::string& source) {
   if (!source.starts_with(config::command_line_source)) return "recipe";
   const std::string text = source.substr(config::command_line_source.size());
@@ -112,8 +113,9 @@ class Loader {
       grow(point);
       train::Recipe recipe = train::load_to_train(document_of(point, "point"), extensions_, point.ranks);
       if (!recipe.stages.empty())
-        base::fail(base::ExitCode::usage, path_,
-                   ": stages is not empty; an experiment measures a recipe without stages");
+        base::fail(
+            base::ExitCode::usage, path_,
+            ": stages is not empty; expected a recipe without stages, because an experiment measures a single stage");
       return LoadedPoint{std::move(point), std::move(recipe)};
     } catch (const config::RecipeError& e) {
       for (const config::RecipeProblem& p : e.problems()) report(point, p);
@@ -139,7 +141,7 @@ class Loader {
     const ExperimentConfig& c = experiment_.config;
     const int64_t times = point.ranks / *std::ranges::min_element(c.ranks);
     if (c.scaling == Scaling::strong || times == 1) return;
-    config::Problems ignored;  // the recipe with the grown size has them, too
+    config::Problems ignored;  // reading the recipe with the grown size finds them, too
     const auto recipe = config::read<train::Recipe>(document_of(point, "point"), ignored);
     const auto [key, size] = growing_size(c.scaling, recipe);
     add_override(point, cat(key, "=", size * times), "scaling");
@@ -163,7 +165,7 @@ std::string with_variables(const std::string& text, const std::map<std::string, 
   for (size_t i = 0; i < text.size();) {
     const std::pair<const std::string, std::string>* found = nullptr;
     if (text[i] == '$')
-      for (const auto& entry : values)  // names ascend, so a longer name follows its beginning
+      for (const auto& entry : values)  // names ascend, so a longer name follows its prefixes
         if (text.compare(i + 1, entry.first.size(), entry.first) == 0) found = &entry;
     out += found ? found->second : text.substr(i, 1);
     i += found ? found->first.size() + 1 : 1;
@@ -179,7 +181,8 @@ std::vector<Point> points_of(Experiment& experiment) {
     const size_t before = points.size();
     add_points(experiment, ranks, chosen, points);
     for (size_t i = before; i < points.size(); ++i)
-      if (!names.insert(points[i].name).second) experiment.problems.add("vary", cat("has two points ", points[i].name));
+      if (!names.insert(points[i].name).second)
+        experiment.problems.add("vary", cat("gives the same name to two points: ", points[i].name));
   }
   return points;
 }
@@ -200,7 +203,7 @@ std::vector<LoadedPoint> load_points(Experiment& experiment, std::vector<Point> 
     for (size_t i = 0; i < numbers.size(); ++i)
       if (numbers[i] > most_ranks)
         experiment.problems.add(cat("ranks.", i),
-                                cat("is more than the ", most_ranks, " ranks that there are; nearest: ", most_ranks));
+                                cat("is more than the ", most_ranks, " available ranks; nearest: ", most_ranks));
   std::map<std::string, std::string> names_by_content;
   std::vector<LoadedPoint> loaded;
   for (Point& point : points) {
@@ -210,13 +213,13 @@ std::vector<LoadedPoint> load_points(Experiment& experiment, std::vector<Point> 
     std::string content = cat(one->point.ranks, "\n", one->point.launcher, "\n", config::write(one->recipe));
     const auto [first, is_new] = names_by_content.emplace(std::move(content), one->point.name);
     if (!is_new)
-      loader.add(one->point, "vary", cat("is the same run as ", first->second, "; expected different points"));
+      loader.add(one->point, "vary", cat("gives the same run as ", first->second, "; expected different points"));
     loaded.push_back(std::move(*one));
   }
   experiment.problems.throw_if_any();
   if (loaded.empty())
     base::fail(base::ExitCode::usage, experiment.path,
-               ": no point exists; expected a value of each axis for some ranks");
+               ": the experiment has no points; expected a number of ranks for which every axis has a value");
   return loaded;
 }
 

@@ -1,4 +1,4 @@
-// Points of an experiment: every combination of ranks and values that exists, with its recipe.
+// Points of an experiment: every existing combination of ranks and values, with its recipe.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,18 @@ struct Point {
   std::string cluster{};                    // path of the cluster file; empty: none
   std::vector<std::string> cluster_set{};   // overrides of the cluster file
   std::string launcher{};                   // launcher given by the experiment; empty: the default
-  std::map<std::string, std::string> at{};  // position in the experiment by the key that an override sets
+  std::map<std::string, std::string> at{};  // position of each override in the experiment file, by the key that it sets
 };
 
-/// Returns the points, ranks varying slowest. Recipes are not read. Variables are replaced: $ranks, and $NAME of each
-/// axis. Adds a problem to the experiment for points with the same name.
+/// Returns the points; ranks vary slowest. Does not read recipes. Replaces the variables $ranks and $NAME of each axis.
+/// Adds a problem to the experiment for points with the same name.
 std::vector<Point> points_of(Experiment& experiment);
 
-/// Replaces each $NAME in `text` by its value. The longest name that fits counts. Other text is unchanged.
+/// Replaces each $NAME in `text` by its value. If several names match, uses the longest one. Leaves other text
+/// unchanged.
 std::string with_variables(const std::string& text, const std::map<std::string, std::string>& values);
 
-/// Overrides of the run of a point: its steps and its run directory.
+/// Returns the overrides that set the steps and the run directory of a point's run.
 std::vector<std::string> overrides_of_run(const ExperimentConfig& config, const Point& point,
                                           const std::string& run_dir);
 
@@ -41,9 +42,9 @@ struct LoadedPoint {
   train::Recipe recipe;
 };
 
-/// Reads the recipe of every point, adding the override that makes the problem grow with the ranks. Adds a problem to
-/// the experiment for each point that is illegal, that equals an earlier point, or that needs more than `most_ranks`
-/// ranks (0: any number). Throws config::RecipeError with all problems if there are any.
+/// Reads the recipe of every point, with the override that makes the problem grow with the ranks. Adds a problem to the
+/// experiment for each point that is illegal, equals an earlier point, or needs more than `most_ranks` ranks (0: any
+/// number). Throws config::RecipeError with all problems if there are any.
 std::vector<LoadedPoint> load_points(Experiment& experiment, std::vector<Point> points,
                                      const train::Extensions& extensions, int64_t most_ranks);
 

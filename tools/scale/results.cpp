@@ -122,7 +122,7 @@ double Losses::total() const {
 }
 
 Losses losses_of(const PointMeasurement& point, const PointMeasurement& first, double growth) {
-  const double share = point.work / first.work / growth;  // work of a rank, relative to the first point
+  const double share = point.work / first.work / growth;  // work of a rank, relative to that of the first point
   Losses losses{.ideal = first.step_seconds * share,
                 .work = point.parts.work - first.parts.work * share,
                 .imbalance = point.parts.imbalance - first.parts.imbalance * share};

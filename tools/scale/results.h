@@ -1,4 +1,4 @@
-// Results of an experiment: measured points beside their predictions, with speed-ups and losses.
+// Results of an experiment: measured points, their predictions, speed-ups and losses.
 #pragma once
 
 #include <map>
@@ -11,14 +11,14 @@
 
 namespace hexad::scale {
 
-/// Seconds that a step takes longer than in the ideal case, by reason. The ideal is the step of the smallest number of
-/// ranks, divided by the growth of the ranks and multiplied by that of the work. `ideal` and the losses add up to the
-/// step. A loss is negative if the point is better than the ideal in this respect.
+/// Seconds by which a step takes longer than in the ideal case, by reason. The ideal time is that of the smallest
+/// number of ranks, divided by the growth of the ranks and multiplied by the growth of the work. `ideal` and the losses
+/// add up to the step. A loss is negative if the point is better than the ideal in this respect.
 struct Losses {
   double ideal = 0;
-  double work = 0;                          // smaller products, work that ranks do twice, contention for the machine
-  double imbalance = 0;                     // waiting for the rank that works longest
-  std::map<std::string, double> waiting{};  // communication by class of traffic; pp: with the bubble
+  double work = 0;       // smaller products, work repeated on several ranks, contention for the machine
+  double imbalance = 0;  // waiting for the rank that works longest
+  std::map<std::string, double> waiting{};  // communication by class of traffic; pp includes the bubble
 
   double total() const;
 };
@@ -29,7 +29,7 @@ struct ResultRow {
   std::vector<std::string> values{};  // values of the axes
   PointForecast forecast{};
   std::optional<PointMeasurement> measured{};  // none: no run is finished
-  // Relative to the row of the same values with the fewest ranks; none if that row is not measured.
+  // Relative to the row with the same values and the fewest ranks; none if that row is not measured.
   std::optional<double> speedup{}, efficiency{};
   std::optional<Losses> losses{};
 };
@@ -40,16 +40,16 @@ struct Results {
   std::vector<ResultRow> rows{};
 };
 
-/// Returns the losses of `point` relative to `first`, whose ranks are fewer by the factor `growth`.
+/// Returns the losses of `point` relative to `first`. `growth` is the ratio of their numbers of ranks.
 Losses losses_of(const PointMeasurement& point, const PointMeasurement& first, double growth);
 
-/// Sets speed-ups, efficiencies and losses of all rows. Speed is work of the model per second.
+/// Sets speed-ups, efficiencies and losses of all rows. Speed is the work of the model per second.
 void compare_with_first(Results& results);
 
 /// Returns the classes of traffic that occur in any row.
 std::vector<std::string> classes_of(const Results& results);
 
-/// Returns the table as CSV (RFC 4180 with '\n'), as JSON, and as Markdown for a paper. Unknown values are empty or
+/// Return the table as CSV (RFC 4180 with '\n'), as JSON, and as Markdown for a paper. Unknown values are empty or
 /// null.
 std::string csv_of(const Results& results);
 std::string json_of(const Results& results);

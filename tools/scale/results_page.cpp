@@ -137,28 +137,32 @@ std::string results_page(const Results& results) {
       "<body>\n<h1>Scaling experiment {0}</h1>\n",
       escaped(results.title), style);
   out += section("Step time",
-                 "Points: median over the runs of their median steps. Bars: least and largest median of a run. Dashed: "
-                 "predicted.",
+                 "Points: median over the runs of their median step times. Bars: smallest and largest median of a run. "
+                 "Dashed lines: "
+                 "predictions.",
                  step_time_picture(results));
-  out += section("Points",
-                 "Speed-up: FLOP of the model per second, relative to the same values on the fewest ranks. Efficiency: "
-                 "speed-up divided by the growth of the ranks.",
-                 points_table(results));
+  out += section(
+      "Points",
+      "Speed-up: model FLOPs per second, relative to the point with the same values on the fewest ranks. Efficiency: "
+      "speed-up divided by the growth of the ranks.",
+      points_table(results));
   out += section("Exposed communication",
-                 "Share of a step in which computation waits, by class of traffic, without waiting for the slowest "
+                 "Share of a step in which computation waits for communication, by class of traffic. Excludes waiting "
+                 "for the slowest "
                  "rank.",
                  exposed_table(results, classes));
   out += section("Parts of a step",
-                 "Means over the ranks: own work, waiting for the rank that works longest, and other waiting by class "
-                 "of traffic. pp contains the bubble of the pipeline. The parts add up to the step.",
+                 "Means over the ranks: own work, waiting for the slowest rank (imbalance), and other waiting by class "
+                 "of traffic. pp includes the pipeline bubble. The parts add up to the step.",
                  parts_table(results, classes));
-  out += section("Losses against ideal scaling",
-                 "Ideal: the step of the fewest ranks, divided by the growth of the ranks and multiplied by that of "
-                 "the work. Slower work: smaller products, work that several ranks do, contention. The columns add up "
-                 "to the step.",
-                 losses_table(results, classes));
-  out +=
-      section("For a paper", "The table in Markdown.", fmt::format("<pre>{}</pre>\n", escaped(markdown_of(results))));
+  out += section(
+      "Losses compared with ideal scaling",
+      "Ideal: the step time on the fewest ranks, divided by the growth of the ranks and multiplied by the growth of "
+      "the work. Slower work: smaller products, work repeated on several ranks, contention. The columns add up "
+      "to the step.",
+      losses_table(results, classes));
+  out += section("For a paper", "The table of points in Markdown.",
+                 fmt::format("<pre>{}</pre>\n", escaped(markdown_of(results))));
   return out + "</body></html>\n";
 }
 

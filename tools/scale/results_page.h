@@ -1,4 +1,4 @@
-// Page with the results of an experiment: tables and pictures in a single file that needs no network and no scripts.
+// Page with the results of an experiment: tables and pictures in one file that needs no network and no scripts.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@ namespace hexad::scale {
 /// class of traffic, the parts and losses of each step, and the table in Markdown.
 std::string results_page(const Results& results);
 
-/// Returns an SVG of the step times over the ranks, or over the first axis with several values if all points have the
-/// same number of ranks. Points of other equal values are joined. Bars: least and largest median of a run. Dashed: the
-/// prediction.
+/// Returns an SVG of the step times over the ranks. If all points have the same number of ranks, the x axis is the
+/// first axis with several values. Lines connect points whose other values are equal. Bars show the smallest and
+/// largest median of a run. Dashed lines show the prediction.
 std::string step_time_picture(const Results& results);
 
 }  // namespace hexad::scale

@@ -43,7 +43,7 @@ std::string slurm_script(const SlurmArray& array, const Experiment& experiment, 
   for (const std::string& text : overrides) command += fmt::format(" {}", train::shell_word(text));
   return fmt::format(
       "#!/bin/bash\n"
-      "# Runs the points of {} that need {}. Submit it with sbatch.\n"
+      "# Runs the points of {} that need {}. Submit this script with sbatch.\n"
       "#SBATCH --job-name=hexad-scale\n"
       "#SBATCH --array={}\n"
       "#SBATCH --nodes={}\n"

@@ -8,14 +8,14 @@
 
 namespace hexad::scale {
 
-/// Parameters of an array job: the points with the same number of nodes.
+/// Parameters of an array job, which runs the points with the same number of nodes.
 struct SlurmArray {
   int64_t nodes = 1, ranks_per_node = 1;
   std::vector<int64_t> points;  // ascending indices
 };
 
-/// Groups the points, given by their numbers of ranks, by the number of nodes. With `ranks_per_node` 0, all ranks of a
-/// point are on one node.
+/// Groups points by their number of nodes. The points are given by their numbers of ranks. If `ranks_per_node` is 0,
+/// all ranks of a point are on one node.
 std::vector<SlurmArray> arrays_of(const std::vector<int64_t>& ranks_of_points, int64_t ranks_per_node);
 
 /// Returns the sbatch script of an array. `program` and the overrides are words of its command.

@@ -31,15 +31,16 @@ std::string read_text(const std::string& path) {
   return text.str();
 }
 
-// Returns the JSON object in the file. Throws Error(usage) if the file does not hold one.
+// Returns the JSON object in the file. Throws Error(usage) if the file does not contain a JSON object.
 Json object_in(const std::string& path, const std::string& remedy) {
   Json json = Json::parse(read_text(path), nullptr, false);
   if (!json.is_object())
-    fail(ExitCode::usage, path, " is not a complete JSON object: it is half-written or of another program; ", remedy);
+    fail(ExitCode::usage, path, " is not a complete JSON object: it is incomplete or written by another program; ",
+         remedy);
   return json;
 }
 
-// Returns the experiment with the defaults of the keys that change no run: predictions and limits.
+// Returns the experiment with defaults for the keys that do not affect any run: predictions and limits.
 ExperimentConfig settings_of_runs(ExperimentConfig config) {
   const ExperimentConfig defaults;
   config.cluster = defaults.cluster;
@@ -50,20 +51,20 @@ ExperimentConfig settings_of_runs(ExperimentConfig config) {
   return config;
 }
 
-constexpr std::string_view new_folder = "expected a new folder in the key dir, or this one moved away";
+constexpr std::string_view new_folder = "set the key dir to a new folder, or move this folder away";
 
-// Returns the settings of the stored experiment that differ from `config`, or the points that do.
+// Returns the first difference between the stored experiment and `config`, or a text about the points.
 std::string difference(const Json& stored, const Json& wanted, const ExperimentConfig& config) try {
-  if (stored.value("format", 0) != format) return "its format is of another version";
+  if (stored.value("format", 0) != format) return "it was written in another format";
   if (const std::string text = stored.value("experiment", ""); text != wanted["experiment"].get<std::string>()) {
     config::Problems problems;
     const auto before = config::read<ExperimentConfig>(config::parse(text, "experiment.json"), problems);
     const std::vector<std::string> lines = config::differences(before, settings_of_runs(config));
-    return lines.empty() ? std::string("its settings are those of another version") : lines.front();
+    return lines.empty() ? std::string("its settings were written by another version") : lines.front();
   }
   return "the recipe of a point has changed";
 } catch (const Json::exception&) {
-  return "its keys have other types";
+  return "its keys have wrong types";
 }
 
 }  // namespace
@@ -93,7 +94,8 @@ ExperimentFolder::ExperimentFolder(const Experiment& experiment, const std::vect
   if (fs::exists(dir_, error) && !fs::is_directory(dir_, error))
     fail(ExitCode::usage, dir_.string(), " is not a folder; ", new_folder);
   if (fs::is_directory(dir_, error) && !fs::is_empty(dir_, error))
-    fail(ExitCode::usage, dir_.string(), " has files, but no experiment.json: it is of no experiment; ", new_folder);
+    fail(ExitCode::usage, dir_.string(), " has files, but no experiment.json, so it is not an experiment's folder; ",
+         new_folder);
   make_folder(dir_);
   base::write_file(file, contents);
 }
@@ -101,7 +103,7 @@ ExperimentFolder::ExperimentFolder(const Experiment& experiment, const std::vect
 void ExperimentFolder::require_same(const std::string& file, const std::string& contents) const {
   const Json stored = object_in(file, std::string(new_folder)), wanted = Json::parse(contents);
   if (stored == wanted) return;
-  fail(ExitCode::usage, file, " is of another experiment: ", difference(stored, wanted, experiment_.config), "; ",
+  fail(ExitCode::usage, file, " belongs to another experiment: ", difference(stored, wanted, experiment_.config), "; ",
        new_folder);
 }
 
@@ -110,10 +112,11 @@ void ExperimentFolder::require_own_runs() const {
   for (size_t p = 0; p < points_.size(); ++p)
     for (int64_t repeat = 1; repeat <= experiment_.config.repeats; ++repeat) {
       const Execution run{.point = static_cast<int64_t>(p), .repeat = repeat};
-      // Another process may start this run meanwhile. It writes the record before it makes the run directory.
+      // Meanwhile, another process may start this run. That process writes the record before it creates the run
+      // directory.
       if (fs::exists(run_dir(run), error) && record(run).state == RunState::waiting)
-        fail(ExitCode::usage, run_dir(run), " was not made by this experiment: ", base_of(run),
-             ".json is missing; expected it moved away");
+        fail(ExitCode::usage, run_dir(run), " was not created by this experiment: ", base_of(run),
+             ".json is missing; move the folder away");
       if (record(run).state == RunState::finished && !fs::exists(fs::path(run_dir(run)) / "metrics.jsonl", error))
         fail(ExitCode::usage, base_of(run), ".json says that the run is finished, but ", run_dir(run),
              " has no metrics.jsonl; remove the file to run it again");
@@ -128,16 +131,16 @@ RunRecord ExperimentFolder::record(const Execution& run) const {
   const std::string file = base_of(run) + ".json";
   std::error_code error;
   if (!fs::exists(file, error)) return {};
-  const Json json = object_in(file, "remove it to run this point again");
+  const Json json = object_in(file, "remove the file to run this point again");
   try {
     if (const auto state = base::enum_named<RunState>(json.at("state").get<std::string>()))
       return {.state = *state,
               .exit_code = json.at("exit_code").get<int>(),
               .seconds = json.at("seconds").get<double>(),
               .reason = json.at("reason").get<std::string>()};
-  } catch (const Json::exception&) {  // a key is missing or has another type: the file is not one of ours
+  } catch (const Json::exception&) {  // a key is missing or has another type: this program did not write the file
   }
-  fail(ExitCode::usage, file, " is not the record of a run; remove it to run this point again");
+  fail(ExitCode::usage, file, " is not the record of a run; remove the file to run this point again");
 }
 
 void ExperimentFolder::start(const Execution& run) const {

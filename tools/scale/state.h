@@ -1,4 +1,4 @@
-// Folder of an experiment, from which an interrupted experiment continues.
+// Folder of an experiment. An interrupted experiment continues from it.
 //
 //   DIR/experiment.json                the experiment and the recipes of its points
 //   DIR/POINT/repeat-1/                run directory
@@ -22,7 +22,7 @@ namespace hexad::scale {
 ///   - waiting: not started
 ///   - started: running, or killed
 ///   - failed: ended with an exit code other than 0
-///   - finished: done
+///   - finished: ended with exit code 0
 enum class RunState : uint8_t { waiting, started, failed, finished };
 constexpr auto enum_names(RunState) {
   return std::to_array<std::pair<RunState, std::string_view>>({{RunState::waiting, "waiting"},
@@ -40,9 +40,9 @@ struct RunRecord {
 
 class ExperimentFolder {
  public:
-  /// Opens the folder of the experiment, or makes it. Throws Error(usage) that names the folder or file if the folder
-  /// holds something else: other files, a file that is not complete, another experiment, or runs that the experiment
-  /// did not start. `points` outlives the object.
+  /// Opens the folder of the experiment, or creates it. Throws Error(usage) that names the folder or file if the folder
+  /// has other contents: other files, an incomplete file, another experiment, or runs that the experiment did not
+  /// start. `points` must outlive the object.
   ExperimentFolder(const Experiment& experiment, const std::vector<LoadedPoint>& points);
 
   std::string run_dir(const Execution& run) const { return base_of(run); }
@@ -66,11 +66,11 @@ class ExperimentFolder {
   std::filesystem::path dir_;
 };
 
-/// Makes the folder and those above it. Throws Error that names the folder if it cannot be made.
+/// Creates the folder and its parents. Throws Error that names the folder if it cannot be created.
 void make_folder(const std::filesystem::path& folder);
 
-/// Returns the text of experiment.json. Keys that change no run, such as `cluster` and `minutes`, have their defaults
-/// in it.
+/// Returns the text of experiment.json. In this text, keys that do not affect any run, such as `cluster` and `minutes`,
+/// have their defaults.
 std::string identity_of(const ExperimentConfig& config, const std::vector<LoadedPoint>& points);
 
 }  // namespace hexad::scale

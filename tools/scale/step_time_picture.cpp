@@ -19,7 +19,7 @@ constexpr double width = 860, height = 360, left = 80, right = 260, top = 20, bo
 constexpr std::array<const char*, 8> colours{"#1f77b4", "#d62728", "#2ca02c", "#9467bd",
                                              "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f"};
 
-// A row's position on the horizontal axis, and the name of its line.
+// A row's position on the horizontal axis, and the name of the line to which it belongs.
 struct Placed {
   size_t x;
   std::string line;
@@ -41,7 +41,7 @@ size_t index_in(std::vector<std::string>& list, const std::string& text) {
   return list.size() - 1;
 }
 
-// Returns the axis to draw over; nullopt for the ranks.
+// Returns the axis to use as the x axis; nullopt for the ranks.
 std::optional<size_t> axis_to_draw(const Results& results) {
   const auto varies = [&](const auto& of) {
     return std::ranges::any_of(results.rows, [&](const ResultRow& r) { return of(r) != of(results.rows.front()); });

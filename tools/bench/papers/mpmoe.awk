@@ -10,7 +10,7 @@ function model(c,    m) {
   m = field(c, "M")
   return m == 768 ? "GPT-S" : m == 1024 ? "BERT-L" : m == 2048 ? "GPT-XL" : m " x " field(c, "H")
 }
-# Returns the fastest number of parts, which may be one. `foreseen_ones`: as predicted by the simulator.
+# Returns the fastest number of parts, which may be one part. `foreseen_ones`: uses the simulator's predictions.
 function best_of(c, pass, foreseen_ones,    w, s, best, x, least) {
   for (w = 1; w <= schedule_count; w++) {
     s = schedules[w]
@@ -20,8 +20,8 @@ function best_of(c, pass, foreseen_ones,    w, s, best, x, least) {
   }
   return best
 }
-# Returns a ratio for the sequential pass. which = 0: sum of communication and computation over the longer of the two.
-# which = 1: the longer of the two over the time of `s`.
+# Returns a ratio for the sequential pass. which = 0: the sum of communication and computation divided by the longer of
+# the two. which = 1: the longer of the two divided by the time of `s`.
 function overlap(c, pass, s, which,    r, list, a, b) {
   for (r = 1; r <= rounds; r++) {
     a = communication[c, pass, "fastmoe", r]; b = computation[c, pass, "fastmoe", r]
@@ -49,7 +49,7 @@ function typical_of(values, c, pass,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = values[c, pass, "fastmoe", r]
   return median(list, rounds)
 }
-# Returns the f32 bytes of the elements that the paper counts.
+# Returns the size in bytes of the elements that the paper counts, in f32.
 function bound(c, n,    B, M, H, k) {
   B = field(c, "B"); M = field(c, "M"); H = field(c, "H"); k = field(c, "k")
   return 4 * 2 * (2 * B * M + k * (4 * B * M + B * H) / n)
@@ -65,8 +65,8 @@ function saving(c, n) { return (peak[c, "n" n] - peak[c, "s4n" n]) / (states(c) 
 function saving_over_fastmoe(c, n) { return (peak[c, "fastmoe"] - peak[c, "s4n" n]) / (states(c) + peak[c, "fastmoe"]) }
 
 END {
-  print "Speed. Seconds of the slowest rank; communication and computation as the sequential schedule (FastMoE) has them."
-  print "x FastMoE: times as fast. bound: (communication + computation)/max of them. share: max over the best n's time."
+  print "Speed. Seconds of the slowest rank; communication and computation are those of the sequential schedule (FastMoE)."
+  print "x FastMoE: speedup. bound: (communication + computation)/max of the two. share: max of the two/time of the best n."
   printf "%-7s %5s %-9s %7s %7s %8s | %9s", "model", "B", "pass", "comm s", "comp s", "FastMoE", "FasterMoE"
   for (w = 1; w <= schedule_count; w++) if (schedules[w] ~ /^n[0-9]+$/) printf " %7s", schedules[w]
   printf " | %6s %6s | %9s %9s %6s\n", "bound", "share", "predicted", "x FastMoE", "error"
@@ -100,9 +100,9 @@ END {
       }
     }
   }
-  printf "overlap alone above its bound: %d of %d passes\n", above, 2 * layer_count
+  printf "overlap above its bound: %d of %d passes\n", above, 2 * layer_count
 
-  print "\nAdaptive granularity (Algorithm 1; pb by measuring, pm by the simulator): time over that of the best n, whole step"
+  print "\nAdaptive granularity (Algorithm 1; pb by measurement, pm by the simulator): extra time compared with the best n, whole step"
   for (i = 1; i <= layer_count; i++) {
     c = layers[i]
     printf "%-7s %5d  best %-8s pb %-8s %+5.1f%% (%d measurements)   pm %-8s %+5.1f%%\n", model(c), field(c, "B"),
@@ -110,7 +110,7 @@ END {
   }
 
   print "\nMemory. Peak of activations, temporaries and communication, MB; bound: 2 (2 B M + k (4 B M + B H)/n) elements;"
-  print "saving: of model states (by the formula) and peak against the same n without sharing, beside equation 6."
+  print "saving: share of model states (by the formula) and peak that is saved compared with the same n without sharing."
   printf "%-7s %5s %3s %10s %10s %10s %7s | %7s %10s %7s\n", "model", "B", "n", "not shared", "S4", "bound", "S4/bnd", "saving",
     "equation 6", "share"
   for (i = 1; i <= layer_count; i++)
@@ -124,7 +124,7 @@ END {
       worst = max(worst, peak[c, "s4n" n] / bound(c, n))
     }
 
-  print "\nRestoring, n = 4: whole step over that of n = 4 which keeps everything, measured (predicted); peak MB"
+  print "\nRestoring, n = 4: ratio of the whole step to that of n = 4 without restoring, measured (predicted); peak MB"
   printf "%-7s %5s", "model", "B"
   for (k = 1; k <= 4; k++) printf "   %-22s", "S" k
   print ""

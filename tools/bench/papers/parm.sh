@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Measures Parm on emulated nodes with a link per rank (tools/testbed/rank_nodes.sh). A seed draws MoE layers like Table
-# III's, which run forward and backward under the DeepSpeed-MoE schedule (Fig. 3(a)), S1 and S2. Prints the speedups by
-# (N_MP, N_ESP) next to Table IV, Algorithm 1's choices from collectives measured by `hexad profile`, and the
-# simulator's predictions.
+# Measures Parm on emulated nodes with one link per rank (tools/testbed/rank_nodes.sh). Draws random MoE layers like
+# those of Table III and runs them forward and backward under the DeepSpeed-MoE schedule (Fig. 3(a)), S1 and S2. Prints
+# the speedups by (N_MP, N_ESP) next to Table IV, Algorithm 1's choices from collectives that `hexad profile` measured,
+# and the simulator's predictions.
 #
 #   tools/bench/papers/parm.sh [--layers 36] [--seed 1] [--inter 50mbit] [--intra 400mbit] [--rounds R]
 #                              [--profile-seconds 60] [--pictures FOLDER] [--output FOLDER]
@@ -39,7 +39,7 @@ done
 need_bench moe_layer
 [ -n "$rounds" ] || rounds=$((count > 50 ? 1 : 2))
 
-# The last pair is (4, 4), so that the pictures show it.
+# The last pair is (4, 4), because the pictures show the last layer.
 layers=$(awk -v n="$count" -v seed="$seed" 'BEGIN {
   srand(seed)
   split("1 2 4", sizes, " ")
@@ -71,7 +71,7 @@ kept=${output:-$scratch}
   usage "--output: $output has rows of other settings: $(cat "$kept/settings"); now: $settings; choose another folder"
 
 machine
-echo "testbed:   2 nodes of 4 ranks, a link a rank: $inter between nodes, $intra inside"
+echo "testbed:   2 nodes of 4 ranks, one link per rank: $inter between nodes, $intra inside"
 echo "layers:    $count, seed $seed; rounds: $rounds"
 testbed=(tools/testbed/rank_nodes.sh --nodes 2 --ranks 4 --inter "$inter" --intra "$intra")
 if [ ! -e "$kept/cluster.yaml" ]; then

@@ -12,7 +12,7 @@ namespace {
 using base::Dtype;
 using tensor::Tensor;
 
-// Returns the work of causal attention in one sequence of zeros.
+// Returns a function that computes causal attention of one sequence of zeros.
 std::function<void()> make_attention(const AttentionHeads& size, Element element, AttentionPass pass, int64_t positions,
                                      device::Device device) {
   const Dtype dtype = element == Element::bf16 ? Dtype::bf16 : Dtype::f32;
@@ -50,7 +50,7 @@ void measure_attention(Cluster& cluster, const Timer& timer, const ProfileOption
   size_t open = options.attention.size() * elements.size() * passes.size();
   for (const auto& [element, element_name] : elements)
     for (const AttentionHeads& size : options.attention) {
-      double last = 0;  // seconds of both passes in the longest sequence of each
+      double last = 0;  // seconds of forward plus backward, each for its longest measured sequence
       int64_t longest = 0;
       for (const auto& [pass, pass_name] : passes) {
         const auto prepare = [&, e = element, p = pass](int64_t positions) -> Timer::Work {
@@ -61,7 +61,7 @@ void measure_attention(Cluster& cluster, const Timer& timer, const ProfileOption
         last += curve.points.back().y;
         longest = static_cast<int64_t>(curve.points.back().x);
       }
-      progress(fmt::format("{} attention of {} heads of {}: {} forward and backward, {} positions", element_name,
+      progress(fmt::format("{} attention, {} heads of size {}: {} for forward and backward, {} positions", element_name,
                            size.heads, size.head_size, base::precise_duration(last), longest));
     }
 }

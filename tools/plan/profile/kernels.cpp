@@ -12,7 +12,7 @@ using kernels::GroupOffsets;
 using kernels::Write;
 using tensor::Tensor;
 
-// Weights of one shape, packed once as in training, and operands for any number of rows.
+// Weights of one shape, packed once as in training, and operands with any number of rows.
 class GroupedProduct {
  public:
   GroupedProduct(const ProductShape& shape, Element element, device::Device device)
@@ -43,7 +43,8 @@ class GroupedProduct {
     };
   }
 
-  // Returns forward with one kernel call for each expert. `rows` is at least the number of experts.
+  // Returns a function that runs forward with one kernel call for each expert. `rows` is at least the number of
+  // experts.
   std::function<void()> run_dense(int64_t rows) {
     const int64_t each = rows / shape_.experts;
     const Tensor x = filled({rows, shape_.inputs}, dtype_), y = filled({rows, shape_.outputs}, dtype_);
@@ -58,7 +59,7 @@ class GroupedProduct {
   }
 
  private:
-  // Returns zeros, to which products can be added many times without overflow. The speed does not depend on the values.
+  // Returns zeros. Products can be added to zeros many times without overflow. The speed does not depend on the values.
   Tensor filled(base::Shape shape, Dtype dtype) const { return Tensor::zeros(shape, dtype, device_); }
 
   ProductShape shape_;
@@ -85,7 +86,7 @@ std::function<void()> make_copy(CopyKind kind, int64_t bytes, device::Device dev
         k.permute.gather(*stream, other, here, index, {}), stream->synchronize();
       };
     }
-    case CopyKind::offload:  // as for saved tensors: map, write, drop
+    case CopyKind::offload:  // as for saved tensors: map the file, write, discard
       return [=, &k] {
         const Tensor away = Tensor::offloaded(here.shape(), Dtype::f32, device);
         k.pointwise.copy(*stream, away, here), stream->synchronize();
@@ -125,7 +126,7 @@ void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions
         cluster.products.push_back(std::move(measured));
       }
       const double share = budget.left() / static_cast<double>(open--);
-      std::vector<int64_t> of_experts = sizes;  // every expert has rows
+      std::vector<int64_t> of_experts = sizes;  // only sizes for which every expert has rows
       std::erase_if(of_experts, [&](int64_t rows) { return rows < shape.experts; });
       if (shape.experts > 1 && of_experts.size() > 1) {
         const auto prepare = [&](int64_t rows) -> Timer::Work {
@@ -135,7 +136,7 @@ void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions
                               shape.inputs, shape.outputs,     timer.curve(of_experts, share, prepare)};
         cluster.dense_products.push_back(std::move(dense));
       }
-      progress(fmt::format("{} products of {} experts, {} x {}: up to {} a rank", element_name, shape.experts,
+      progress(fmt::format("{} products of {} experts, {} x {}: up to {} per rank", element_name, shape.experts,
                            shape.inputs, shape.outputs, base::human_quantity(best, "FLOP/s")));
     }
 }

@@ -16,13 +16,13 @@ using base::Dtype;
 using kernels::KernelTable;
 using tensor::Tensor;
 
-// A kernel and the bytes that it reads and writes, counted as on the meta device.
+// A kernel and the number of bytes that it reads and writes, counted as on the meta device.
 struct SmallKernel {
   int64_t bytes = 0;
   std::function<void(const KernelTable&, device::Stream&)> run;
 };
 
-// Makes kernels on zeros. Their speed does not depend on the values.
+// Makes kernels that work on zeros. Their speed does not depend on the values.
 class SmallKernels {
  public:
   SmallKernels(Element element, device::Device device)
@@ -72,7 +72,7 @@ class SmallKernels {
                 }};
       }
       case KernelClass::optimizer: {
-        const int64_t n = std::max<int64_t>(1, bytes / 28);  // three tensors are read and written, one is read
+        const int64_t n = std::max<int64_t>(1, bytes / 28);  // reads and writes three tensors, and reads a fourth one
         const Tensor main = zeros({n}, Dtype::f32), m = zeros({n}, Dtype::f32), v = zeros({n}, Dtype::f32),
                      gradient = zeros({n}, Dtype::f32);
         return {
@@ -87,11 +87,11 @@ class SmallKernels {
 
  private:
   static constexpr int64_t width = 512;              // columns of matrices
-  static constexpr int64_t experts = 16, top_k = 2;  // of the router
+  static constexpr int64_t experts = 16, top_k = 2;  // sizes of the router
 
   Tensor zeros(base::Shape shape, Dtype dtype) const { return Tensor::zeros(std::move(shape), dtype, device_); }
   Tensor zeros(base::Shape shape) const { return zeros(std::move(shape), dtype_); }
-  // Returns one of `tensors` equal matrices that have `bytes` bytes together.
+  // Returns one of `tensors` equal matrices whose total size is `bytes`.
   Tensor matrix(int64_t bytes, int64_t tensors) const {
     return zeros({std::max<int64_t>(1, bytes / (tensors * width * base::size_of(dtype_))), width});
   }
@@ -105,8 +105,8 @@ class SmallKernels {
   device::Device device_;
 };
 
-// Returns the host's seconds for an operation besides its kernel: memory for the result, and the tape. They are the
-// difference between operations on a tape, forward and backward, and their kernels alone, on a tiny tensor.
+// Returns the host's seconds for an operation in addition to its kernel: memory for the result, and the tape. Measures
+// operations on a tape, forward and backward, on a tiny tensor, and subtracts the time of their kernels alone.
 double operation_seconds(const Timer& timer, double seconds) {
   constexpr int chain = 32;  // operations on the tape
   const auto gelu = kernels::GeluKind::exact;
@@ -145,7 +145,7 @@ void measure_small_kernels(Cluster& cluster, const Timer& timer, const ProfileOp
   std::vector<int64_t> sizes;
   for (int64_t bytes = 4 << 10; bytes <= options.largest_bytes; bytes *= 4) sizes.push_back(bytes);
   const Budget budget(timer, seconds);
-  size_t open = 1;  // measurements that are left, with that of the host
+  size_t open = 1;  // number of remaining measurements, including that of the host
   for (const auto& [of, name] : classes) open += follows_precision(of) ? elements.size() : 1;
   for (const auto& [element, element_name] : elements)
     for (const auto& [of, name] : classes) {
@@ -167,7 +167,7 @@ void measure_small_kernels(Cluster& cluster, const Timer& timer, const ProfileOp
                            base::human_quantity(last.x / last.y, "B/s"), base::human_bytes(last.x)));
     }
   cluster.operation = operation_seconds(timer, budget.left());
-  progress(fmt::format("host: {:.2f} us an operation", 1e6 * *cluster.operation));
+  progress(fmt::format("host: {:.2f} us per operation", 1e6 * *cluster.operation));
 }
 
 }  // namespace hexad::plan

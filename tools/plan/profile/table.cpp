@@ -93,14 +93,15 @@ std::string copies_table(const std::vector<MeasuredCopy>& copies) {
   return text;
 }
 
-// Returns a table row with the line start + size / rate fitted to the points of a curve, and its largest error.
-// `per_size` is the work, in `unit` seconds, per unit of size. `sizes` is the unit of the sizes; empty for bytes.
+// Returns a table row with the line start + size / rate, fitted to the points of a curve, and the largest error of the
+// fit. `per_size` is the work per unit of size; its rate is printed in `unit`. `sizes` is the unit of the sizes; empty
+// for bytes.
 std::string fitted_row(const std::string& name, const Curve& curve, double per_size, std::string_view unit,
                        std::string_view sizes) {
   if (curve.is_constant()) return {};
   const Fit fit = fit_alpha_beta(curve.points, Least::relative_residuals);
   const double size = curve.points[fit.worst].x;
-  std::string worst = "two points";  // any line fits two points
+  std::string worst = "two points";  // no error, because any two points are on a line
   if (curve.points.size() > 2)
     worst = fmt::format("{:.0f}% at {}", 100 * fit.worst_relative_error,
                         sizes.empty() ? base::human_bytes(size) : fmt::format("{:g} {}", size, sizes));
@@ -108,8 +109,8 @@ std::string fitted_row(const std::string& name, const Curve& curve, double per_s
                      fit.line.beta > 0 ? human_quantity(per_size / fit.line.beta, unit) : "-", worst);
 }
 
-// Returns a table of fitted lines. Their start and rate correspond to alpha and beta in the formulas of papers.
-// Predictions of schedules use the measured points themselves.
+// Returns a table of fitted lines. Start and rate correspond to alpha and beta in the formulas of papers. Predictions
+// of schedules use the measured points instead.
 std::string fits_table(const Cluster& cluster) {
   std::string rows;
   for (const MeasuredLink& l : cluster.links)
@@ -124,7 +125,8 @@ std::string fits_table(const Cluster& cluster) {
   return fmt::format("\n{:<38}{:>12}{:>16}{:>22}\n", "fit: start + size / rate", "start", "rate", "worst error") + rows;
 }
 
-// Returns a table of alpha(y, x): a row for each y, a column for each x, and a column for all other lanes together.
+// Returns a table of alpha(y, x), with a row for each y, a column for each x, and a column for all other lanes
+// together.
 std::string slowdowns_table(const std::vector<MeasuredSlowdown>& slowdowns) {
   std::string text = fmt::format("\n{:<16}", "speed beside");
   constexpr auto works = enum_names(Lane{});
@@ -149,7 +151,7 @@ std::string slowdowns_table(const std::vector<MeasuredSlowdown>& slowdowns) {
 
 std::string profile_table(const Cluster& cluster) {
   const Origin& m = cluster.measured;
-  std::string text = fmt::format("{} node{}, {} rank{} each, {} thread{} a rank; {}\n", m.nodes,
+  std::string text = fmt::format("{} node{}, {} rank{} each, {} thread{} per rank; {}\n", m.nodes,
                                  m.nodes == 1 ? "" : "s", m.ranks_per_node, m.ranks_per_node == 1 ? "" : "s", m.threads,
                                  m.threads == 1 ? "" : "s", m.processor);
   if (!cluster.links.empty()) text += links_table(cluster.links);
@@ -157,7 +159,7 @@ std::string profile_table(const Cluster& cluster) {
   if (!cluster.attention.empty()) text += attention_table(cluster.attention);
   if (!cluster.kernels.empty()) text += kernels_table(cluster.kernels);
   if (!cluster.copies.empty()) text += copies_table(cluster.copies);
-  if (cluster.operation) text += fmt::format("\nhost, an operation: {:.2f} us\n", 1e6 * *cluster.operation);
+  if (cluster.operation) text += fmt::format("\nhost, per operation: {:.2f} us\n", 1e6 * *cluster.operation);
   text += fits_table(cluster);
   if (!cluster.slowdowns.empty()) text += slowdowns_table(cluster.slowdowns);
   return text;
