@@ -260,7 +260,7 @@ test_indexes_of_megatron_are_read_in_place() {
   expect_text err "data.dataset (gone.idx): no such file in the working directory, $PWD" "expected an index of Megatron-LM"
   megatron 7 f
   expect 3 "$HEXAD" "${run[@]}" model.vocab=100 run.dir=other
-  expect_text err "x.idx: dtype code 7 (float32), expected integers"
+  expect_text err "x.idx: dtype code 7 (float32), expected an integer type"
 }
 
 test_run_reports_the_data_that_it_sees() {

@@ -145,7 +145,7 @@ test_too_large_steps_are_refused_with_the_nearest_fit() {
 test_path_names_the_axes_that_grow() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --context 4K..16K
-  expect_text out "context 4K..16K, routing even" " 4K      16 " " 8K " " 16K " "expansion" "inside" "network" "smallest step of ranks" \
+  expect_text out "context 4K..16K, routing even" " 4K      16 " " 8K " " 16K " "expansion" "inside" "network" "by: number of ranks by which the job can grow" \
     "not modelled: "
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --context 4K..8K --json
   expect_text out '"objective": "time"' '"path": [' '"context": 4096' '"context": 8192' '"fits": true' \
