@@ -132,7 +132,7 @@ TEST_F(SavedTest, SavedRowsFromOtherRanksCountAsActivations) {
   EXPECT_EQ(offloaded(), one);
 }
 
-TEST_F(SavedTest, SavedParameterStaysInItsMemoryCategory) {
+TEST_F(SavedTest, SavedParameterRemainsInItsMemoryCategory) {
   Tape tape(lab.stream(), *keep);
   const int64_t before = lab.used(Category::parameter);
   gelu(tape, tape.leaf(network.beside.local()), GeluKind::exact);
@@ -145,7 +145,7 @@ TEST_F(SavedTest, OffloadedTensorsEqualKeptTensorsBitwise) {
   for (auto weights : both) expect_equal(pass(*keep, false, weights, model), pass(*offload, false, weights, model));
 }
 
-TEST_F(SavedTest, OffloadingMovesTheAccountFromActivationsToOffload) {
+TEST_F(SavedTest, OffloadingMovesBytesFromTheActivationsToTheOffloadCategory) {
   const auto offload = offload_policy(0);
   const Pass kept = pass(*keep, false, Replay::Weights::at_once, model);
   const Pass moved = pass(*offload, false, Replay::Weights::at_once, model);

@@ -18,7 +18,7 @@ TEST(Bf16, IsTheUpperHalfOfASingle) {
   EXPECT_EQ(bf16(-0.0f).bits, 0x8000);
 }
 
-TEST(Bf16, ReturnsEveryValueItHolds) {
+TEST(Bf16, RoundTripsEveryValue) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     bf16 value;
     value.bits = static_cast<uint16_t>(bits);

@@ -104,7 +104,7 @@ test_starts_without_a_new_checkpoint_end_after_the_allowed_number() {
   done
 }
 
-test_hosts_that_cannot_be_reached_are_left_out() {
+test_unreachable_hosts_are_omitted() {
   printf '%s\n' '# rack 1' 'a slots=2' 'b:2' '' >hosts
   printf 'c max_slots=4 slots=2' >>hosts # without the end of the line
   printf '#!/usr/bin/env bash\ngrep -qx "$1" up\n' >reach.sh

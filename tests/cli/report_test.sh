@@ -105,7 +105,7 @@ test_report_names_the_preemption_of_a_run() {
   expect_text run/report.html "The run was preempted after step"
 }
 
-test_report_is_made_again_from_the_run_directory() {
+test_report_can_be_made_again_from_the_run_directory() {
   expect 0 "$HEXAD" train tiny.yaml train.steps=2 'run.prompts=["a"]'
   cp run/report.html before.html
   expect 0 "$HEXAD" report run

@@ -70,7 +70,7 @@ test_save_with_an_unconfirmed_rename_is_kept_with_a_warning() {
   done
 }
 
-test_full_disk_does_not_end_a_run_set_to_go_on() {
+test_full_disk_does_not_end_a_run_with_on_failure_go_on() {
   HEXAD_FAULT="full@0,0,shard: file written" expect 0 "$HEXAD" train tiny.yaml checkpoint.on_failure=go_on \
     checkpoint.at_end=false
   expect_count 3 err "was not saved"

@@ -21,7 +21,7 @@ Y
 has_metrics() { ls results/*/repeat-1/metrics.jsonl; }
 states() { cat results/*/repeat-*.json | grep -cF "\"state\": \"$1\""; }
 
-test_points_run_and_finished_ones_never_run_again() {
+test_points_run_and_finished_points_never_run_again() {
   make_experiment
   expect 0 "$HEXAD" scale e.yaml
   expect_text out '8 runs executed, 0 finished before, 0 failed' '| ranks | lr |' results/report.html
@@ -65,7 +65,7 @@ test_a_dry_run_lists_points_and_runs_nothing() {
   expect 0 "$HEXAD" scale e.yaml --dry-run "cluster=$CLI_TESTS/../../recipes/clusters/two-nodes-200mbit.yaml"
 }
 
-test_problems_of_points_are_told_together() {
+test_problems_of_points_are_reported_together() {
   make_experiment 'max_ranks: 2'
   expect 2 "$HEXAD" scale e.yaml 'ranks=[2, 3, 4]' 'vary=[{name: ep, key: parallel.ep, values: [1, 5]}]'
   expect_text err 'ranks.1 (3) is more than the 2 ranks that there are' 'ranks.2 (4) is more than' ranks-2_ep-5
@@ -75,7 +75,7 @@ test_problems_of_points_are_told_together() {
   expect_text err 'e.yaml:10: stps is not a key'
 }
 
-test_points_without_memory_are_refused_but_their_results_are_not() {
+test_points_beyond_the_memory_are_refused_unless_they_have_results() {
   make_experiment
   local huge='set=[model.hidden=65536, model.layers=8, model.heads=64]'
   expect 2 "$HEXAD" scale e.yaml 'vary=[]' "$huge"

@@ -67,7 +67,7 @@ test_ranks_that_gather_weights_show_their_waits() {
   expect_text trace.json '"name":"wait: dp all_gather of '
 }
 
-test_waiting_for_a_slow_rank_is_seen() {
+test_trace_shows_the_wait_for_a_slow_rank() {
   HEXAD_FAULT=slow@1,1,20 traced 2 parallel.pp=2
   expect_covered 2
   expect_text trace.json '"name":"injected slowness"'

@@ -143,7 +143,7 @@ test_prompts_are_beginnings_of_held_out_texts() {
   ! grep -qE '^ *prompts:' "$CLI_TESTS"/../../recipes/*.yaml || failed "a recipe has prompts of its corpus"
 }
 
-test_complete_run_says_so() {
+test_complete_run_reports_that_it_is_complete() {
   prepared_and_trained
   expect 0 "$HEXAD" train recipe.yaml
   expect_text out "no step was run: all 20 are done"

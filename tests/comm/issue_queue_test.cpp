@@ -118,7 +118,7 @@ TEST_F(Queue, ExchangeWithoutRowsForARankDelaysNoOtherRequest) {
 }
 
 // A message occupies no part of the window until its peer has begun to receive it.
-TEST_F(Queue, UnansweredMessagesFillNoWindow) {
+TEST_F(Queue, UnansweredMessagesTakeNoRoomInAWindow) {
   post(TrafficClass::ep, 1, 1);
   EXPECT_EQ(starts(), "ep1.0");
   finish_oldest();  // the class is in use
@@ -132,7 +132,7 @@ TEST_F(Queue, UnansweredMessagesFillNoWindow) {
 
 // The peer of a round may delay its operation until the higher class ends. The round must not occupy the window until
 // then.
-TEST_F(Queue, StalledChannelsFillNoWindow) {
+TEST_F(Queue, StalledChannelsTakeNoRoomInAWindow) {
   post(TrafficClass::ep, 1, 1);
   EXPECT_EQ(starts(), "ep1.0");
   finish_oldest();  // the class is in use: lower classes yield

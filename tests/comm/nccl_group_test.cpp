@@ -332,7 +332,7 @@ TEST(DeviceGroup, UsesHostMemoryIfRanksShareACard) {
   });
 }
 
-TEST(DeviceGroup, ReservesMultiprocessorsForTrafficBesideProducts) {
+TEST(DeviceGroup, ReservesMultiprocessorsForTrafficDuringProducts) {
   const std::vector<TrafficBeside> traffic{{.traffic = TrafficClass::pp, .messages = true, .operations = 2},
                                            {.traffic = TrafficClass::dp}};
   constexpr int expected = 32;  // two messages of 8 blocks, a sum of 16

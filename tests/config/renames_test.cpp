@@ -43,7 +43,7 @@ TEST(Renames, ApplyToTheCommandLineToo) {
   EXPECT_EQ(text_of(d, "schedule.moe", "memory_reuse"), "s1");
 }
 
-TEST(Renames, LeaveNewNamesAlone) {
+TEST(Renames, DoNotChangeNewNames) {
   Document d = parse("schedule: {moe: {chunks: 4, memory_reuse: s1}}", "r.yaml");
   EXPECT_TRUE(rename_keys(d, renames).empty());
   Document other = parse("schedule: 3", "r.yaml");

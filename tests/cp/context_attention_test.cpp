@@ -314,7 +314,7 @@ TEST(RingAttention, DividesWorkEvenlyInEveryStep) {  // a rank with more work in
       }
 }
 
-TEST(RingAttention, LeavesOutBlocksThatTheWindowHides) {
+TEST(RingAttention, SkipsBlocksThatTheWindowHides) {
   // Chunks have 4 tokens. Rank 0 has the chunks 0 and 3, and rank 1 has the chunks 1 and 2.
   const ContextSplit split{.length = 16, .ranks = 2, .rank = 1};
   EXPECT_EQ(cp::visible_pairs(split, 0, true).size(), 2u);

@@ -35,7 +35,7 @@ __global__ void product(float* out) {
       out[(lane / 4 + e / 2 * 8) * 2 * columns + half * columns + lane % 4 * 2 + e % 2] = sums[half][e];
 }
 
-TEST(CudaDoubleMma, MultipliesAsAPlainLoop) {
+TEST(CudaDoubleMma, MultipliesLikeAPlainLoop) {
   std::vector<float> out(16 * 16, -1);
   cuda_double::run_grid({.kernel = "product", .blocks = dim3(1), .threads = dim3(32), .order = 3},
                         [&] { product(out.data()); });

@@ -126,7 +126,7 @@ TEST(Prepare, LeftoverShardsOfAFinishedDatasetAreRemoved) {
   EXPECT_FALSE(std::filesystem::exists(shards));
 }
 
-TEST(Prepare, OtherFilesInTheFolderOfShardsStay) {
+TEST(Prepare, OtherFilesInTheFolderOfShardsAreKept) {
   Interrupted f;
   f.corpus.folder.write("out/unfinished/notes.txt", "notes of a user");
   f.corpus.folder.write("text/b.txt", book(100, 201));

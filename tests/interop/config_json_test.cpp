@@ -74,7 +74,7 @@ TEST(ReadConfig, GreedyChoiceAmongSeveralGroupsIsRefused) {
   EXPECT_EQ(keys_of_config(config).text("model.moe.group_score"), "best_two");
 }
 
-TEST(ReadConfig, MagnitudesOfLatentAttentionAreReadTogether) {
+TEST(ReadConfig, OneMagnitudeOfLatentAttentionWithoutTheOtherIsRefused) {
   Json config = golden_config("kimi_k2");
   config["rope_scaling"].erase("mscale_all_dim");
   expect_contains(refusal(config), "rotary mscale is 1 and mscale_all_dim is 0, expected both above 0, or neither");
@@ -97,7 +97,7 @@ TEST(ReadConfig, SizesThatLatentAttentionCannotHaveAreRefused) {
 }
 
 // The forms of Transformers 4 and 5 for the same model.
-TEST(ReadConfig, OldAndNewRotaryKeysAreTheSame) {
+TEST(ReadConfig, OldAndNewRotaryKeysAreEquivalent) {
   for (const char* family : {"mixtral", "llama", "qwen3", "glm4_moe", "minimax_m2"}) {
     const Json modern = golden_config(family);
     Json old = modern;
@@ -301,7 +301,7 @@ TEST(WriteConfig, ModelThatTheFamilyCannotExpressIsRefusedByKey) {
                   "a config.json of mixtral cannot express the model: model.moe.score: \"sigmoid\" -> \"softmax\"");
 }
 
-TEST(ModelKeys, RecipeAndKeysAreTheSame) {
+TEST(ModelKeys, RoundTripThroughARecipe) {
   for (const Family& family : families()) {
     const ModelKeys keys = keys_of_config(golden_config(std::string(family.model_type)));
     const ModelKeys again = ModelKeys::of_recipe(config::parse(keys.yaml(), "recipe"), "recipe");
@@ -309,7 +309,7 @@ TEST(ModelKeys, RecipeAndKeysAreTheSame) {
   }
 }
 
-TEST(ModelKeys, SwitchOfOlderRecipesNamesTheNormOfHeads) {
+TEST(ModelKeys, QkNormTrueOfOlderRecipesMeansTheNormOfHeads) {
   const auto keys = ModelKeys::of_recipe(config::parse("model: {qk_norm: true}", "recipe"), "recipe");
   EXPECT_EQ(keys.text("model.qk_norm"), "head");
 }

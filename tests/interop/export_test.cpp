@@ -198,7 +198,7 @@ TEST(Export, LikeNamesTheOrigin) {
   expect_same(tensors_of(imported.model.path()), tensors_of(imported.target()));
 }
 
-TEST(Export, SelectionBiasStaysF32IfItsTypeIsNotKnown) {
+TEST(Export, SelectionBiasRemainsF32IfItsTypeIsUnknown) {
   const Imported imported("glm4_moe");
   imported.model.change_config([](Json& config) { config["dtype"] = "bfloat16"; });
   imported.write({.like = imported.model.path()});
@@ -216,7 +216,7 @@ TEST(Export, SelectionBiasStaysF32IfItsTypeIsNotKnown) {
   EXPECT_GT(biases, 0);
 }
 
-TEST(Export, MissingOriginIsAskedFor) {
+TEST(Export, MissingOriginIsRefusedWithTheOptionsThatReplaceIt) {
   const Imported imported("mixtral");
   fs::remove_all(imported.path() + "/hugging_face");
   const std::string message = message_of(ExitCode::usage, [&] { imported.write(); });

@@ -131,7 +131,7 @@ TEST(Import, TransposedAndJoinedProjectionsAreSeparated) {
       ASSERT_EQ(keys[out * 16 + in], static_cast<double>(values[in * 48 + 16 + out])) << out << " " << in;
 }
 
-TEST(Import, Bf16StaysBf16AndF16BecomesF32) {
+TEST(Import, Bf16RemainsBf16AndF16BecomesF32) {
   for (const Element type : {Element::bf16, Element::f16}) {
     const ForeignFolder model("mixtral");
     model.change_tensors([&](RawTensors& tensors) { change_type(tensors, type); });

@@ -115,7 +115,7 @@ TEST_P(Rests, GiveBitwiseTheUpdatesOfF32MainWeights) {
 }
 
 // Ties that round to zero, to a normal number and to infinity, beside moments whose only information is the mark.
-TEST_P(Rests, KeepExtremeMainWeightsBesideZeroMoments) {
+TEST_P(Rests, KeepExtremeMainWeightsWithZeroMoments) {
   Floats main;
   for (const uint32_t bits : {0x00000000u, 0x00000001u, 0x00008000u, 0x00008001u, 0x00018000u, 0x007f8000u, 0x007fffffu,
                               0x3f808000u, 0x3f818000u, 0x7f7e8000u, 0x7f7f7fffu, 0x7f7f8000u, 0x7f7fffffu})
@@ -169,7 +169,7 @@ TEST_P(Rests, AreRefusedIfTheyAreStrided) {
   EXPECT_THROW(k.optimizer.adamw(stream, {&slice, 1}, step_of(1), {}), std::logic_error);
 }
 
-TEST_P(Rests, AreRefusedBesideWeightsOtherThanBf16) {
+TEST_P(Rests, AreRefusedForWeightsOtherThanBf16) {
   AdamwSlice slice = with_rests(mains(3), Dtype::f32, Dtype::f32, 0);
   slice.weights = filled({3}, 1);
   EXPECT_THROW(k.optimizer.adamw(stream, {&slice, 1}, step_of(1), {}), std::logic_error);

@@ -59,7 +59,7 @@ TEST(RotaryTable, HoldsCosineAndSineOfPositionTimesFrequency) {
     }
 }
 
-TEST(RotaryTable, YarnOfFactorOneIsOff) {
+TEST(RotaryTable, YarnOfFactorOneHasNoEffect) {
   YarnConfig yarn;
   yarn.factor = 1, yarn.original_context = 8;
   expect_bitwise(plain_table().cosine, table(yarn).cosine, Zeros::expected);

@@ -56,7 +56,7 @@ bool equal_rows(const Tensor& a, const Tensor& b, int64_t begin, int64_t end) {
   return bitwise_difference(a.slice(0, begin, end), b.slice(0, begin, end)).empty();
 }
 
-TEST(CountedDocuments, AreZeroForSequencesWithoutBorders) {
+TEST(CountedDocuments, AreZeroForSequencesOfOneDocument) {
   ModelInstance instance(small_recipe({}), Registry(), self);
   const auto count = [&](bool two) { return make_micro_batch(sequence(two), 0, 1, instance.context).documents; };
   EXPECT_EQ(count(true), 2);
@@ -77,7 +77,7 @@ TEST_P(Documents, DoNotAttendToEachOther) {
   EXPECT_TRUE(equal_rows(before, logits(instance, batch), 0, 3));
 }
 
-TEST_P(Documents, GiveTheSameLogitsAsAlone) {
+TEST_P(Documents, GiveTheSameLogitsAsInSeparateSequences) {
   ModelInstance instance(small_recipe(GetParam()), Registry(), self);
   const Tensor both = logits(instance, sequence(true));
   data::Batch alone(1, 5);

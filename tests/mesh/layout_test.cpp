@@ -413,7 +413,7 @@ TEST(Order, TpCpDpEpPpPutsExpertsAlongData) {
 }
 
 // The order is legal, because tp 2 and etp 2 put equally many ranks before pp in both views.
-TEST(Order, PpMayStandBetweenEqualFactors) {
+TEST(Order, PpMayBeBetweenEqualFactors) {
   const Layout m({.pp = 2, .tp = 2, .ep = 2, .etp = 2, .order = "tp-pp-dp-cp-ep"}, 8);
   EXPECT_EQ(groups(m, Axis::pp), (Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));
   EXPECT_EQ(groups(m, Axis::dp), (Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));

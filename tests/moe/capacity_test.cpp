@@ -143,7 +143,7 @@ TEST(Capacity, UnknownExpertEndsTheJobIfTheHostSeesIt) {
       "slot");
 }
 
-TEST(Capacity, UnknownExpertIdsStayAndAreNotCounted) {
+TEST(Capacity, UnknownExpertIdsRemainAndAreNotCounted) {
   const auto [ids, count] = drop({7, 0, 0, -5, 0, 0}, 1, 6, 1.0, DropRule::position);  // 2 of 4 stay
   EXPECT_EQ(ids, (std::vector<int32_t>{7, 0, 0, -5, -1, -1}));
   EXPECT_EQ(count, 2);

@@ -329,7 +329,7 @@ TEST(MoeLayer, B1_BiasDoesNotMoveWhileAnOverrideChooses) {
   EXPECT_EQ(values_of(lab.states.begin()->tensor), std::vector<double>(4, 0.0));
 }
 
-TEST(MoeLayer, SelectionBiasWithoutRateChoosesAndStays) {
+TEST(MoeLayer, SelectionBiasWithoutRateInfluencesTheChoiceAndRemainsConstant) {
   MoeLab lab({"model.moe.selection_bias=true"});
   ASSERT_EQ(std::distance(lab.states.begin(), lab.states.end()), 1);
   const auto& state = *lab.states.begin();

@@ -29,7 +29,7 @@ TEST(LearningRate, WithoutWarmUpStartsJustBelowThePeak) {
   EXPECT_DOUBLE_EQ(learning_rate(c, 1, 100), 2.0 * (0.1 + 0.9 * 0.99));
 }
 
-TEST(LearningRate, ConstantStaysAtThePeak) {
+TEST(LearningRate, ConstantRemainsAtThePeak) {
   EXPECT_EQ(learning_rate(config(ScheduleKind::constant), 110, total), 2.0);
 }
 

@@ -191,7 +191,7 @@ TEST(MuonRule, LeavesEverythingButMatricesOfHiddenLayersToAdamw) {
   for (const Parameter* p : matrices) EXPECT_EQ(kinds_of(optimizer, *p), momentum) << p->name();
 }
 
-TEST(MuonRule, AdamwUpdatesTheOtherParametersAsAlone) {
+TEST(MuonRule, AdamwUpdatesTheOtherParametersAsWithoutMuon) {
   const auto trained = [](const std::string& name) {
     Lab lab;
     Parameter& p = add(lab, "embedding.weight", Dtype::f32, {5, 7});

@@ -114,7 +114,7 @@ TEST(NearestLink, MatchesTheKindBeforeTheSize) {
   EXPECT_EQ(nearest_link(cluster, Collective::all_reduce, {"dp", 2, 1}), nullptr);
 }
 
-TEST(NearestLink, BetweenNodesTheOtherKindIsASubstitute) {
+TEST(NearestLink, MayBeOfTheOtherKindBetweenNodesOnly) {
   Cluster cluster = load_text(text);
   const MeasuredLink inter = cluster.links[2], all = cluster.links[3];
   cluster.links = {all};

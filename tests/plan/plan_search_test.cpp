@@ -128,7 +128,7 @@ TEST(NearestRanks, AreTheNextLegalNumbersBelowAndAbove) {
   EXPECT_EQ(nearest(16, 1024).below, 8) << "the number itself does not count";
 }
 
-TEST(NearestRanks, AreNoneIfNoOtherNumberIsPossible) {
+TEST(NearestRanks, AreAbsentIfNoOtherNumberIsPossible) {
   EXPECT_EQ(nearest(1, 1).below, std::nullopt);
   EXPECT_EQ(nearest(1, 1).above, std::nullopt);
 }
@@ -242,7 +242,7 @@ TEST(RoutedMemory, IsEvenIfARankHasAllExperts) {
   EXPECT_EQ(memory.worst.bytes, 5);
 }
 
-TEST(Plan, GivesEvenMemoryAlsoIfPlannedForTheWorst) {
+TEST(Plan, GivesTheMemoryOfAnEvenLoadEvenIfPlannedForTheWorst) {
   const Plan plan = search_plan(config::parse(yaml, "plan.yaml"), recipe_of(yaml), {}, two_nodes(),
                                 {.world = ranks, .load = RoutingLoad::one_rank, .wanted = 2, .details = true});
   for (const PlannedLayout& l : plan.best) {

@@ -123,7 +123,7 @@ TEST(PricesOfH100, GroupedProductsRunNearTheirMeasuredRates) {
 
 // The products alone must be slightly faster than the whole layer, which also gathers, weights and combines rows. The
 // TFLOP/s of forward and backward are from SonicMoE, arXiv 2512.14080, Fig. 14.
-TEST(PricesOfH100, ProductsOfALayerAreABitFasterThanSonicMoe) {
+TEST(PricesOfH100, ProductsOfALayerAreSlightlyFasterThanSonicMoe) {
   const Prices prices(shipped("h100-dgx"));
   struct Layer {
     double tokens, hidden, width, experts, top_k, measured;
@@ -332,7 +332,7 @@ TEST(Prices, NameTheMissingRate) {
             "the cluster has no machine.peak.f64; add it, in FLOP/s, from the data sheet of the processor");
 }
 
-TEST(Assumptions, AreNamedOfMeasuredAndDescribedClusters) {
+TEST(Assumptions, AreNamedForMeasuredAndDescribedClusters) {
   const auto has = [](const Cluster& cluster, const std::string& part) {
     int found = 0;
     for (const std::string& a : assumptions(cluster)) found += a.find(part) != a.npos;

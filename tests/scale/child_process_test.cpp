@@ -62,7 +62,7 @@ TEST_F(ScaleChild, TheKeptLockLastsAsLongAsTheChild) {
   EXPECT_TRUE(lock_becomes_free());
 }
 
-TEST_F(ScaleChild, AnIgnoredSignalEndsNothing) {
+TEST_F(ScaleChild, AnIgnoredSignalDoesNotEndTheChild) {
   const auto before = std::signal(SIGHUP, SIG_IGN);
   EXPECT_EQ(run("kill -HUP $PPID; sleep 1; exit 3").exit_code, 3);
   std::signal(SIGHUP, before);

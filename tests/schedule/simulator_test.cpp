@@ -128,7 +128,7 @@ TEST(Simulate, PaysLatencyForEveryChunk) {
   }
 }
 
-TEST(Simulate, WithoutThreadsOnlyCommunicationRunsBesideTheCaller) {
+TEST(Simulate, WithoutThreadsOnlyCommunicationRunsConcurrentlyWithTheCaller) {
   TaskGraph g;
   sends(g, Lane::inter, "D0", 4);
   copies(g, "M", 2);

@@ -76,7 +76,7 @@ TEST(Timeline, CollectivesJoinChunks) {
   EXPECT_EQ(all[1].exposed, 2);
 }
 
-TEST(Timeline, DigitsWithoutBracketsCountNoChunks) {
+TEST(Timeline, DigitsWithoutBracketsAreNotChunkNumbers) {
   const Timeline t{{span(Lane::inter, "7", TaskKind::send, 0, 1), span(Lane::inter, "8", TaskKind::send, 1, 2)}};
   ASSERT_EQ(t.collectives().size(), 2u);
   EXPECT_EQ(t.collectives()[1].name, "8");

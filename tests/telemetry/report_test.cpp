@@ -84,7 +84,7 @@ TEST(Report, ShowsTheRecordedSchedule) {
     EXPECT_NE(html.find(part), std::string::npos) << part;
 }
 
-TEST(Report, ShowsAPredictedStepBesideTheMeasuredStep) {
+TEST(Report, ShowsAPredictedStepNextToTheMeasuredStep) {
   const TemporaryFolder folder;
   ReportInputs inputs = small_run(folder);
   EXPECT_EQ(report_of(inputs).find("<h2>Predicted and measured step</h2>"), std::string::npos);
@@ -246,7 +246,7 @@ TEST(ReportData, StepWithoutTargetsLeavesAGap) {
   EXPECT_EQ(nlohmann::json::parse(report_data(history))["loss"], nlohmann::json::parse("[4, null, 2]"));
 }
 
-TEST(ReportData, StepsWithoutTargetsHideNoSpike) {
+TEST(ReportData, StepsWithoutTargetsDoNotHideASpike) {
   std::vector<StepMetrics> steps = steps_with_losses(std::vector<double>(10'000, 3.0));
   for (size_t i = 0; i < steps.size(); i += 2) steps[i].loss.reset();
   steps[4'321].loss = 50;

@@ -65,7 +65,7 @@ TEST(Trace, AmountsAreDrawnOverTime) {
   EXPECT_EQ(trace[0]["args"]["weight"], 9);
 }
 
-TEST(Trace, SourcesAreProcessesBesideEachOther) {
+TEST(Trace, SourcesAreSeparateProcesses) {
   const TemporaryFolder folder;
   const TraceRecords predicted{{{.name = "x", .lane = "ep", .rank = 0}}, {}};
   const TraceRecords measured{{{.name = "x", .lane = "ep", .rank = 0}, {.name = "x", .lane = "ep", .rank = 1}},

@@ -36,7 +36,7 @@ TEST(MpiOverlap, RowsArriveWhole) {
   expect_bitwise(all, gather.all(lab.stream()));
 }
 
-TEST(MpiOverlap, SplitProductsEqualTheirCompositionsBesideOtherTraffic) {
+TEST(MpiOverlap, SplitProductsEqualTheirCompositionsDuringOtherTraffic) {
   const auto group = tensor_group(), other = world->group().split(0, world->rank(), comm::TrafficClass::dp, "dp");
   for (const bool sequence : {false, true}) {
     SCOPED_TRACE(sequence ? "by rows" : "all rows");

@@ -281,7 +281,7 @@ TEST(Extensions, UnknownExpertIsReportedWithRouterAndRow) {
   }
 }
 
-TEST(Extensions, NameIsTakenOnce) {
+TEST(Extensions, DuplicateNameIsRefused) {
   Extensions e = extended();
   EXPECT_THROW(e.add_router("top_k", {}), std::logic_error);
   EXPECT_THROW(e.optimizers.add("adamw", {}), std::logic_error);

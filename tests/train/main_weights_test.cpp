@@ -44,7 +44,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 class MainWeights : public testing::TestWithParam<Case> {};
 
-TEST_P(MainWeights, AsRestsGiveBitwiseTheSameRun) {
+TEST_P(MainWeights, StoredAsRestsGiveABitwiseIdenticalRun) {
   const auto& [name, ranks, overrides] = GetParam();
   expect_bitwise(trained(recipe_with("f32", overrides), ranks), trained(recipe_with("rest", overrides), ranks));
 }

@@ -258,7 +258,7 @@ TEST(GradientDtype, Bf16GradientsGiveMontasTable3) {
     });
 }
 
-TEST(OptimizerOffload, ChangesThePlaceOfStatesAndNoBit) {
+TEST(OptimizerOffload, MovesStatesWithoutChangingABit) {
   using device::Category;
   for (const char* precision : {"f32", "bf16"})
     for (const int64_t level : {0, 2}) {

@@ -374,7 +374,7 @@ parallel: {pp: 16, ep: 64}
 data: {dataset: data/none}
 )";
 
-TEST(Shrink, TurnsAWholeNumberOfPairsOfSmallHeads) {
+TEST(Shrink, RotatesAWholeNumberOfPairsOfSmallHeads) {
   const Shrunk s = shrink(completed(recipe_of(large_yaml, {"model.rotary_share=0.25"})), 8, registry);
   EXPECT_EQ(s.recipe.model.rotary_size(), 2);
   EXPECT_LT(s.recipe.model.rotary_size(), s.recipe.model.size_of_head());

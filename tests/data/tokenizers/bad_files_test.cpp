@@ -140,7 +140,7 @@ TEST(BadTokenizerJson, TruncatedFilesAreDamaged) {
     expect_contains(message("tokenizer.json", whole.substr(0, size)), "damaged tokenizer: not JSON");
 }
 
-TEST(BadTokenizerJson, MissingEndOfDocumentIsAskedFor) {
+TEST(BadTokenizerJson, MissingEndOfDocumentIsRefused) {
   Json json = byte_level_json();
   json["added_tokens"] = Json::array();
   expect_contains(message("tokenizer.json", json.dump()), "no token ends documents");

@@ -88,7 +88,7 @@ TEST(PairTable, KeepsEveryPairAndReplacesValues) {
   EXPECT_EQ(table.find(70, 3), nullptr);
 }
 
-TEST(PieceCache, ReturnsWhatWasEncodedAlsoAfterItWasFull) {
+TEST(PieceCache, ReturnsEncodedPiecesEvenAfterItWasFull) {
   PieceCache cache;
   int64_t encoded = 0;
   const auto ids_of = [&](int32_t i) {

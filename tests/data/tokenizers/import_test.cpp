@@ -33,7 +33,7 @@ TEST(TokenizerJson, MergesBytesByRank) {
   EXPECT_EQ(t->bytes_of(257), "abc");
 }
 
-TEST(TokenizerJson, SpecialTokensInTextAreTextUnlessAskedFor) {
+TEST(TokenizerJson, SpecialTokensInTextAreTextUnlessRequested) {
   const Loaded t("tokenizer.json", byte_level_json().dump());
   EXPECT_EQ(t->end_of_document(), 258);
   EXPECT_EQ(t->bytes_of(258), "");
@@ -48,7 +48,7 @@ TEST(TokenizerJson, ByteLevelRoundTripsAnyBytes) {
   for (const std::string& text : mixed_texts()) EXPECT_EQ(t->decode(t->encode(text)), text);
 }
 
-TEST(TokenizerJson, DamagedByteEndsTheTextBeforeIt) {
+TEST(TokenizerJson, PiecesDoNotJoinAcrossAnInvalidByte) {
   const Loaded t("tokenizer.json", byte_level_json().dump());
   EXPECT_EQ(t->encode("ab\xff"
                       "c"),
@@ -73,7 +73,7 @@ TEST(TokenizerJson, FallbackRoundTripsTextInManyScripts) {
   }
 }
 
-TEST(TokenizerJson, ConfigurationBesideItChoosesTheEndOfDocument) {
+TEST(TokenizerJson, ConfigurationInTheSameFolderSelectsTheEndOfDocument) {
   const ScratchFolder folder;
   auto json = byte_level_json();
   json["added_tokens"].push_back({{"id", 259}, {"content", "<end>"}, {"special", true}});
@@ -224,7 +224,7 @@ TEST(Import, AnotherEndOfDocumentIsAnotherTokenizer) {
             load_tokenizer(path)->fingerprint());
 }
 
-TEST(Import, FolderStandsForItsTokenizer) {
+TEST(Import, FolderIsReadAsItsTokenizer) {
   const ScratchFolder folder;
   folder.write("only.tiktoken", tiktoken_text());
   const auto ranks = load_tokenizer(folder.path(), cl100k);
@@ -233,7 +233,7 @@ TEST(Import, FolderStandsForItsTokenizer) {
   EXPECT_EQ(load_tokenizer(folder.path())->vocab_size(), 259);
 }
 
-TEST(Import, ThreadsEncodeAlike) {
+TEST(Import, ThreadsGiveTheSameIds) {
   const Loaded t("tokenizer.json", byte_level_json().dump());
   std::vector<Ids> expected;
   for (const std::string& text : mixed_texts()) expected.push_back(t->encode(text));

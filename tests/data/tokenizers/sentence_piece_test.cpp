@@ -59,7 +59,7 @@ TEST(SentencePiece, EncodesWithTheLibrary) {
   EXPECT_EQ(t->end_of_document(), 2);
 }
 
-TEST(SentencePiece, ControlTokensAreFoundIfAskedFor) {
+TEST(SentencePiece, ControlTokensAreFoundOnRequest) {
   const ScratchFolder folder;
   const auto t = load_tokenizer(folder.write("tokenizer.model", model()));
   EXPECT_EQ(t->encode_with_special("<s>a</s>"), (Ids{1, 262, 2}));

@@ -311,7 +311,7 @@ TEST(Generate, DependsOnlyOnTheSeed) {
 
 const std::vector<std::vector<int32_t>> prompts{prompt(3), prompt(1), prompt(4)};
 
-TEST(Generate, PromptsTogetherGetTheTextsOfEachAlone) {
+TEST(Generate, PromptsOfABatchGetTheTextsOfSeparatePrompts) {
   ModelInstance instance(small_recipe(), Registry(), self);
   for (const int64_t together : {1, 2, 8}) {
     SamplingOptions o = at_most(5, 1);

@@ -305,7 +305,7 @@ TEST(Recipe, OldNamesAreReadWithAWarning) {
   EXPECT_EQ(rename_schedules(""), "");
 }
 
-TEST(Recipe, RotaryPositionsTurnAWholeNumberOfPairs) {
+TEST(Recipe, RotaryPositionsRotateAWholeNumberOfPairs) {
   const auto wrong = [](const char* share) {
     return problem({"model.head_size=8", std::string("model.rotary_share=") + share});
   };
@@ -372,7 +372,7 @@ TEST(Recipe, WrittenBiasesEqualAutomaticOnes) {
             std::vector<std::string>{"model.moe.selection_bias: true -> auto"});
 }
 
-TEST(Recipe, ParametersThatMuonUpdatesStayTheSameInARun) {
+TEST(Recipe, ParametersThatMuonUpdatesMayNotChangeDuringARun) {
   const Recipe before = recipe_of(yaml, {"optim.name=muon"});
   EXPECT_EQ(changes_of_model(before, recipe_of(yaml, {"optim.name=muon", "optim.muon_except=[head.weight]"})),
             std::vector<std::string>{"optim.muon_except: [] -> [head.weight]"});

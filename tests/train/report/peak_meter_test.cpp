@@ -13,7 +13,7 @@ namespace {
 
 constexpr double long_step = 1e6;  // seconds, much longer than a sample
 
-TEST(PeakMeter, RecipesPeakCountsForEachRankAndStays) {
+TEST(PeakMeter, PeakOfTheRecipeIsAddedForEachRankAndNeverChanges) {
   on_ranks(2, [](const comm::ProcessGroup& world) {
     const Recipe recipe = small_recipe({"train.peak_flops=3e9"});
     PeakMeter peak(recipe, world);

@@ -168,7 +168,7 @@ struct TracedLayout {
 
 class TracedLayouts : public testing::TestWithParam<TracedLayout> {};
 
-TEST_P(TracedLayouts, HaveAllClassesAnd97PercentOfAStep) {
+TEST_P(TracedLayouts, CoverAllClassesAnd97PercentOfAStep) {
   const Scratch folder;
   std::vector<std::string> overrides = GetParam().overrides;
   overrides.insert(overrides.end(), {"profile.steps=2..8", "model.hidden=32", "model.moe.expert_hidden=64",
