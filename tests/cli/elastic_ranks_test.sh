@@ -4,8 +4,8 @@
 
 elastic=$CLI_TESTS/../../tools/elastic.sh
 
-# Writes start.sh, which counts its starts in `starts`, notes each in `log`, and plants a fault in start N by the line N of
-# the file `faults`: HEXAD_FAULT, then the number of ranks that are left while start N runs.
+# Writes start.sh, which counts its starts in `starts` and records each start in `log`. Line N of the file `faults` defines
+# the fault of start N: HEXAD_FAULT, then the number of ranks that remain while start N runs.
 write_launcher() {
   cat >start.sh <<S
 #!/usr/bin/env bash
@@ -24,7 +24,7 @@ test_run_that_loses_ranks_twice_and_regains_them_once_is_the_same_run() {
   local job=(train.steps=40 parallel.ep=4)
   expect 0 "$HEXAD" train tiny.yaml train.steps=40 run.dir=whole
   write_launcher
-  # Start 1 loses a rank in step 5. Start 2 has slow steps, so that it still runs when both ranks are back. Start 3 loses a
+  # Start 1 loses a rank in step 5. Start 2 has slow steps, so that it is still running when both ranks are back. Start 3 loses a
   # rank in step 36.
   printf '%s\n' "kill@3,5 3" "slow@0,1,500 4" "kill@1,36 2" "- 2" >faults
   echo 4 >left
@@ -38,8 +38,8 @@ test_run_that_loses_ranks_twice_and_regains_them_once_is_the_same_run() {
   expect 0 "$HEXAD" inspect run --verify
 }
 
-# The old job is suspended, and its lock does not reach the new one, as after a partition. The new job has ended when the
-# old one returns, so no lock is left, either.
+# The old job is suspended, and the new job does not see its lock, as after a network partition. The new job has ended
+# when the old job continues, so no lock protects the run directory.
 test_stale_job_that_returns_writes_nothing() {
   local old=()
   "${launch[@]}" -np 2 "$HEXAD" train tiny.yaml parallel.ep=2 train.steps=1000000 checkpoint.every=0 >old.out 2>old.err &
@@ -80,7 +80,7 @@ test_stale_job_that_is_asked_to_save_leaves_the_newer_jobs_checkpoints() {
   cmp -s before after || failed "the stale job wrote: $(diff before after)"
 }
 
-# A launcher that only notes its arguments and ends with a code.
+# A launcher that only records its arguments and ends with the given code.
 fake() { # CODE
   echo "echo \"\$*\" >>log; exit $1"
 }
@@ -106,7 +106,7 @@ test_starts_without_a_new_checkpoint_end_after_the_allowed_number() {
 
 test_unreachable_hosts_are_omitted() {
   printf '%s\n' '# rack 1' 'a slots=2' 'b:2' '' >hosts
-  printf 'c max_slots=4 slots=2' >>hosts # without the end of the line
+  printf 'c max_slots=4 slots=2' >>hosts # without a newline at the end
   printf '#!/usr/bin/env bash\ngrep -qx "$1" up\n' >reach.sh
   chmod +x reach.sh
   local host
@@ -162,7 +162,7 @@ test_signal_before_the_launcher_has_started_ends_the_script() {
   expect_text err "asked to end: exit code 75"
 }
 
-# A launcher that loses ranks, and a program without a layout for the ranks that are left.
+# A launcher that loses ranks, and a program without a layout for the ranks that remain.
 test_script_waits_for_ranks_with_a_layout() {
   cat >program.sh <<'S'
 #!/usr/bin/env bash

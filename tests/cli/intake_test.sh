@@ -222,7 +222,7 @@ test_conversations_are_learned_by_their_answers() {
   expect_text err "texts/chat.jsonl:61: has no answer to train on"
 }
 
-# `megatron DTYPE FORMAT`: writes an index and its ids, which count from 0 to 99 again and again.
+# `megatron DTYPE FORMAT`: writes an index and its ids, which repeatedly count from 0 to 99.
 megatron() {
   python3 - "$1" "$2" <<'END'
 import struct, sys

@@ -44,7 +44,7 @@ expect_seconds_within_steps() {
     END { exit bad || NR == 0 }' >difference || failed "seconds exceed the steps of $1: $(head -3 difference)"
 }
 
-# Routing is the same in all steps, so all steps send equally many bytes.
+# Routing is the same in all steps, so all steps send the same number of bytes.
 test_step_counts_only_its_own_traffic() {
   local layout run=0 disturbed=(train.eval_every=1 train.eval_sequences=5 checkpoint.every=1)
   text_prepared

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Tables of tools/bench: every awk program that a script names can be read together with those beside it, and the rows of
-# stored outputs give the tables of these outputs again. Nothing is measured.
+# Tables of tools/bench. awk must be able to read every combination of programs that a script names.
+# The rows of stored outputs must give the same tables again. Nothing is measured.
 . "$(dirname "$0")/cli.sh"
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 traces=$root/docs/reports/traces
 
-# Prints the options -f of each awk command in the scripts, one command a line.
+# Prints the options -f of each awk command in the scripts, one command per line.
 programs() {
   local script line name
   for script in "$root"/tools/bench/*.sh "$root"/tools/bench/papers/*.sh; do
@@ -22,7 +22,7 @@ programs() {
   done
 }
 
-# `tables ROWS OPTION...`: runs awk with the options in the folder of the sources, and then reads the file of rows.
+# `tables ROWS OPTION...`: runs awk with the options on the file ROWS, in the folder of the sources.
 tables() {
   local rows=$1
   shift
@@ -30,7 +30,7 @@ tables() {
 }
 
 test_programs_of_tables_can_be_read() {
-  echo 'END { exit 0 }' >end.awk  # the first END ends the program, before a table of no rows divides by zero
+  echo 'END { exit 0 }' >end.awk  # this END block runs first and ends the program, before a table without rows divides by zero
   programs >all
   [ "$(wc -l <all)" -ge 12 ] || failed "found only $(wc -l <all) programs"
   local options end=$PWD/end.awk

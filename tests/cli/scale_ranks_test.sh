@@ -37,7 +37,7 @@ test_points_run_and_finished_points_never_run_again() {
   expect 0 "$HEXAD" scale e.yaml --compare before.csv
   expect_text out '0 runs executed, 8 finished before' '1.000'
   cmp before.csv results/scale.csv || failed "the table changed without a run"
-  # A killed run starts again; the others stay.
+  # A killed run starts again; the results of the other runs are kept.
   sed -i 's/finished/started/' results/ranks-1_lr-0.01/repeat-1.json
   expect 0 "$HEXAD" scale e.yaml
   expect_text out '1 run executed, 7 finished before'

@@ -36,8 +36,7 @@ ${srun[*]} $HEXAD train tiny.yaml run.dir=\$1 "\${@:2}"
 J
   job=$(sbatch --parsable --output "$1.out" job.sh "$@") || failed "sbatch refused the script"
 }
-# Submits the batch script in which mpirun replaces the shell. It starts two ranks per node, and mpirun leaves them time to
-# save.
+# Submits the batch script in which mpirun replaces the shell. mpirun starts two ranks per node and leaves them time to save.
 submit_mpirun() { # RUN OVERRIDE...
   cat >mpirun.sh <<J
 #!/bin/bash
@@ -211,7 +210,7 @@ set_slurmd_timeout() { # SECONDS
   scontrol reconfigure
 }
 
-# Slurm takes the lost node from the job. The run continues in the layout of the other node.
+# Slurm removes the lost node from the job. The run continues in the layout of the other node.
 test_elastic_script_continues_without_a_lost_node() {
   all=($(nodes))  # not local: the trap runs after the function
   trap 'set_slurmd_timeout 60; bring_back "${all[1]}"' EXIT

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `validate` refuses the same runs as `train` at its start, with the same exit code and message.
+# `validate` refuses the same runs as `train`, with the same exit code and message.
 source "$(dirname "$0")/cli.sh"
 
 # `both CODE TEXT KEY=VALUE...`: `train` and `validate` end in the same way on with_data.yaml.

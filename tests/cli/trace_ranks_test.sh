@@ -9,7 +9,8 @@ traced() { # RANKS OVERRIDE...
   gzip -dc run/trace.json.gz >trace.json || failed "run/trace.json.gz is not a gzip file"
 }
 
-# Prints lines "RANK STEP SHARE". SHARE is the part of a step in which the rank's row "host" has no span except the step's.
+# Prints lines "RANK STEP SHARE". SHARE is the part of a step in which the rank's row "host" has no span
+# except that of the step.
 uncovered() {
   awk '
     function field(name) { return match($0, "\"" name "\":[^,}]*") ? substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 3) : "" }

@@ -168,7 +168,7 @@ TEST_P(Exchange, BringsEveryRowToItsExpertAndBackToItsSlot) {
       const int64_t count = world.rank() == 1 ? 0 : tokens;  // one rank has no token, but takes part
       const Tensor ids = random_ids(lab, world.rank(), count, top_k, experts);
       const Way way = GetParam();
-      // There are at most as many chunks as parts to divide.
+      // The number of chunks is at most the number of tokens, experts or ranks to divide.
       const int most = way.by == Chunking::By::tokens    ? way.chunks
                        : way.by == Chunking::By::experts ? static_cast<int>(experts) / ranks
                                                          : ranks;
@@ -230,8 +230,8 @@ TEST(SlotOrder, SendsATokenRowOnceForEachChunkWithAnyOfItsExperts) {
 }
 
 // Eight ranks on two nodes have one expert each. If rows were chunked by peers, rank 0 would have all of its rows for
-// the other node in the second chunk. Rank 3 would have nearly all of them in the first chunk. Therefore, each rank
-// would wait for the other one twice.
+// the other node in the second chunk. Rank 3 would have nearly all of them in the first chunk. Therefore, each of the
+// two ranks would wait for the other rank twice.
 TEST(SlotOrder, PhasesSendEquallyManyRowsToTheOtherNodeFromEveryRank) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0, 1, 2, 3, 4, 5, 6, 7}, 8);
@@ -270,7 +270,7 @@ TEST(SlotOrder, ForSeveralRanksEqualsTheOrderOfEachRank) {
 TEST(SlotOrder, NamesTheSenderOfAnUnknownExpert) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     Lab lab;
-    const Tensor ids = ids_of(lab, {0, 1, 2, 7}, 1);  // the last id is rank 1's second one
+    const Tensor ids = ids_of(lab, {0, 1, 2, 7}, 1);  // the last id is the second id of rank 1
     for (RowOf row_of : {RowOf::slot, RowOf::token}) {
       const auto order = [&] { ep::order_slots(ids, {4, 2, {}, row_of, &world}, 0, lab.stream()); };
       EXPECT_EQ(message_of(ExitCode::communication, order),

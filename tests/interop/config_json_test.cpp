@@ -214,7 +214,8 @@ TEST(ReadConfig, HiddenSizeThatHeadsDoNotDivideIsRefused) {
   expect_contains(refusal(config), "the hidden size is 16, expected a multiple of the 3 heads");
   config = golden_config("qwen3");
   config["num_attention_heads"] = 3, config["num_key_value_heads"] = 3;
-  EXPECT_EQ(keys_of_config(config).integer("model.head_size"), 8) << "a stated size of heads need not divide";
+  EXPECT_EQ(keys_of_config(config).integer("model.head_size"), 8)
+      << "an explicit head size need not divide the hidden size";
 }
 
 TEST(ReadConfig, BlocksWithoutFullAttentionAreRefused) {

@@ -60,7 +60,7 @@ TEST(Export, ShardsHaveAnIndexAndTheSameTensors) {
   EXPECT_EQ(index["weight_map"].size(), static_cast<size_t>(report.tensors));
   for (const auto& [name, file] : index["weight_map"].items())
     EXPECT_TRUE(read_tensors(imported.target() + "/" + file.get<std::string>()).contains(name)) << name;
-  // The index that was written is one that the import accepts.
+  // The import accepts the written index.
   import_model(imported.target(), imported.model.beside("again"));
 }
 

@@ -1,4 +1,4 @@
-// Folders of gpt-oss with random weights: their form in bf16 and in MXFP4.
+// Folders of gpt-oss models with random weights, stored in bf16 and in MXFP4.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -106,7 +106,7 @@ RawTensors in_mxfp4() {
   return all;
 }
 
-/// A folder in a scratch folder, with the golden config.
+/// Model folder inside a scratch folder, with the golden config and the given tensors.
 struct Folder {
   explicit Folder(const RawTensors& tensors, const std::function<void(Json&)>& change = {}) {
     std::filesystem::create_directory(path);

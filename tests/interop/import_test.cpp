@@ -47,7 +47,7 @@ void change_type(RawTensors& tensors, Element type) {
   }
 }
 
-/// Replaces the experts of each block by fused tensors, as Transformers 5 has them in memory.
+/// Replaces the expert tensors of each block with fused tensors, as Transformers 5 holds them in memory.
 void fuse_mixtral(RawTensors& tensors) {
   for (int layer = 0; layer < 2; ++layer) {
     const std::string old_prefix = cat("model.layers.", layer, ".block_sparse_moe.");

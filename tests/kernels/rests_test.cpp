@@ -1,4 +1,4 @@
-// AdamW with main weights that are stored as rests: all results are those with f32 main weights.
+// AdamW with main weights that are stored as rests. All results equal those with f32 main weights.
 #include <bit>
 #include <cmath>
 #include <vector>
@@ -14,7 +14,8 @@ namespace {
 
 constexpr AdamwStep step_of(double lr) { return {.lr = lr, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .step = 3}; }
 
-/// Main weights of which every fourth is exactly between two bf16, half of these rounded up. Others are of all kinds.
+/// Main weights. Every fourth weight is exactly between two bf16 numbers, and half of these weights are rounded up. The
+/// other weights are of all kinds.
 Floats mains(int64_t n) {
   Floats out;
   for (int64_t i = 0; i < n; ++i) {
@@ -114,7 +115,7 @@ TEST_P(Rests, GiveBitwiseTheUpdatesOfF32MainWeights) {
           }
 }
 
-// Ties that round to zero, to a normal number and to infinity, beside moments whose only information is the mark.
+// Ties that round to zero, to a normal number and to infinity. Their moments contain only the mark.
 TEST_P(Rests, KeepExtremeMainWeightsWithZeroMoments) {
   Floats main;
   for (const uint32_t bits : {0x00000000u, 0x00000001u, 0x00008000u, 0x00008001u, 0x00018000u, 0x007f8000u, 0x007fffffu,

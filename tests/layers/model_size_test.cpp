@@ -27,8 +27,8 @@ TEST(ModelSize, M1_DbrxHasThePublishedParameters) {
   EXPECT_EQ(size_of_recipe("models/dbrx.yaml").parameters, 131'596'523'520);
 }
 
-// Counts that a model's authors published, in billions with so many digits as they gave. `outside` are parameters that
-// they do not count.
+// Counts that a model's authors published, in billions, with the published number of digits. `outside` is the number of
+// parameters that the authors do not count.
 struct Published {
   std::string recipe;
   double total, active, digit;

@@ -144,7 +144,7 @@ TEST_P(MuonEquals, ItsTwinForWideTallAndStackedMatrices) {
 INSTANTIATE_TEST_SUITE_P(, MuonEquals, testing::Values(Dtype::f64, Dtype::f32, Dtype::bf16),
                          [](const auto& i) { return std::string(name_of(i.param)); });
 
-// Singular values of a diagonal matrix are its elements, and each follows the polynomial alone.
+// The singular values of a diagonal matrix are its elements. Each follows the polynomial independently of the others.
 TEST(Orthogonalised, MovesEverySingularValueByThePolynomial) {
   Lab lab;
   const std::vector<double> diagonal{3, 1, -0.5};

@@ -43,7 +43,7 @@ Cluster load_text(const std::string& yaml) {
   return load_cluster((folder / "c.yaml").string());
 }
 
-// Returns the error of `text` with `was` replaced by `is`, without the folder.
+// Returns the error message for `text` with `was` replaced by `is`. The folder is removed from the message.
 std::string refusal(const std::string& was, const std::string& is) {
   std::string changed = text;
   const size_t at = changed.find(was);

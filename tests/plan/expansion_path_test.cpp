@@ -1,4 +1,4 @@
-// Paths of context lengths, planned by a fake search whose layouts need a known number of bytes.
+// Paths of context lengths, planned with a fake search. The layouts of this search need a known number of bytes.
 #include "tools/plan/expansion_path.h"
 
 #include <gtest/gtest.h>

@@ -135,7 +135,7 @@ TEST(SampleSummary, DifferencesWithinTheDeviationDoNotCount) {
   EXPECT_TRUE(indistinct({.median = 1.0}, {.median = 1.0}));
 }
 
-// With minima of unequal samples, n = 4 would win by its third time alone.
+// If minima over unequal numbers of samples were compared, n = 4 would win because of its third sample alone.
 TEST(GranularitySearch, ComparesMediansOfEquallyManySamples) {
   GranularitySearch search({2, 4}, 3);
   const auto record = [&](int64_t n, const std::vector<double>& seconds) {

@@ -121,7 +121,7 @@ NearestRanks nearest(int64_t world, int64_t most) {
 }
 
 TEST(NearestRanks, AreTheNextLegalNumbersBelowAndAbove) {
-  const NearestRanks of_24 = nearest(24, 1024);  // 64 sequences have no divisor 3
+  const NearestRanks of_24 = nearest(24, 1024);  // 64 sequences are not divisible by 3
   EXPECT_EQ(of_24.below, 16);
   EXPECT_EQ(of_24.above, 32);
   EXPECT_EQ(nearest(24, 31).above, std::nullopt);

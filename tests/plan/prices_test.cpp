@@ -182,7 +182,7 @@ TEST(PricesOfH100, AllToAllsAgreeWithHybridEpsTable) {
 }
 
 TEST(PricesOfH100, RingsReachTheirMeasuredBusBandwidth) {
-  const Prices prices(shipped("h100-dgx"));  // NCCL issue 2169: 335 GB/s on four
+  const Prices prices(shipped("h100-dgx"));  // NCCL issue 2169: 335 GB/s on four GPUs
   EXPECT_NEAR(4e9 / prices.collective(Collective::all_gather, {4, 1, 4}, 4e9) / 335e9, 1, 0.1);
 }
 

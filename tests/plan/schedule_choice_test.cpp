@@ -241,8 +241,8 @@ TEST(ScheduleChoice, TriesTheBestPredictedInTurnAndTakesTheFastest) {
     TrainingRun run(recipe, world);
     ScheduleChoice choice(recipe, run.instance, Predictor(recipe, run.instance.mesh), world);
     EXPECT_EQ(choice.trials_left(), 8);
-    // The first finalist is the slowest, the third the fastest. Ranks measure different times, and the slowest rank
-    // counts.
+    // The first finalist is the slowest, and the third is the fastest. Ranks measure different times. The time of the
+    // slowest rank counts.
     const double seconds[] = {3, 2, 1, 2};
     int turn = 0;
     const auto tried =
@@ -327,7 +327,7 @@ TEST(ScheduleChoice, Algorithm1EndsWithItsTrials) {
   });
 }
 
-// With minima, 12 chunks would win by one quick step.
+// If minima were compared, 12 chunks would win because of one fast step.
 TEST(ScheduleChoice, Algorithm1ComparesMedians) {
   const Recipe recipe = cut_recipe({"schedule.moe.trial_share=0.5"});
   on_ranks(2, [&](const comm::ProcessGroup& world) {
@@ -342,8 +342,8 @@ TEST(ScheduleChoice, Algorithm1ComparesMedians) {
   });
 }
 
-// MPMoE searches the best number of chunks of each strategy, and then the best pair. S2 is the slowest at the number
-// that is best for the others.
+// MPMoE searches for the best number of chunks of each strategy, and then for the best pair. S2 is the slowest strategy
+// at the number of chunks that is best for the other strategies.
 TEST(ScheduleChoice, Algorithm1FindsTheChunksOfEachStrategy) {
   const Recipe recipe = cut_recipe({"train.steps=400", "schedule.moe.trial_share=0.5", "schedule.moe.memory_reuse=auto",
                                     "schedule.moe.memory_limit=100000000"});
@@ -445,7 +445,7 @@ TEST(ScheduleChoice, ResumesOnlyAllowedSchedules) {
 }
 
 TEST(ScheduleChoice, PricesHundredsOfSchedulesInTwoRounds) {
-  // Many tokens, so that about as many of them as expected have both experts on one rank.
+  // There are many tokens, so the share of tokens with both experts on one rank is close to its expected value.
   const Recipe recipe = open_recipe({"parallel.tp=2", "parallel.ep=2", "model.context=128"},
                                     {"schedule.moe.rows=auto", "schedule.moe.order=auto",
                                      "schedule.moe.memory_reuse=auto", "schedule.moe.trial_share=0"});

@@ -1,4 +1,4 @@
-// A predicted step beside the measured steps of a run directory.
+// A predicted step compared with the measured steps of a run directory.
 #include "tools/plan/step_comparison.h"
 
 #include <gtest/gtest.h>

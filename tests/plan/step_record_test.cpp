@@ -239,7 +239,7 @@ TEST(StepRecord, ContainsAnAssumedUpdateOfOtherRules) {
       << "main and velocity are read and written, and the gradient is read";
 }
 
-// On a device, the copies and exchanges of a chunked pass run beside its kernels.
+// On a device, the copies and exchanges of a chunked pass run concurrently with its kernels.
 TEST(StepRecord, KeepsLanesOfADeviceApart) {
   const std::vector<std::string> chunks{"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"};
   Recipe recipe = recipe_with(chunks);

@@ -84,7 +84,7 @@ TEST(Simulate, SpeedsChangeWhenALaneStartsOrEnds) {
                               {Lane::compute, {Lane::inter, Lane::copy}, 0.25},
                               {Lane::inter, {Lane::compute}, 0.5},
                               {Lane::inter, {Lane::compute, Lane::copy}, 0.25}});
-  // E completes 0.5 s of its work beside M0 until 1 s, then 3 s beside D until 5 s, then 2.5 s without other tasks.
+  // E completes 0.5 s of its work during M0 (until 1 s), 3 s during D (until 5 s), and 2.5 s without other tasks.
   expect_spans(simulate(g, rates), {{0, 1}, {0, 7.5}, {1, 5}});
   copies(g, "M1", 4, {a});
   // From 1 s to 5 s all three tasks run, and E and D complete 1 s of their work each. Then E and D run until 7 s and

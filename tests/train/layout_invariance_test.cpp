@@ -223,7 +223,7 @@ TEST(Layouts, F26_EveryTokenToOneExpertMatchesOneRankWithAndWithoutDrops) {
     expect_same_under_every_layout(recipe, source);
     const StepResult result = one_rank_trajectory(recipe, source, 1).steps[0].result;
     EXPECT_EQ(result.routers[0].counts, (std::vector<int64_t>{0, 0, 0, 64}));
-    // 1.5 * 16 / 4 of the 16 tokens of a micro-batch stay.
+    // 1.5 * 16 / 4 of the 16 tokens of a micro-batch are kept.
     EXPECT_EQ(result.routers[0].dropped, recipe.model.moe.capacity_factor ? 4 * (16 - 6) : 0);
   }
 }

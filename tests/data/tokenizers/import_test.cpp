@@ -108,7 +108,7 @@ TEST(TokenizerJson, TokensInWhiteSpaceThatAnotherTokenTookAreFound) {
   json["added_tokens"].push_back({{"id", 259}, {"content", "[A]"}, {"rstrip", true}, {"normalized", false}});
   json["added_tokens"].push_back({{"id", 260}, {"content", "  "}, {"normalized", false}});
   const Loaded t("tokenizer.json", json.dump());
-  EXPECT_EQ(t->encode("[A]    b"), (Ids{259, 260, 260, 'b'}));  // as the reference library
+  EXPECT_EQ(t->encode("[A]    b"), (Ids{259, 260, 260, 'b'}));  // like the reference library
   EXPECT_EQ(t->encode("[A]   a"), (Ids{259, 260, ' ', 'a'}));
 }
 

@@ -149,7 +149,7 @@ bool chooses_as_the_paper(double more_of_o2, double more_of_o3) {
 
 TEST(Monta, PrintedEfficienciesDoNotGiveThePapersChoice) {
   EXPECT_EQ(choice_at(4096, 0, 0), Strategy::o1);
-  for (int64_t tokens = 8192; tokens <= 262144; tokens *= 2)  // the paper took O1 at 8K, where Table 8 is exact
+  for (int64_t tokens = 8192; tokens <= 262144; tokens *= 2)  // the paper chose O1 at 8K, where Table 8 is exact
     EXPECT_EQ(choice_at(tokens, 0, 0), Strategy::o3) << tokens;
 }
 

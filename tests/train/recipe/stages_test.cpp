@@ -204,7 +204,7 @@ TEST(TrainingStages, IllegalLayoutsNameTheLineAndTheStage) {
             0u)
       << odd;
   EXPECT_TRUE(odd.ends_with(" (stage 2 of 3)")) << odd;
-  const std::string ranks = refused({}, 6);  // ep 4 of the third stage does not divide six ranks
+  const std::string ranks = refused({}, 6);  // six ranks are not divisible by ep 4 of the third stage
   EXPECT_NE(ranks.find("(stage 3 of 3)"), std::string::npos) << ranks;
 }
 
