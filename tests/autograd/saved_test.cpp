@@ -73,7 +73,8 @@ class SavedTest : public testing::Test {
       if (p->has_gradient()) r.tensors.push_back(copy_of(p->gradient()));
     int64_t results = 0;
     for (const Tensor& t : r.tensors) results += t.bytes();
-    EXPECT_EQ(lab.context.allocator()->stats().total - gradient_bytes(), before + results) << "something was not freed";
+    EXPECT_EQ(lab.context.allocator()->stats().total - gradient_bytes(), before + results)
+        << "some tensors were not freed";
     return r;
   }
 

@@ -89,7 +89,8 @@ TEST(Dtype, SizesMatchTheTypes) {
 
 TEST(Dtype, DispatchToAnUnsupportedTypeNamesTheOp) {
   try {
-    with_dtype<float, double>("rms_norm", Dtype::i32, []<class T>() { FAIL() << "called"; });
+    with_dtype<float, double>("rms_norm", Dtype::i32,
+                              []<class T>() { FAIL() << "the function was called for an unsupported type"; });
     FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(), "[rms_norm] does not support i32");

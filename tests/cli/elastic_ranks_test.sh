@@ -4,8 +4,8 @@
 
 elastic=$CLI_TESTS/../../tools/elastic.sh
 
-# Writes start.sh, which counts its starts in `starts` and records each start in `log`. Line N of the file `faults` defines
-# the fault of start N: HEXAD_FAULT, then the number of ranks that remain while start N runs.
+# Writes start.sh, which counts its starts in `starts` and records each start in `log`. Line N of the file `faults`
+# defines the fault of start N: HEXAD_FAULT, then the number of ranks that remain while start N runs.
 write_launcher() {
   cat >start.sh <<S
 #!/usr/bin/env bash
@@ -24,8 +24,8 @@ test_run_that_loses_ranks_twice_and_regains_them_once_is_the_same_run() {
   local job=(train.steps=40 parallel.ep=4)
   expect 0 "$HEXAD" train tiny.yaml train.steps=40 run.dir=whole
   write_launcher
-  # Start 1 loses a rank in step 5. Start 2 has slow steps, so that it is still running when both ranks are back. Start 3 loses a
-  # rank in step 36.
+  # Start 1 loses a rank in step 5. Start 2 has slow steps, so that it is still running when both ranks are back.
+  # Start 3 loses a rank in step 36.
   printf '%s\n' "kill@3,5 3" "slow@0,1,500 4" "kill@1,36 2" "- 2" >faults
   echo 4 >left
   expect 0 "$elastic" --available 'cat left' --every 1 2 4 ./start.sh '{ranks}' "$HEXAD" train tiny.yaml "${job[@]}"

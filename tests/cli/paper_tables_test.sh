@@ -30,7 +30,7 @@ tables() {
 }
 
 test_programs_of_tables_can_be_read() {
-  echo 'END { exit 0 }' >end.awk  # this END block runs first and ends the program, before a table without rows divides by zero
+  echo 'END { exit 0 }' >end.awk  # ends awk before other END blocks divide by the number of rows, zero
   programs >all
   [ "$(wc -l <all)" -ge 12 ] || failed "found only $(wc -l <all) programs"
   local options end=$PWD/end.awk
@@ -47,7 +47,7 @@ test_mpmoe_prints_its_stored_rows() {
   grep '^GPT-S    1024   [248] ' "$traces/mpmoe.txt" >stored
   [ "$(wc -l <stored)" -eq 3 ] || failed "docs/reports/traces/mpmoe.txt has no table of memory"
   while IFS= read -r line; do expect_text out "$line"; done <stored
-  grep -qE '^memory of S4 against FastMoE, n = 8 +-53% +-11 to -49%$' out || failed "no memory against FastMoE"
+  grep -qE '^memory of S4 against FastMoE, n = 8 +-53% +-11 to -49%$' out || failed "the row of S4 against FastMoE is missing or wrong"
 }
 
 test_parm_prints_its_stored_rows() {
@@ -58,7 +58,7 @@ test_parm_prints_its_stored_rows() {
   [ "$(wc -l <stored)" -eq 3 ] || failed "docs/reports/traces/parm.txt has no rows of (4, 4)"
   while IFS= read -r line; do expect_text out "$line"; done <stored
   expect_text out "Fig. 7, N_MP = N_ESP = 4: Parm over the baseline, 5.02 on average"
-  [ "$(awk '$2 == "to" && $5 == "layers" { sum += $4 } END { print sum }' out)" -eq 20 ] || failed "Fig. 7 has not 20 layers"
+  [ "$(awk '$2 == "to" && $5 == "layers" { sum += $4 } END { print sum }' out)" -eq 20 ] || failed "Fig. 7 does not have 20 layers"
 }
 
 # A copy of the scripts, whose testbed and programs are stand-ins. The measuring program fails at its second start.

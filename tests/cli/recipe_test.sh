@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Wrong, hostile and unrelated files in place of recipes. The program ends with code 2 and names the position of the mistake.
+# Wrong, hostile and unrelated files in place of recipes. The program ends with code 2 and names the position of the
+# mistake.
 . "$(dirname "$0")/cli.sh"
 
 # `refused TEXT...`: `hexad validate` refuses the recipe on standard input with these texts.

@@ -120,7 +120,7 @@ test_limit_that_the_metrics_reach_is_one_warning() {
   expect 0 bash -c 'trap "" XFSZ; ulimit -f 300; exec "$@"' - "$HEXAD" train tiny.yaml train.steps=600 \
     checkpoint.every=0 train.log_every=1000
   expect_count 1 err "run/metrics.jsonl: File too large"
-  [ "$(tail -c 1 run/metrics.jsonl | od -An -c | tr -d ' ')" == '\n' ] || failed "a torn record is left"
+  [ "$(tail -c 1 run/metrics.jsonl | od -An -c | tr -d ' ')" == '\n' ] || failed "metrics.jsonl ends with an incomplete record"
 }
 
 run_tests "$@"

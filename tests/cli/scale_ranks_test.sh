@@ -36,7 +36,7 @@ test_points_run_and_finished_points_never_run_again() {
   cp results/scale.csv before.csv
   expect 0 "$HEXAD" scale e.yaml --compare before.csv
   expect_text out '0 runs executed, 8 finished before' '1.000'
-  cmp before.csv results/scale.csv || failed "the table changed without a run"
+  cmp before.csv results/scale.csv || failed "the table changed although no point ran"
   # A killed run starts again; the results of the other runs are kept.
   sed -i 's/finished/started/' results/ranks-1_lr-0.01/repeat-1.json
   expect 0 "$HEXAD" scale e.yaml
@@ -128,7 +128,7 @@ test_submit_writes_array_scripts_within_the_node_hours() {
   expect 0 "$HEXAD" scale e.yaml --submit minutes=6
   expect_text out 'afterwards: hexad scale e.yaml minutes=6 --report'
   expect_text results/submit-2-nodes.sh '#SBATCH --time=13' 'scale e.yaml minutes=6 --point'
-  bash -n results/submit-2-nodes.sh || failed "the script has a wrong syntax"
+  bash -n results/submit-2-nodes.sh || failed "the script has a syntax error"
   expect 0 env SLURM_ARRAY_TASK_ID=0 bash results/submit-1-nodes.sh
   expect_text out '2 runs executed'
   expect 2 "$HEXAD" scale e.yaml --submit max_node_hours=0.5 dir=other

@@ -36,7 +36,8 @@ ${srun[*]} $HEXAD train tiny.yaml run.dir=\$1 "\${@:2}"
 J
   job=$(sbatch --parsable --output "$1.out" job.sh "$@") || failed "sbatch refused the script"
 }
-# Submits the batch script in which mpirun replaces the shell. mpirun starts two ranks per node and leaves them time to save.
+# Submits the batch script in which mpirun replaces the shell. mpirun starts two ranks per node. It leaves them time to
+# save.
 submit_mpirun() { # RUN OVERRIDE...
   cat >mpirun.sh <<J
 #!/bin/bash

@@ -59,7 +59,8 @@ void play(std::vector<MessagePlan>& plans, uint64_t seed) {
     ++next[me];
   }
   for (size_t r = 0; r < plans.size(); ++r) ASSERT_EQ(next[r], plans[r].rounds.size()) << "rank " << r << " is stuck";
-  for (const auto& [pair, wire] : wires) ASSERT_TRUE(wire.empty()) << pair.first << " sent too much to " << pair.second;
+  for (const auto& [pair, wire] : wires)
+    ASSERT_TRUE(wire.empty()) << pair.first << " sent more messages than expected to " << pair.second;
 }
 
 int64_t sent_bytes(const MessagePlan& plan) {

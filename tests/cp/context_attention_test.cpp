@@ -321,7 +321,7 @@ TEST(RingAttention, SkipsBlocksThatTheWindowHides) {
   EXPECT_EQ(cp::visible_pairs(split, 0, true, 6).size(), 2u);
   EXPECT_EQ(cp::visible_pairs(split, 0, true, 5).size(), 1u) << "the first query of chunk 2 is 5 tokens after chunk 0";
   EXPECT_EQ(cp::visible_pairs(split, 0, true, 1).size(), 0u);
-  EXPECT_EQ(cp::visible_pairs(split, 1, true, 1).size(), 2u) << "every chunk sees itself";
+  EXPECT_EQ(cp::visible_pairs(split, 1, true, 1).size(), 2u) << "every chunk attends to itself";
 }
 
 TEST(ContextAttentionErrors, NameMismatchedArguments) {

@@ -116,7 +116,7 @@ TEST(ByteStream, WindowThatIsTooLargeIsNotCalledDamage) {
   const auto frame = [](char window) {  // magic number, no flags, window, one empty last block
     return std::string("\x28\xb5\x2f\xfd\0", 5) + window + std::string("\1\0\0", 3);
   };
-  EXPECT_EQ(contents(folder.write("a.zst", frame('\x88'))), "") << "a window of 128 MiB";
+  EXPECT_EQ(contents(folder.write("a.zst", frame('\x88'))), "") << "a window of 128 MiB is accepted";
   expect_contains(message_of(ExitCode::data, [&] { contents(folder.write("a.zst", frame('\x90'))); }),
                   "a.zst: needs more than 128 MiB of memory to decompress");
 }

@@ -75,7 +75,8 @@ TEST(EncodeDocument, SpecialTokensAreRecognisedOnlyInMarks) {
   const SpecialTokenizer tokenizer;
   const Document chat{.text = "<s><s>a", .parts = {{3, true, false}, {6, false, false}, {7, false, true}}};
   const EncodedDocument encoded = encode_document(tokenizer, chat, true);
-  EXPECT_EQ(encoded.ids, (std::vector<int32_t>{258, '<', 's', '>', 'a', 259})) << "the beginning is not doubled";
+  EXPECT_EQ(encoded.ids, (std::vector<int32_t>{258, '<', 's', '>', 'a', 259}))
+      << "the beginning token is not written twice";
   EXPECT_EQ(encoded.loss_mask, (std::vector<uint8_t>{0, 0, 0, 0, 1, 1}));
   EXPECT_EQ(encode_document(tokenizer, {.text = "<s>"}, false).ids, (std::vector<int32_t>{258, '<', 's', '>', 259}));
 }

@@ -26,7 +26,7 @@ TEST(Prepare, NumberOfWorkersDoesNotChangeTheFiles) {
     prepare(f.options);
     auto contents = contents_of(f.options.output);
     EXPECT_EQ(contents.erase("summary.json"), 1u);
-    EXPECT_EQ(contents.size(), 3u) << "nothing else is left";
+    EXPECT_EQ(contents.size(), 3u) << "the output folder must contain no other files";
     if (first.empty()) first = contents;
     EXPECT_TRUE(contents == first) << workers;
   }
@@ -113,7 +113,8 @@ TEST(Prepare, FileThatChangesAfterReadingIsRefused) {
   };
   expect_contains(message_of(ExitCode::data, [&] { prepare(f.corpus.options, change); }),
                   "text/b.txt: has changed since it was first read");
-  EXPECT_FALSE(std::filesystem::exists(f.corpus.folder / "out/unfinished")) << "its shards may have other text";
+  EXPECT_FALSE(std::filesystem::exists(f.corpus.folder / "out/unfinished"))
+      << "shards of the interrupted preparation may contain other text";
 }
 
 TEST(Prepare, LeftoverShardsOfAFinishedDatasetAreRemoved) {

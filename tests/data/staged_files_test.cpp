@@ -33,7 +33,7 @@ TEST(StagedFiles, AppearTogether) {
     staged.commit(names);
   }
   EXPECT_EQ(contents(folder, "first"), "new");
-  EXPECT_EQ(contents(folder, "second"), "none") << "the old file without a new version is removed";
+  EXPECT_EQ(contents(folder, "second"), "none") << "the commit must remove an old file without a new version";
   EXPECT_EQ(contents(folder, "third"), "new");
   EXPECT_EQ(contents(folder, "other"), "old");
   EXPECT_EQ(entries(folder), 3u);

@@ -3,7 +3,7 @@
 #   - every relative link exists, with its heading;
 #   - every file that a page of docs/ names as `folder/file.h` exists, by the end of its path. Exceptions are reports,
 #     which describe older trees, and adding-a-*.md and embedding.md, whose files the reader makes;
-#   - a page of docs/ has at most 250 lines, because nobody reads longer pages. Pages that the program writes are exempt.
+#   - a page of docs/ has at most 250 lines, so that people read it. Pages that the program writes are exempt.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cd "${1:-$here/../..}"

@@ -119,7 +119,7 @@ TEST(WeightBuckets, NextUnitIsGatheredAheadInAKnownOrder) {
     }
     for (int64_t l = layers - 1; l > 0; --l) {
       m.use(l);
-      EXPECT_EQ(m.layers_in_memory(), (Layers{l - 1, l})) << "backward";
+      EXPECT_EQ(m.layers_in_memory(), (Layers{l - 1, l})) << "backward gathers the previous layer ahead";
     }
     m.use(0);
     EXPECT_EQ(m.layers_in_memory(), Layers{0}) << "nothing is gathered ahead, because the update follows";

@@ -117,7 +117,7 @@ TEST_F(Safetensors, DuplicateTensorNamesThrow) {
 TEST_F(Safetensors, WriterNamesFileBytesAndReason) {
   expect_error(ExitCode::resource, {"/nowhere/x: cannot be created: No such file"},
                [&] { write_safetensors(folder / "nowhere/x", {}); });
-  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "this machine has no /dev/full";
   expect_error(ExitCode::resource, {"/dev/full: cannot be written after 0 bytes: No space left on device"}, [&] {
     OutputFile full("/dev/full");
     full.append("x", 1);

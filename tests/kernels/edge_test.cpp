@@ -337,7 +337,7 @@ TEST_P(Edge, NumbersInPartsSkipEmptyParts) {
   EXPECT_EQ(numbers(5, {0, 2, 2, 5, 5, 100, 10, 200, -2, 300}), (Rows{10, 11, 0, 1, 2}));
   EXPECT_EQ(numbers(1, {1, int64_t{1} << 40}), (Rows{int64_t{1} << 40}));
   EXPECT_EQ(numbers(0, {0, 7}), Rows{});
-  EXPECT_EQ(numbers(0, {}), Rows{}) << "without parts, there are no numbers";
+  EXPECT_EQ(numbers(0, {}), Rows{}) << "zero parts contain no numbers";
 }
 
 TEST_P(Edge, BlockWithoutKeysDoesNotChangeAttention) {

@@ -110,7 +110,7 @@ TEST_P(Rests, GiveBitwiseTheUpdatesOfF32MainWeights) {
               k.optimizer.adamw(stream, std::array{all, rests}, step_of(lr), factor);
             const int64_t marks = expect_same(all, rests);
             if (lr == 0 && n > 1) {
-              EXPECT_GT(marks, n / 16) << "ties that were rounded up";
+              EXPECT_GT(marks, n / 16) << "there must be enough ties that were rounded up";
             }
           }
 }
@@ -132,7 +132,7 @@ TEST_P(Rests, KeepExtremeMainWeightsWithZeroMoments) {
     all.v = flat(zeros, moments, 0), rests.v = flat(signs, moments, 0);
     for (int step = 0; step < 2; ++step) {
       k.optimizer.adamw(stream, std::array{all, rests}, step_of(0), {});
-      EXPECT_EQ(expect_same(all, rests), 8) << "ties that are rounded away from zero";
+      EXPECT_EQ(expect_same(all, rests), 8) << "eight ties are rounded away from zero";
     }
     const Floats after = values(all.main);
     for (size_t i = 0; i < main.size(); ++i)

@@ -60,7 +60,8 @@ TEST_P(RouterEdge, GroupsAreRankedByTheirBestInDeviceLimitedRouting) {
   RouterRule rule{
       .score = RouterScore::sigmoid, .top_k = 2, .groups = 3, .top_groups = 1, .group_score = RouterGroupScore::best};
   EXPECT_EQ(route({2, -9, 1, 1.5, 0, 1}, rule).ids, (Ids{0, 1}));
-  EXPECT_EQ(route({2, -9, 1, 1.5, 0, 1}, rule, {0, 0, 0, 1, 0, 0}).ids, (Ids{3, 2})) << "the bias takes part";
+  EXPECT_EQ(route({2, -9, 1, 1.5, 0, 1}, rule, {0, 0, 0, 1, 0, 0}).ids, (Ids{3, 2}))
+      << "the bias influences the choice of the group";
   EXPECT_EQ(route({5, 1, 5, 4, 5, 4}, rule).ids, (Ids{0, 1})) << "the lower group wins a tie";
   EXPECT_EQ(route({nan, -8, nan, nan, -9, nan}, rule).ids, (Ids{1, 0}));
   rule.top_groups = 2;

@@ -127,7 +127,7 @@ TEST(ModelSize, GateOfSharedExpertsCountsAsProductOfOneColumn) {
                       Registry());
   };
   const ModelSize plain = size("false"), gated = size("true");
-  EXPECT_EQ(gated.parameters - plain.parameters, 2 * 16) << "2 layers of 16 elements";
+  EXPECT_EQ(gated.parameters - plain.parameters, 2 * 16) << "the gates of 2 layers have 16 elements each";
   EXPECT_EQ(gated.active_parameters - plain.active_parameters, 2 * 16);
   EXPECT_DOUBLE_EQ(gated.flops_per_token - plain.flops_per_token, 6.0 * 2 * 16);
 }

@@ -89,7 +89,7 @@ std::vector<std::string> kinds_of(const Optimizer& optimizer, const Parameter& p
 Tensor state(const Optimizer& optimizer, const Parameter& p, std::string_view kind) {
   for (const auto& s : optimizer.states())
     if (s.parameter == &p && s.kind == kind) return s.tensor;
-  ADD_FAILURE() << "no " << kind << " of " << p.name();
+  ADD_FAILURE() << "the optimizer has no state " << kind << " of " << p.name();
   return {};
 }
 

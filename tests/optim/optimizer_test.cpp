@@ -51,7 +51,7 @@ void give(Lab& lab, Parameter& p) {
 Tensor state(const Optimizer& optimizer, const Parameter& p, std::string_view kind) {
   for (const auto& s : optimizer.states())
     if (s.parameter == &p && s.kind == kind) return s.tensor;
-  ADD_FAILURE() << "no " << kind << " of " << p.name();
+  ADD_FAILURE() << "the optimizer has no state " << kind << " of " << p.name();
   return {};
 }
 
@@ -272,7 +272,7 @@ OptimConfig with_rests() {
 std::vector<double> stored_values(const Optimizer& optimizer, const Parameter& p, std::string_view kind) {
   for (const auto& s : optimizer.states())
     if (s.parameter == &p && s.kind == kind) return values_of(s.values());
-  ADD_FAILURE() << "no " << kind << " of " << p.name();
+  ADD_FAILURE() << "the optimizer has no state " << kind << " of " << p.name();
   return {};
 }
 

@@ -105,7 +105,7 @@ TEST(NearestLink, MatchesTheKindBeforeTheSize) {
   };
   EXPECT_EQ(first_seconds(2, 1), 0.001);
   EXPECT_EQ(first_seconds(4, 1), 0.002);
-  EXPECT_EQ(first_seconds(3, 1), 0.002) << "3 is nearer to 4 than to 2 as a ratio";
+  EXPECT_EQ(first_seconds(3, 1), 0.002) << "the ratio of 3 to 4 is nearer to 1 than that of 3 to 2";
   EXPECT_EQ(first_seconds(8, 1), 0.002);
   EXPECT_EQ(first_seconds(2, 2), 0.003);
   EXPECT_EQ(first_seconds(16, 16), 0.003) << "groups with one rank on each node use the link inter";
@@ -134,7 +134,8 @@ TEST(Rates, TakeLinksProductsCopiesAndSlowdowns) {
     }
   const schedule::Rates rates =
       rates_of(cluster, {.groups = {{"ep", 2, 2}, {"tp", 4, 1}, {"dp", 1, 1}}, .inputs = 10, .outputs = 40});
-  EXPECT_EQ(rates.links.size(), 10u) << "five kinds of ep and tp; a group of one sends nothing";
+  EXPECT_EQ(rates.links.size(), 10u)
+      << "there are five kinds for ep and five for tp; a group of one rank sends nothing";
   const auto* ep = rates.find(TaskKind::all_to_all, "ep", 2, true);
   ASSERT_TRUE(ep);
   EXPECT_EQ(ep->curve.seconds(4096), 0.003);
@@ -167,7 +168,7 @@ TEST(Rates, OfLinksDoNotFallBelowTheirLastPoint) {
     const std::string was = "[[4096, 0.001], [8192, 0.0015]]";
     return changed.replace(changed.find(was), was.size(), points);
   };
-  EXPECT_DOUBLE_EQ(seconds(with("[[4096, 0.001], [8192, 0.0015]]"), 16384), 0.0025) << "latency counts once";
+  EXPECT_DOUBLE_EQ(seconds(with("[[4096, 0.001], [8192, 0.0015]]"), 16384), 0.0025) << "the latency is added only once";
   EXPECT_DOUBLE_EQ(seconds(with("[[4096, 0.001], [8192, 0.003]]"), 16384), 0.006) << "not 0.007";
   EXPECT_DOUBLE_EQ(seconds(with("[[4096, 0.001], [8192, 0.003]]"), 8192), 0.003);
 }

@@ -155,10 +155,10 @@ TEST(CompleteMachine, NamesEachAssumptionOnce) {
     for (const std::string& a : complete(machine).assumptions) found += a.starts_with(key + ": ");
     return found;
   };
-  EXPECT_EQ(names("dense"), 0) << "given";
+  EXPECT_EQ(names("dense"), 0) << "the file gives this value";
   EXPECT_EQ(names("grouped"), 1);
   EXPECT_EQ(names("attention"), 1);
-  EXPECT_EQ(names("network.efficiency"), 0) << "given";
+  EXPECT_EQ(names("network.efficiency"), 0) << "the file gives this value";
   machine.network->efficiency.reset();
   EXPECT_EQ(names("network.efficiency"), 1);
 }

@@ -126,7 +126,7 @@ TEST(MemoryOfTheNeediest, IsOnTheRankOfTheExpertsInTheTrace) {
   const double loaded = of_rank(1, RoutingLoad::even), idle = of_rank(0, RoutingLoad::even);
   EXPECT_GT(loaded, 1.2 * idle);
   EXPECT_EQ(estimate_memory(recipe, {}, 2).total, loaded);
-  EXPECT_NEAR(of_rank(0, RoutingLoad::one_rank), loaded, 0.01 * loaded) << "the load one_rank overrides the trace";
+  EXPECT_NEAR(of_rank(0, RoutingLoad::one_rank), loaded, 0.01 * loaded) << "the load one_rank replaces the trace";
 }
 
 TEST(MemoryOfTheNeediest, IsOnTheRankWithTheLargestPiecesOfExperts) {

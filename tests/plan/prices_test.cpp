@@ -306,7 +306,7 @@ TEST(PricesOfMeasurements, TakeTheRestFromTheDescription) {
 )"));
   EXPECT_GT(prices.product({.rows = 16, .inputs = 10, .outputs = 50}), 0)
       << "bf16 was not measured, so the description gives its price";
-  EXPECT_DOUBLE_EQ(prices.copy(CopyKind::copy, 65536), 1e-5) << "measured";
+  EXPECT_DOUBLE_EQ(prices.copy(CopyKind::copy, 65536), 1e-5) << "copies are priced as measured";
   EXPECT_GT(prices.copy(CopyKind::offload, 65536), 0);
   EXPECT_DOUBLE_EQ(prices.collective(Collective::all_to_all, {2, 1, 2}, 4096), 0.001);
 }
@@ -345,7 +345,7 @@ TEST(Assumptions, AreNamedForMeasuredAndDescribedClusters) {
   EXPECT_EQ(has(default_cluster(1, 2), "a plain machine"), 1);
   EXPECT_TRUE(assumptions(shipped("h100-dgx")).empty());
   EXPECT_EQ(has(shipped("mpmoe-adira"), "as on one H100"), 7)
-      << "sustained, dense, grouped, attention, memory, launch, contention";
+      << "one each for sustained, dense, grouped, attention, memory, launch and contention";
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ TEST(RoutingModel, OneRankLoadFillsTheExpertsOfOneRank) {
   EXPECT_EQ(of_rank(rows(RoutingLoad::one_rank, 0, 4, 100, 6, 8), 0, 4), 200);
   EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 2, {6, 8}), 2.0 / 6);
   EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 2, {2, 8}, 1.5), 1.5 / 4) << "the capacity limits the share";
-  EXPECT_EQ(share_of_rank(RoutingLoad::p99, 2, {2, 8}, 0.5), 0.25) << "the share is at least the even one";
+  EXPECT_EQ(share_of_rank(RoutingLoad::p99, 2, {2, 8}, 0.5), 0.25) << "the share is at least that of an even load";
 }
 
 // There are 64 experts in groups of 8 on 8 ranks.

@@ -60,7 +60,7 @@ std::vector<MoeSchedule> predicted_on(const schedule::Rates& rates, const Recipe
     Predictor predictor(recipe, run.instance.mesh);
     predictor.rates = rates;
     const ScheduleChoice choice(recipe, run.instance, predictor, world);
-    EXPECT_TRUE(choice.made()) << "trial_share: 0";
+    EXPECT_TRUE(choice.made()) << "with trial_share: 0, the prediction chooses without trials";
     if (world.rank() != 0) return;
     for (const ScheduleCandidate& c : choice.candidates()) order.push_back(c.schedule);
   });
@@ -309,7 +309,7 @@ TEST(ScheduleChoice, Algorithm1FindsUnpredictedChunks) {
     EXPECT_TRUE(choice.searching()) << "only the number of chunks is open";
     const auto tried = try_all(choice, best_at_five);
     EXPECT_EQ(tried.front(), predicted);
-    EXPECT_LE(tried.size(), 12u) << "12 trials are 3% of 400 steps";
+    EXPECT_LE(tried.size(), 12u) << "the limit is 3% of 400 steps, 12 trials";
     EXPECT_EQ(choice.current().schedule.chunks, 5);
     EXPECT_GT(choice.current().predicted, 0);
   });
@@ -360,7 +360,7 @@ TEST(ScheduleChoice, Algorithm1FindsTheChunksOfEachStrategy) {
     for (const moe::ReuseStrategy strategy : {moe::ReuseStrategy::s1, moe::ReuseStrategy::s3, moe::ReuseStrategy::s4})
       EXPECT_TRUE(std::ranges::any_of(tried, [&](const MoeSchedule& s) {
         return s.memory_reuse == strategy && s.chunks == 3;
-      })) << "each strategy gets its own best number";
+      })) << "each strategy must get its own best number of chunks";
     EXPECT_EQ(choice.current().schedule.memory_reuse, moe::ReuseStrategy::s2);
     EXPECT_EQ(choice.current().schedule.chunks, 11);
   });
@@ -454,7 +454,7 @@ TEST(ScheduleChoice, PricesHundredsOfSchedulesInTwoRounds) {
   EXPECT_LT(order.size(), 350u);
   EXPECT_EQ(distinct(order, [](const MoeSchedule& s) { return to_string(s); }).size(), order.size());
   EXPECT_EQ(order.front().rows, ep::RowOf::token)
-      << "a slow wire favours fewer rows, not: " << to_string(order.front());
+      << "a slow link favours fewer rows, but the best schedule is: " << to_string(order.front());
 }
 
 TEST(ScheduleChoice, PredictionsChangeNoBitOfTheRun) {

@@ -63,7 +63,7 @@ void expect_one_ranks_gradients(const Schedule& schedule, uint64_t jitter_seed =
     Yielding work(jitter_seed ? static_cast<StageWork&>(jittered) : model.stages, fibers);
     run(schedule, pp, work, model.lab.context, pairs == Pairs::as_fibers ? &fibers : nullptr);
     pp.barrier(model.lab.stream()).wait();  // a peer may still hold a message that it has just delivered
-    EXPECT_EQ(model.lab.used(Category::activation), 0) << "nothing is kept";
+    EXPECT_EQ(model.lab.used(Category::activation), 0) << "no activation is kept";
     EXPECT_EQ(model.lab.used(Category::communication), 0);
     std::lock_guard lock(mutex);
     size_t i = 0;
@@ -141,7 +141,7 @@ TEST(RunnerTraffic, VShapedScheduleSendsNothingAtItsTurn) {
   };
   constexpr int64_t message = rows * width * 8;
   EXPECT_EQ(bytes(PipelineKind::interleaved), 3 * 2 * 3 * message)
-      << "three boundaries, both ways, three micro-batches";
+      << "three boundaries send three micro-batches in both directions";
   EXPECT_EQ(bytes(PipelineKind::zb_v), 2 * 2 * 3 * message);
   EXPECT_EQ(bytes(PipelineKind::one_f_one_b), 1 * 2 * 3 * message);
 }
@@ -223,9 +223,9 @@ TEST(RunnerErrors, WrongScheduleIsRefusedBeforeItRuns) {
       EXPECT_EQ(forwards, 0);
       return e.what();
     } catch (const std::exception& e) {
-      return cat("it ran: ", e.what());
+      return cat("the schedule ran: ", e.what());
     }
-    return "it ran";
+    return "the schedule ran";
   };
   Schedule deadlock = right;
   std::swap(deadlock.ranks[0][1], deadlock.ranks[0][2]);
@@ -237,7 +237,7 @@ TEST(RunnerErrors, WrongScheduleIsRefusedBeforeItRuns) {
   Schedule backward = forwards_of(right);
   backward.ranks[1].push_back({Action::Kind::backward, 0, 1});
   EXPECT_EQ(refusal(backward), "[pp] rank 1 action 2 B0.1: a backward in an evaluation");
-  EXPECT_EQ(refusal(forwards_of(right)), "it ran");
+  EXPECT_EQ(refusal(forwards_of(right)), "the schedule ran");
 }
 
 TEST(RunnerErrors, FailureOfOneRankEndsAllRanks) {

@@ -71,7 +71,7 @@ TEST_F(ScaleChild, AnIgnoredSignalDoesNotEndTheChild) {
 TEST_F(ScaleChild, AMissingProgramIsNamed) {
   try {
     run_child({"no-such-program"}, output(), 1);
-    FAIL() << "started";
+    FAIL() << "a missing program was started";
   } catch (const base::Error& e) {
     EXPECT_NE(std::string(e.what()).find("cannot start no-such-program"), std::string::npos) << e.what();
   }

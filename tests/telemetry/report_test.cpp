@@ -133,7 +133,7 @@ TEST(Report, TextCannotBecomeMarkupOrScript) {
   EXPECT_EQ(count(html, "<script"), 3u) << "only data, library and program are scripts";
   EXPECT_EQ(count(html, "</script"), 3u);
   EXPECT_EQ(count(html, "{{data}}"), 8u) << "placeholders in inserted text are not replaced";
-  EXPECT_NE(html.find(R"(\u003c/script>)"), std::string::npos) << "a tag inside the JSON is escaped";
+  EXPECT_NE(html.find(R"(\u003c/script>)"), std::string::npos) << "tags inside the JSON must be escaped";
 }
 
 void expect_error(const ReportInputs& inputs, base::ExitCode code, const std::string& message) {

@@ -206,7 +206,7 @@ TEST(TensorboardSink, ResumedRunPurgesTheStepsItRepeats) {
   sink.on_start(run);
   const std::vector<Event> events = read_events(folder / "tb");
   ASSERT_EQ(events.size(), 2u);
-  EXPECT_EQ(events[1].session_status, 1u) << "SessionLog.START";
+  EXPECT_EQ(events[1].session_status, 1u) << "1 is SessionLog.START";
   EXPECT_EQ(events[1].step, 41);
 }
 

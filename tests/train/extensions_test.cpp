@@ -166,7 +166,8 @@ TEST(Extensions, EstimatesCountTheStatesOfARegisteredOptimizer) {
   EXPECT_EQ(recipe_with().optim.states, 1);
   EXPECT_EQ(small_recipe().optim.states, 2);
   EXPECT_EQ(small_recipe({"optim.name=sgd"}).optim.states, 0);
-  EXPECT_EQ(small_recipe({"optim.name=muon"}).optim.states, 1) << "of a matrix, which has the fewest";
+  EXPECT_EQ(small_recipe({"optim.name=muon"}).optim.states, 1)
+      << "a matrix has one state, the fewest of all parameters";
 }
 
 // This router sends all tokens to the first experts.

@@ -168,7 +168,7 @@ TEST(TrainStep, F29_WithoutTargetsThereIsNoLossAndNoUpdate) {
       EXPECT_EQ(r.targets, 0);
       EXPECT_TRUE(std::isnan(r.loss)) << r.loss;
       EXPECT_FALSE(r.skipped);
-      EXPECT_GT(r.grad_norm, 0) << "the auxiliary loss is still there";
+      EXPECT_GT(r.grad_norm, 0) << "the auxiliary loss still has a gradient";
       EXPECT_TRUE(std::isfinite(r.grad_norm));
       expect_bitwise(before, run.weights());
       expect_bitwise(states, run.states());

@@ -321,7 +321,8 @@ void Runner::give_up() {
 }
 
 Runner& this_runner() {
-  if (!runner) throw std::logic_error("[cuda double] a thread of no kernel calls what only those may call");
+  if (!runner)
+    throw std::logic_error("[cuda double] a thread outside of a kernel calls a function that only kernels may call");
   return *runner;
 }
 
