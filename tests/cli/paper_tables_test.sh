@@ -61,7 +61,8 @@ test_parm_prints_its_stored_rows() {
   [ "$(awk '$2 == "to" && $5 == "layers" { sum += $4 } END { print sum }' out)" -eq 20 ] || failed "Fig. 7 does not have 20 layers"
 }
 
-# A copy of the scripts, whose testbed and programs are stand-ins. The measuring program fails at its second start.
+# Makes a copy of the scripts, with fake versions of the testbed and the programs. The measuring program fails at its
+# second start.
 test_parm_measures_only_missing_layers() {
   mkdir -p copy/tools/testbed
   cp -r "$root/tools/bench" copy/tools

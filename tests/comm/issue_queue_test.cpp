@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t piece = 16384;  // smallest size that is split
 
-// Queues messages with as many rounds as pieces, and reads back the rounds that start.
+// Queues messages with one round for each piece, and reads back the rounds that start.
 class Queue : public testing::Test {
  protected:
   RequestPtr post(TrafficClass traffic, int communicator, int pieces, bool ready = true, Link link = Link::network) {
@@ -94,7 +94,7 @@ TEST_F(Queue, MissingPeerDelaysNoOtherRequest) {
                   .out = Tensor::zeros({2 * rows}, Dtype::u8, context),
                   .in = Tensor::zeros({2 * rows}, Dtype::u8, context),
                   .splits = {{0, rows, rows}, {0, rows, rows}}};
-  r->operation.splits.receive[2] = 0;  // rank 2 will send nothing
+  r->operation.splits.receive[2] = 0;  // rank 2 sends no rows
   r->operation.out = Tensor::zeros({rows}, Dtype::u8, context);
   post(TrafficClass::dp, 2, 9);
   EXPECT_EQ(starts(), "ep1.0 dp2.0");

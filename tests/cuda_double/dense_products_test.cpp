@@ -88,7 +88,7 @@ TEST(DenseProducts, ShareAKernelForSimilarNumbersOfRows) {
   };
   EXPECT_EQ(choices_in(all), std::ssize(distinct));
   EXPECT_EQ(choices_in(all), 0);
-  EXPECT_EQ(choices_in([&] { multiply(context, 3, 6); }), 1);  // other features are another product
+  EXPECT_EQ(choices_in([&] { multiply(context, 3, 6); }), 1);  // another number of features needs another choice
 }
 
 TEST(DenseProducts, ShareAKernelForWeightGradientsToo) {

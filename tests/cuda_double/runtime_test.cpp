@@ -86,7 +86,7 @@ TEST_F(CudaDouble, CopiesFromPinnedMemoryHappenLater) {
   block(first);
   *static_cast<int*>(pinned) = 7;
   EXPECT_EQ(cudaMemcpyAsync(there, pinned, sizeof(int), cudaMemcpyDefault, first), cudaSuccess);
-  *static_cast<int*>(pinned) = 8;  // too early: the copy has not run
+  *static_cast<int*>(pinned) = 8;  // too early: the copy has not run yet
   release();
   int to = 0;
   EXPECT_EQ(cudaMemcpyAsync(&to, there, sizeof to, cudaMemcpyDefault, first), cudaSuccess);

@@ -165,7 +165,7 @@ TEST_P(Exchange, BringsEveryRowToItsExpertAndBackToItsSlot) {
   for (int ranks : {1, 2, 4})
     comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) {
       Lab lab;
-      const int64_t count = world.rank() == 1 ? 0 : tokens;  // one rank has no token, but takes part
+      const int64_t count = world.rank() == 1 ? 0 : tokens;  // one rank has no token, but makes the same calls
       const Tensor ids = random_ids(lab, world.rank(), count, top_k, experts);
       const Way way = GetParam();
       // The number of chunks is at most the number of tokens, experts or ranks to divide.
@@ -341,8 +341,7 @@ TEST(RoutingPlan, PlacesEqualASearchRowByRow) {
     const auto check = [&](const ep::PlanOptions& options) {
       const bool alike = options.esp_exchange == EspExchange::replicated;
       const auto ids_from = [&](int j, int p) {
-        const int source =
-            alike ? p : 2 * p + j;  // etp ranks hold the same tokens if alike, otherwise different tokens
+        const int source = alike ? p : 2 * p + j;  // if `alike`, etp ranks hold the same tokens
         return random_ids(lab, source, source == 1 ? 0 : 9, top_k, experts);
       };
       std::vector<std::pair<int, int>> sources{{0, 0}, {0, 1}, {1, 0}, {1, 1}};  // etp rank, ep rank

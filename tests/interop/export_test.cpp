@@ -75,7 +75,7 @@ TEST(Export, Bf16AndF16ReturnBitForBit) {
     const ForeignFolder model("mixtral");
     model.change_tensors([&](RawTensors& tensors) {
       for (auto& [name, tensor] : tensors) {
-        if (name.ends_with("gate.weight")) continue;  // routers often stay in f32
+        if (name.ends_with("gate.weight")) continue;  // routers are often stored in f32
         const int64_t count = static_cast<int64_t>(tensor.bytes.size()) / 4;
         std::string bytes(tensor.bytes.size() / 2, '\0');
         convert(reinterpret_cast<std::byte*>(bytes.data()), type,

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int64_t layers = 2, hidden = 32, width = 32, experts = 4, vocab = 48, query_width = 32, key_width = 16;
 
-/// Makes numbers that are easy to tell apart and exact in bf16: multiples of 1/8 from -8 to 8, in a fixed order.
+/// Makes numbers that are easy to distinguish and exact in bf16: multiples of 1/8 from -8 to 8, in a fixed order.
 class Numbers {
  public:
   float next() {

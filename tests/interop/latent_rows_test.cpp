@@ -1,4 +1,4 @@
-// Order of rows of latent attention, and an import and export of a model that has it.
+// Order of the rows of latent attention, and import and export of a model with latent attention.
 #include "tools/interop/latent_rows.h"
 
 #include <gtest/gtest.h>

@@ -161,7 +161,8 @@ TEST_P(Edge, AddingToBf16RoundsOnce) {
     k.pointwise.copy(stream, t, tensor(std::move(values), shape));
     return t;
   };
-  // 256 + (1 + 2^-8) = 258, where bf16 numbers are two apart. The product alone would be rounded to 1, and 257 to 256.
+  // 256 + (1 + 2^-8) = 258, where neighbouring bf16 numbers differ by 2. The product alone would be rounded to 1, and
+  // 257 to 256.
   const std::vector<int64_t> offsets{0, 1};
   const GroupOffsets groups = GroupOffsets::on_host(offsets);
   const Tensor ones = bf16s({1, 1}, {1, 2}), w = bf16s({1, 0x1p-8f}, {1, 2}), tall = bf16s({1, 0x1p-8f}, {2, 1});

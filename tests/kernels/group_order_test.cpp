@@ -16,7 +16,7 @@ std::vector<int64_t> offsets_of(const std::vector<int64_t>& rows, int64_t begin 
   return offsets;
 }
 
-/// Returns the groups in the order of a pass's list. An entry stays -1 if a group has no position or shares the
+/// Returns the groups in the order of a pass's list. An entry is -1 if a group has no position or shares the
 /// position of another group.
 std::vector<int64_t> listed(GroupedPass pass, const std::vector<int64_t>& rows, int64_t begin = 0) {
   const std::vector<int64_t> offsets = offsets_of(rows, begin);

@@ -28,7 +28,7 @@ Floats mains(int64_t n) {
 
 class Rests : public EdgeTest {
  protected:
-  // Begins at element `skipped` of its memory.
+  // Each tensor of the slice begins at element `skipped` of its memory.
   Tensor flat(const Floats& values, Dtype dtype, int64_t skipped) {
     const auto n = static_cast<int64_t>(values.size());
     Floats all(skipped);

@@ -30,7 +30,7 @@ TEST_P(RouterEdge, TiesGoToTheLowerIndex) {
   EXPECT_EQ(route({5, 5, 5, 5, 5, 5}, {.top_k = 2, .groups = 3, .top_groups = 1}).ids, (Ids{0, 1}));
 }
 
-TEST_P(RouterEdge, WithNanLogitsNeverLeavesTheRange) {  // ids stay in range
+TEST_P(RouterEdge, WithNanLogitsNeverLeavesTheRange) {  // the ids remain in range
   EXPECT_EQ(route({nan, nan, nan}, {.top_k = 2}).ids, (Ids{0, 1}));
   EXPECT_EQ(route({1, nan, 2}, {.top_k = 2}).ids, (Ids{0, 1}));  // with softmax, the whole row is NaN
   EXPECT_EQ(route({-inf, -inf}, {.top_k = 1}).ids, (Ids{0}));

@@ -184,7 +184,7 @@ TEST(ModelSize, CountsTheOwnElementsOfLatentValues) {
                    6.0 * (6 + 3) * heads * context / 2);
 }
 
-// A user's own layer counts like any other.
+// The count includes layers that a user's program registers.
 TEST(ModelSize, HasTheParametersAndOperationsOfARegisteredLayer) {
   Registry registry;
   registry.add_feed_forward("wide", {.make = [](const FeedForwardSpec& spec, const Builder& b) {

@@ -205,7 +205,7 @@ TEST(TiedEmbedding, IsOneParameter) {
   for (const auto& p : instance.parameters) EXPECT_NE(p->name(), "head.weight");
 }
 
-// Models whose sizes fit no tile and no vector, for tests of the whole loss.
+// Models whose sizes are not multiples of a tile or a vector, for tests of the whole loss.
 struct Odd {
   std::string name;
   Overrides overrides;

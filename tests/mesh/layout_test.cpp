@@ -412,7 +412,7 @@ TEST(Order, TpCpDpEpPpPutsExpertsAlongData) {
   EXPECT_EQ(groups(m, Axis::ep), (Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
 }
 
-// The order is legal, because tp 2 and etp 2 put equally many ranks before pp in both views.
+// The order is legal, because tp 2 and etp 2 put the same number of ranks before pp in both views.
 TEST(Order, PpMayBeBetweenEqualFactors) {
   const Layout m({.pp = 2, .tp = 2, .ep = 2, .etp = 2, .order = "tp-pp-dp-cp-ep"}, 8);
   EXPECT_EQ(groups(m, Axis::pp), (Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));
@@ -432,7 +432,7 @@ TEST(Order, ExpertsLieAcrossNodesAsInMonta) {
 
 TEST(Order, GroupsOfTwoAxesKeepTheirOwnOrder) {
   const Layout m({.pp = 2, .cp = 2, .tp = 2, .ep = 4, .etp = 1, .order = "dp-ep-cp-tp-pp"}, 16);
-  EXPECT_EQ(m.token_sharers(5), (std::vector{1, 5, 3, 7}));  // (cp, tp): tp ranks are four apart
+  EXPECT_EQ(m.token_sharers(5), (std::vector{1, 5, 3, 7}));  // (cp, tp): neighbouring tp ranks differ by 4
   EXPECT_EQ(m.reducers({.view = MeshView::dense}, 5), (std::vector{4, 5, 6, 7}));
 }
 

@@ -1,4 +1,4 @@
-// Shared experts give bitwise identical results whether they compute during the transfer of rows or afterwards. Their
+// Shared experts give bitwise identical results whether they compute during or after the transfer of rows. Their
 // result and other addends are added once to each token, under every schedule.
 #include <gtest/gtest.h>
 

@@ -42,7 +42,7 @@ std::vector<std::string> measured(const std::vector<std::string>& more) {
                                "batch.micro=4",
                                "batch.global=32",
                                "distributed.bucket_bytes=64KiB",
-                               "distributed.device_collectives=host",  // connections have tests of their own
+                               "distributed.device_collectives=host",  // connections_test.cpp tests connections
                                "train.precision=f32"};
   all.insert(all.end(), more.begin(), more.end());
   return all;

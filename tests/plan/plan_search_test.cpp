@@ -296,7 +296,7 @@ TEST(Plan, ByMemoryHasAFirstLayoutNearTheLeastOfAll) {
       "data: {synthetic: true}\n";
   constexpr int world = 4;
   Cluster cluster = two_nodes();
-  cluster.machine->host_memory.reset();  // nothing can be offloaded
+  cluster.machine->host_memory.reset();  // without known host memory, offloading is impossible
   const config::Document document = config::parse(dense, "plan.yaml");
   const Plan plan = search_plan(document, recipe_of(dense), {}, cluster,
                                 {.world = world, .objective = Objective::memory, .wanted = 1});

@@ -179,7 +179,7 @@ TEST(StepSimulation, ExchangesMessagesWithAnyNumberOfRanks) {
 }
 
 TEST(StepSimulation, PassesMessagesAlongManyStages) {
-  constexpr int count = 80;  // more than a rank may have queues
+  constexpr int count = 80;  // more stages than a rank may have queues
   std::vector<int> stages(count), nodes(count, 0);
   std::iota(stages.begin(), stages.end(), 0);
   std::vector<Step> steps;

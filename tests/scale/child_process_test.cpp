@@ -53,7 +53,7 @@ TEST_F(ScaleChild, TheTimeLimitEndsTheWholeGroup) {
 TEST_F(ScaleChild, TheKeptLockLastsAsLongAsTheChild) {
   std::optional<io::FileLock> mine = io::FileLock::take(lock(), io::FileLock::Mode::exclusive, true);
   ASSERT_TRUE(mine.has_value());
-  // The background process stands for a run whose experiment was killed.
+  // The background process simulates a run whose experiment was killed.
   const std::string script = base::cat("(while [ ! -e '", go(), "' ]; do sleep 0.05; done) & exit 0");
   EXPECT_EQ(run_child({"sh", "-c", script}, output(), 60, mine->descriptor()).exit_code, 0);
   mine.reset();

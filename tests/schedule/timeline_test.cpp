@@ -71,7 +71,7 @@ TEST(Timeline, CollectivesJoinChunks) {
   EXPECT_EQ(all[0].seconds, 7);
   EXPECT_EQ(all[0].exposed, 4);
   EXPECT_EQ(all[0].wire_bytes, 30);
-  EXPECT_EQ(all[1].name, "G") << "a name without a number is a chunk of its own";
+  EXPECT_EQ(all[1].name, "G") << "G and G[1] are one collective";
   EXPECT_EQ(all[1].seconds, 4);
   EXPECT_EQ(all[1].exposed, 2);
 }

@@ -12,7 +12,7 @@ using namespace base;
 namespace {
 
 constexpr int64_t rows = 5, of_head = 3;
-constexpr double eps = 0.25;  // large, so that its effect on the gradients shows
+constexpr double eps = 0.25;  // large, so that its effect on the gradients is visible
 
 // Rows of all heads, their gain, and the pieces into which both are divided.
 struct Heads {

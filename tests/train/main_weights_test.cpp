@@ -110,7 +110,7 @@ TEST(RestsOfMainWeights, RunContinuesBitwiseUnderTheOtherSettingAndLayout) {
   });
 }
 
-// A run that has trained already has marks of its own, which loading replaces.
+// A run that has already trained has its own marks. Loading replaces them.
 TEST(RestsOfMainWeights, AreReplacedByACheckpoint) {
   const Scratch scratch;
   Recipe recipe = recipe_with("rest");

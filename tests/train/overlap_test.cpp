@@ -1,4 +1,4 @@
-// Two micro-batches that run in turns have bitwise the same results as two that run one after the other.
+// Two micro-batches that run in turns give bitwise the same results as two sequential micro-batches.
 #include <gtest/gtest.h>
 
 #include <atomic>

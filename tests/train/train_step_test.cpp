@@ -114,7 +114,7 @@ TEST(TrainStep, A5_RouterIsF32InABf16Model) {
 }
 
 TEST(TrainStep, B1_BiasFollowsTheCountsOfTheWholeGlobalBatch) {
-  for (const char* micro : {"1", "4"}) {  // once a global batch, for any size of micro-batches
+  for (const char* micro : {"1", "4"}) {  // once per global batch, for any size of micro-batches
     TrainingRun run(small_recipe({"model.moe.bias_rate=0.125", std::string("batch.micro=") + micro}), self);
     std::vector<std::vector<double>> expected(2, std::vector<double>(4, 0.0));
     for (int s = 0; s < 3; ++s) {

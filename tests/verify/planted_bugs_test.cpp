@@ -40,7 +40,7 @@ struct Bug {
 };
 void PrintTo(const Bug& b, std::ostream* out) { *out << b.name; }
 
-// Sabotage of groups by a function, which differs between bugs.
+// Sabotage of groups. Each bug has its own function `wrong`.
 class Groups final : public Sabotage {
  public:
   explicit Groups(std::function<Wrong(const MeshSizes&)> wrong) : wrong_(std::move(wrong)) {}

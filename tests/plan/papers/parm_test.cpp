@@ -72,7 +72,7 @@ TEST(Parm, Algorithm1TakesS2ForFewTokensAnExpertAndS1ForMany) {
 TEST(Parm, PhasesHideAllButOneSliceOfTheShorterCollective) {
   EXPECT_DOUBLE_EQ(saa_seconds(8, 4, 4), 9);
   EXPECT_DOUBLE_EQ(saa_seconds(4, 8, 4), 9);
-  EXPECT_DOUBLE_EQ(saa_seconds(8, 4, 1), 12);  // one phase hides nothing
+  EXPECT_DOUBLE_EQ(saa_seconds(8, 4, 1), 12);  // with one phase, nothing overlaps
   // S2 is priced without measured alpha_o and beta_o, and never above the sequence (equation 7).
   const Layer l = table_3_layer();
   const Costs costs{.AG_MP = all_gather_b, .A2A = all_to_all, .overlap = {}};
@@ -111,7 +111,7 @@ TEST(Parm, PlacementHasTheCaseOfThePaper) {
 }
 
 TEST(Parm, CollectivesLoadTheLinksOfEachCase) {
-  // Case 2: ESP-AllGather stays inside the node, EP-AlltoAll leaves it, and EP&ESP-AlltoAll does both.
+  // Case 2: ESP-AllGather remains inside the node, EP-AlltoAll leaves the node, and EP&ESP-AlltoAll does both.
   const Loads two = loads({.N_EP = 8, .N_ESP = 4, .ranks_per_node = 4, .inner = Inner::esp}, 32);
   EXPECT_EQ(two.AG_ESP.link(), "intra");
   EXPECT_EQ(two.AR_ESP.link(), "intra");

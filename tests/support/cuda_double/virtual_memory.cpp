@@ -100,7 +100,8 @@ CUresult get_granularity(size_t* size, const CUmemAllocationProp* prop, CUmemAll
 
 CUresult reserve(CUdeviceptr* p, size_t bytes, size_t, CUdeviceptr, unsigned long long) {
   if (!whole(bytes)) return CUDA_ERROR_INVALID_VALUE;
-  // The range is larger than needed, so that it contains a multiple of the granularity. Addresses cost nothing.
+  // The range is larger than needed, so that it contains a multiple of the granularity. Reserved addresses take no
+  // memory.
   void* range = mmap(nullptr, bytes + granularity, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUdeviceptr begin = reinterpret_cast<CUdeviceptr>(range);

@@ -200,7 +200,7 @@ TEST(Generate, WarnsOfACutPrompt) {
   };
   EXPECT_EQ(warned("", 8), "");
   EXPECT_EQ(warned("123456", 8), "");
-  EXPECT_EQ(warned("1234567", 8), "");  // only the end of document at the start is left out
+  EXPECT_EQ(warned("1234567", 8), "");  // only the end of document at the start is omitted
   EXPECT_EQ(warned("12345678", 8),
             "the prompt has 8 tokens, but the model's context (model.context: 8) takes 7: the first 1 (1 byte "
             "of text) is cut off");

@@ -296,7 +296,7 @@ TEST(Recipe, OldNamesAreReadWithAWarning) {
   EXPECT_EQ(r.schedule.moe.chunks, 3);
   EXPECT_EQ(r.schedule.moe.memory_reuse, moe::ReuseStrategy::none);
   EXPECT_EQ(r.schedule.moe.gemms, moe::Gemms::dense);
-  EXPECT_EQ(said.size(), 6u);  // five renamed keys and a renamed word
+  EXPECT_EQ(said.size(), 6u);  // five renamed keys and a renamed value
   EXPECT_EQ(
       rename_schedules(
           "duplicates drop, overlap sequential, cut tokens, parts 4, spread direct, restore s1, products dense"),
