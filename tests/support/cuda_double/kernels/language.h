@@ -15,7 +15,7 @@
 #include "tests/support/cuda_double/kernels/block.h"
 #include "tests/support/cuda_double/kernels/coordinates.h"
 
-// The names below are those of the language.
+// The names below are those of CUDA C++.
 // NOLINTBEGIN
 
 #undef __shared__
