@@ -34,7 +34,7 @@ class TempFolder {
     const fs::path memory = "/dev/shm";
     std::string pattern =
         ((fs::is_directory(memory) ? memory : fs::temp_directory_path()) / "hexad-io-XXXXXX").string();
-    if (!::mkdtemp(pattern.data())) throw std::runtime_error("mkdtemp");
+    if (!::mkdtemp(pattern.data())) throw std::runtime_error("mkdtemp failed");
     path_ = pattern;
   }
   ~TempFolder() {

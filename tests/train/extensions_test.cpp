@@ -273,7 +273,7 @@ TEST(Extensions, UnknownExpertIsReportedWithRouterAndRow) {
   TrainingRun run(recipe_with({"model.moe.router=even", "model.moe.z_loss=0", "model.moe.aux_loss.coefficient=0",
                                "model.moe.router_options=[{name: first, value: 3}]"}),
                   self, extended());
-  if (!Device(run.instance.context).on_host()) GTEST_SKIP() << "the host does not see a device's ids";
+  if (!Device(run.instance.context).on_host()) GTEST_SKIP() << "the host does not check ids in device memory";
   try {
     run.step(documents_of(run.recipe));
     ADD_FAILURE() << "no error was thrown";

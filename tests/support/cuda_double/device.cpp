@@ -55,7 +55,7 @@ int current_device() { return std::max(chosen, 0); }
 cudaError_t require_device(const char* call) {
   if (chosen >= 0) return cudaSuccess;
   ++without_device.count;
-  std::fprintf(stderr, "CUDA double: %s by a thread that has chosen no device\n", call);
+  std::fprintf(stderr, "CUDA double: %s was called by a thread that has not chosen a device (cudaSetDevice)\n", call);
   return set_last_error(cudaErrorDeviceUninitialized);
 }
 

@@ -25,7 +25,8 @@ class Execution {
   void run() {
     const int32_t* lengths = address<int32_t>(id_of(Id::query_lengths), p_.documents);
     if (address<int32_t>(id_of(Id::key_lengths), p_.documents) != lengths)
-      throw std::runtime_error("[double of cuDNN] queries and keys have different lengths; expected the same lengths");
+      throw std::runtime_error(
+          "[double of cuDNN] the lengths of queries and keys are in different tensors; expected one tensor");
     for (int64_t d = 0, token = 0; d < p_.documents; token += lengths[d++])
       if (lengths[d] > 0) attend({d, token, lengths[d]});
   }
