@@ -136,7 +136,7 @@ TEST(Prepare, OtherFilesInTheFolderOfShardsAreKept) {
             (std::map<std::string, std::string>{{"notes.txt", "notes of a user"}}));
 }
 
-TEST(Prepare, MissingChatFormIsADifference) {
+TEST(Prepare, PreparationWithoutTheChatFormOfTheDatasetIsRefused) {
   Corpus f;
   f.options.inputs = {f.folder.write("chat.jsonl", R"({"text": "one", "prompt": "A", "completion": "B"})")};
   f.options.tokenizer = "bytes";

@@ -232,7 +232,7 @@ TEST(SlotOrder, SendsATokenRowOnceForEachChunkWithAnyOfItsExperts) {
 // Eight ranks on two nodes have one expert each. If rows were chunked by peers, rank 0 would have all of its rows for
 // the other node in the second chunk. Rank 3 would have nearly all of them in the first chunk. Therefore, each of the
 // two ranks would wait for the other rank twice.
-TEST(SlotOrder, PhasesSendEquallyManyRowsToTheOtherNodeFromEveryRank) {
+TEST(SlotOrder, PhasesSendTheSameNumberOfRowsToTheOtherNodeFromEveryRank) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0, 1, 2, 3, 4, 5, 6, 7}, 8);
   for (int rank = 0; rank < 8; ++rank) {
@@ -387,7 +387,7 @@ TEST(RoutingPlan, PlacesEqualASearchRowByRow) {
 }
 
 // A kernel, not the host, computes the numbers that each row needs.
-TEST(RoutingPlan, UploadsEquallyManyBytesForAnyNumberOfRows) {
+TEST(RoutingPlan, UploadsTheSameNumberOfBytesForAnyNumberOfRows) {
   const auto uploaded = [](int64_t tokens) {
     const auto run = std::make_shared<device::MetaRun>(device::DeviceKind::cuda);
     run->record_issues();

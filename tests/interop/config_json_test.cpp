@@ -36,7 +36,7 @@ TEST(ReadConfig, SizesOfAFamilyBecomeRecipeKeys) {
   EXPECT_FALSE(keys.flag("model.qkv_bias"));
 }
 
-TEST(ReadConfig, PropertiesOfFamiliesAreConstants) {
+TEST(ReadConfig, FixedPropertiesOfAFamilyBecomeRecipeKeys) {
   const ModelKeys glm = keys_of_config(golden_config("glm4_moe"));
   EXPECT_EQ(glm.text("model.moe.score"), "sigmoid");
   EXPECT_TRUE(glm.flag("model.moe.selection_bias"));

@@ -64,13 +64,13 @@ TEST(Export, ShardsHaveAnIndexAndTheSameTensors) {
   import_model(imported.target(), imported.model.beside("again"));
 }
 
-TEST(Export, TransposedTensorsReturnBitForBit) {
+TEST(Export, TransposedTensorsAreExportedBitForBit) {
   const Imported imported("gpt2");
   imported.write();
   expect_same(tensors_of(imported.model.path()), tensors_of(imported.target()));
 }
 
-TEST(Export, Bf16AndF16ReturnBitForBit) {
+TEST(Export, Bf16AndF16AreExportedBitForBit) {
   for (const Element type : {Element::bf16, Element::f16}) {
     const ForeignFolder model("mixtral");
     model.change_tensors([&](RawTensors& tensors) {
@@ -179,7 +179,7 @@ TEST(Export, ChangedContextIsWritten) {
   EXPECT_EQ(Json::parse(read_text(imported.target() + "/config.json"))["max_position_embeddings"], 16);
 }
 
-TEST(Export, FamilyMakesNewConfig) {
+TEST(Export, FamilyGivesANewConfig) {
   const Imported imported("mixtral");
   fs::remove_all(imported.path() + "/hugging_face");
   const ExportReport report = imported.write({.family = "mixtral"});
@@ -191,7 +191,7 @@ TEST(Export, FamilyMakesNewConfig) {
   import_model(imported.target(), imported.model.beside("again"));
 }
 
-TEST(Export, LikeNamesTheOrigin) {
+TEST(Export, LikeSelectsTheOrigin) {
   const Imported imported("mixtral");
   fs::remove_all(imported.path() + "/hugging_face");
   EXPECT_EQ(imported.write({.like = imported.model.path()}).origin, imported.model.path());

@@ -26,7 +26,7 @@ std::vector<int64_t> listed(GroupedPass pass, const std::vector<int64_t>& rows, 
   return list;
 }
 
-TEST(GroupOrder, ListsWeightGradientsByFallingRows) {
+TEST(GroupOrder, ListsWeightGradientsByDecreasingRows) {
   EXPECT_EQ(listed(GroupedPass::weight_gradient, {3, 0, 9, 3, 0, 12, 3}), (std::vector<int64_t>{5, 2, 0, 3, 6, 1, 4}));
   EXPECT_EQ(listed(GroupedPass::weight_gradient, {3, 0, 9}, 100), (std::vector<int64_t>{2, 0, 1}));
   EXPECT_EQ(listed(GroupedPass::weight_gradient, {7}), (std::vector<int64_t>{0}));

@@ -25,7 +25,7 @@ TEST_P(MetaTable, HasNoHoles) { EXPECT_EQ(holes_of(meta_kernels(GetParam())), ""
 INSTANTIATE_TEST_SUITE_P(Kernels, MetaTable, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
                          [](const auto& p) { return std::string(name_of(p.param)); });
 
-TEST(MetaKernels, AnswerLikeTheDeviceTheyRepresent) {
+TEST(MetaKernels, ChooseSizesLikeTheDeviceTheyRepresent) {
   EXPECT_EQ(meta_kernels(DeviceKind::cpu).cross_entropy.chunk_rows(100000, 1000),
             cpu_table.cross_entropy.chunk_rows(100000, 1000));
   EXPECT_EQ(meta_kernels(DeviceKind::cuda).cross_entropy.chunk_rows(100000, 32000), 4194);  // 2^27 / 32000

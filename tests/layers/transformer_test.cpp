@@ -172,7 +172,7 @@ TEST(QkNorm, OverAllHeadsHasAGainForEachElement) {
 }
 
 // Gains far beyond the limit leave only signs, so a further factor changes nothing.
-TEST(QkvClip, FollowsNormsOverAllHeads) {
+TEST(QkvClip, IsAppliedAfterNormsOverAllHeads) {
   const auto with_gain = [](double scale) {
     ModelInstance instance(small_recipe(dense_with({"model.qk_norm=all_heads", "model.qkv_clip=0.01"})), Registry(),
                            self);

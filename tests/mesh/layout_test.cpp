@@ -362,7 +362,7 @@ TEST(Layout, VerticalExpansionPutsExpertsAlongContexts) {
   for (int r = 0; r < 8; ++r) EXPECT_EQ(m.members(Axis::ep, r), m.members(Axis::cp, r));
 }
 
-TEST(Layout, AutomaticExpansionIsVerticalWhenContextsOutnumberExperts) {
+TEST(Layout, AutomaticExpansionIsVerticalIfThereAreMoreContextsThanExperts) {
   const auto chosen = [](int dp, int cp, int ep) {
     return Layout({.dp = dp, .cp = cp, .ep = ep}, dp * cp).expansion();
   };

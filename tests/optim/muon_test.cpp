@@ -145,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(, MuonEquals, testing::Values(Dtype::f64, Dtype::f32, D
                          [](const auto& i) { return std::string(name_of(i.param)); });
 
 // The singular values of a diagonal matrix are its elements. Each follows the polynomial independently of the others.
-TEST(Orthogonalised, MovesEverySingularValueByThePolynomial) {
+TEST(Orthogonalised, MapsEverySingularValueByThePolynomial) {
   Lab lab;
   const std::vector<double> diagonal{3, 1, -0.5};
   std::vector<double> values(15, 0);

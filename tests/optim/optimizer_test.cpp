@@ -277,7 +277,7 @@ std::vector<double> stored_values(const Optimizer& optimizer, const Parameter& p
 }
 
 // The states have more elements than are in memory at a time.
-TEST(RestsOfMainWeights, GiveBitwiseTheMainWeightsAndMomentsOfF32AlsoWhenOffloaded) {
+TEST(RestsOfMainWeights, GiveBitwiseTheMainWeightsAndMomentsOfF32EvenWhenOffloaded) {
   EXPECT_GT(1100 * 1000, base::BlockSizes{}.optimizer_elements);
   const auto result = [](const OptimConfig& config, optim::StateOffload offload) {
     Lab lab;

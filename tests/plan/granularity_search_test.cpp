@@ -23,7 +23,7 @@ int64_t best_of_all(int64_t batch, int64_t most) {
   return best;
 }
 
-TEST(SearchUnimodal, FindsTheLeastAtAnyPosition) {
+TEST(SearchUnimodal, FindsTheMinimumAtAnyPosition) {
   for (int64_t high = 1; high <= 24; ++high)
     for (int64_t least = 1; least <= high; ++least) {
       std::set<int64_t> asked;
@@ -136,7 +136,7 @@ TEST(SampleSummary, DifferencesWithinTheDeviationDoNotCount) {
 }
 
 // If minima over unequal numbers of samples were compared, n = 4 would win because of its third sample alone.
-TEST(GranularitySearch, ComparesMediansOfEquallyManySamples) {
+TEST(GranularitySearch, ComparesMediansOfTheSameNumberOfSamples) {
   GranularitySearch search({2, 4}, 3);
   const auto record = [&](int64_t n, const std::vector<double>& seconds) {
     for (const double s : seconds) search.record(100, n, s);

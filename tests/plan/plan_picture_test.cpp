@@ -75,7 +75,7 @@ TEST(PlanPicture, NamesTheBytesAndLinksOfEachKindOfTraffic) {
   EXPECT_EQ(count(svg, "No rank sends anything."), 0);
 }
 
-TEST(PlanPicture, CutsLargeGroupsShort) {
+TEST(PlanPicture, AbbreviatesLargeGroups) {
   std::vector<int> ranks(128);
   for (int i = 0; i < 128; ++i) ranks[i] = 8 * i;
   const mesh::Layout layout({.tp = 8}, 1024);

@@ -50,7 +50,7 @@ TEST(MeasuredGroups, OneRankHasNoMeasuredGroup) {
   comm::with_ranks(1, [](const ProcessGroup& world) { EXPECT_TRUE(measured_groups(world).empty()); });
 }
 
-TEST(MachineOf, NodesMustHaveEquallyManyRanks) {
+TEST(MachineOf, NodesMustHaveTheSameNumberOfRanks) {
   comm::ThreadOptions nodes;
   nodes.node_of_rank = {0, 0, 1};
   try {

@@ -240,7 +240,7 @@ TEST(StepRecord, ContainsAnAssumedUpdateOfOtherRules) {
 }
 
 // On a device, the copies and exchanges of a chunked pass run concurrently with its kernels.
-TEST(StepRecord, KeepsLanesOfADeviceApart) {
+TEST(StepRecord, SeparatesTheLanesOfADevice) {
   const std::vector<std::string> chunks{"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"};
   Recipe recipe = recipe_with(chunks);
   recipe.device = device::DeviceKind::emulated;

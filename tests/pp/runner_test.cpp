@@ -93,7 +93,7 @@ TEST_P(Runner, AnyNumberOfRanksAndMicroBatchesGivesOneRanksGradients) {
       expect_one_ranks_gradients(make_schedule(config_of(GetParam()), ranks, micro_batches));
 }
 
-TEST_P(Runner, DelaysChangeNothing) {
+TEST_P(Runner, DelaysDoNotChangeTheGradients) {
   for (uint64_t seed = 1; seed <= 4; ++seed)
     expect_one_ranks_gradients(make_schedule(config_of(GetParam()), 4, 9), seed);
 }
@@ -111,7 +111,7 @@ TEST_P(RunnerOfPairs, GivesOneRanksGradientsWithOrWithoutTurns) {
         expect_one_ranks_gradients(make_schedule(pairs_of(GetParam()), ranks, micro_batches), 0, pairs);
 }
 
-TEST_P(RunnerOfPairs, DelaysChangeNothing) {
+TEST_P(RunnerOfPairs, DelaysDoNotChangeTheGradients) {
   for (uint64_t seed = 1; seed <= 4; ++seed)
     expect_one_ranks_gradients(make_schedule(pairs_of(GetParam()), 4, 9), seed, Pairs::as_fibers);
 }

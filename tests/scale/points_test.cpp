@@ -51,7 +51,7 @@ std::vector<std::string> names_of(const std::vector<Point>& points) {
   return names;
 }
 
-TEST_F(ScalePoints, AreAllCombinationsThatExist) {
+TEST_F(ScalePoints, ContainEveryCombinationOfAvailableChoices) {
   Experiment e = experiment(R"(ranks: [1, 2]
 vary:
   - name: ep

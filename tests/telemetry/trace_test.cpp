@@ -52,7 +52,7 @@ TEST(Trace, RanksAreProcessesAndLanesAreThreads) {
   EXPECT_EQ(metadata[R"(thread_name/{"name":"inter"})"], 2);
 }
 
-TEST(Trace, AmountsAreDrawnOverTime) {
+TEST(Trace, AmountsAreCounterEvents) {
   const TemporaryFolder folder;
   write_trace(folder / "t.json.gz",
               {{}, {{.name = "memory", .rank = 1, .time_us = 2.5, .values = {{"activation", 7}, {"weight", 9}}}}});

@@ -65,7 +65,7 @@ TEST(BpeMerges, EqualTheNaiveAlgorithmForShortAndLongPieces) {
   EXPECT_GT(merged, 1000u);
 }
 
-TEST(BpeMerges, LeftmostOfEqualRanksGoesFirst) {
+TEST(BpeMerges, LeftmostOfEqualRanksIsMergedFirst) {
   PairTable merges;
   merges.set(1, 1, {0, 2});
   for (const size_t length : {5, 101}) {

@@ -88,7 +88,7 @@ TEST(Monta, WithOneCurveO3IsNeverSlowerThanO2) {
     }
 }
 
-TEST(Monta, LongestOfThreeStagesSetsThePaceOfO3) {
+TEST(Monta, LongestOfThreeStagesDeterminesTheTimeOfO3) {
   Network network = table_8();
   network.copy = {25e9, 1};  // slower than both transfers
   const Chunk one = chunk(table_8_volume, network, 4);
@@ -97,7 +97,7 @@ TEST(Monta, LongestOfThreeStagesSetsThePaceOfO3) {
   EXPECT_DOUBLE_EQ(seconds(Strategy::o3, one, 4), aa + ag + 4 * copy);
 }
 
-TEST(Monta, SearchRemembersTheBestNotTheLast) {
+TEST(Monta, SearchReturnsTheBestNotTheLast) {
   // Small chunks pay latency: 4 chunks are better than 1, and better than 32.
   Network network = table_8();
   network.all_to_all.efficiency = Points{{1e6, 0.03}, {8e6, 0.427}, {32e6, 0.632}, {256e6, 0.741}};
