@@ -277,7 +277,7 @@ TEST(MoePass, CountsTheBytesOfBothStepsOfAnAllToAll) {
       two_nodes);
 }
 
-// If an edge were missing, a task could read data that do not exist yet.
+// If an edge were missing, some order would read data before they exist.
 TEST(MoePass, AnyLegalExecutionOrderGivesTheSameResult) {
   for (uint64_t seed = 0; seed < 8; ++seed) {
     comm::with_ranks(

@@ -157,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.latent.kv_rank=5",
               "model.latent.nope_size=3", "model.latent.rope_size=2", "model.latent.value_size=4", "model.window=3",
               "model.full_attention_every=2", "model.sinks=true", "optim.name=sgd"}},
-        Case{"PartlyTurnedHeads",
+        Case{"PartlyRotatedHeads",
              {"model.rotary_share=0.5", "model.rotary_scaling.kind=llama3", "model.rotary_scaling.factor=2",
               "model.rotary_scaling.original_context=16"}},
         Case{"RecomputedBlocks", {"recompute=block", "model.moe.capacity_factor=1"}},

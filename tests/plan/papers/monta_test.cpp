@@ -217,8 +217,8 @@ TEST(Monta, ActivationBytesMatchTable4) {
 TEST(Monta, CorrectedActivationBytesCountOwnTokensOfEveryRank) {
   const Activations m{.b = 2, .s = 1024, .h = 512, .l = 6, .a = 8, .k = 2, .t = 4, .e = 8};
   const double one = 2.0 * 1024 * 512 * 6, scores = 5.0 * 8 * 1024 / 512;
-  // Every rank of an expert group has its own tokens: k assignments per token on each rank, and 1.5 times that on the
-  // busiest.
+  // Every rank of an expert group has its own tokens: k assignments per token on each rank, and 1.5 k on the busiest
+  // rank.
   const ActivationBytes a = corrected_activation_bytes(m, 1.5);
   EXPECT_DOUBLE_EQ(a.with_sp, one * ((13 + 21 * 3.0) / 4 + scores / 4));
   EXPECT_DOUBLE_EQ(a.selective, one * (13 + 21 * 3.0) / 4);

@@ -91,7 +91,7 @@ TEST(Parm, ClaimsOfSection4HoldForPlausibleCosts) {
     EXPECT_EQ(list.size(), mp == 1 ? 3u : 5u);
     for (const Claim& claim : list) EXPECT_TRUE(claim.holds()) << claim.text << " with N_MP = " << mp;
   }
-  // A fused AlltoAll that is slower than the operations that it replaces is reported.
+  // The claim fails if a fused AlltoAll is slower than the operations that it replaces.
   Costs slow = costs;
   slow.A2A = {1e-2, 1e-8};
   EXPECT_FALSE(claims(l, slow, base)[0].holds());
