@@ -207,7 +207,7 @@ TEST(CommEngine, EndWaitsForStreamOrderedOperations) {
   for (const Tensor& x : sums) EXPECT_EQ(x.data<float>()[99999], 2);
 }
 
-// A stream reaches an operation after its engine has failed and is destroyed.
+// A stream reaches an operation after the engine of the operation has failed and has been destroyed.
 TEST(CommEngine, LateStreamWorkIsDroppedAfterAFailedEngineEnds) {
   DeviceContext context;
   std::array<std::unique_ptr<Stream>, 2> lanes;

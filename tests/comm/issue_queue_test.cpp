@@ -71,7 +71,7 @@ TEST_F(Queue, ClassHasTheWholeWindowUntilAHigherClassIsUsed) {
   post(TrafficClass::ep, 2, 1);
   EXPECT_EQ(starts(), "ep2.0");
   for (int i = 0; i < 4; ++i) finish_oldest();
-  EXPECT_EQ(starts(), "dp1.3 dp1.4");  // a message of the higher class may now come at any time
+  EXPECT_EQ(starts(), "dp1.3 dp1.4");  // a message of the higher class may now arrive at any time
 }
 
 TEST_F(Queue, LowerClassWaitsWhileAHigherClassProgresses) {
@@ -193,7 +193,7 @@ TEST_F(Queue, UrgentCommunicatorsPrecedeTheRestOfTheirClass) {
   const auto post_urgent = [&](int communicator) {
     auto r = post(TrafficClass::dp, communicator, 2, false);
     auto u = std::make_shared<Request>(*r);
-    r->ready = true;  // a normal request, for comparison
+    r->ready = true;  // `r` is a normal request, for comparison
     u->group = cat("urgent", communicator);
     u->channel.urgency = Urgency::urgent;
     u->ready = true;
@@ -281,7 +281,7 @@ TEST_F(Queue, OperationsAreNumberedByChannel) {
     starts();
     finish_oldest();
   }
-  EXPECT_EQ(post(TrafficClass::ep, 1, 1)->number, 2);  // even if the channel was empty meanwhile
+  EXPECT_EQ(post(TrafficClass::ep, 1, 1)->number, 2);  // numbers continue although the channel was empty in between
 }
 
 TEST_F(Queue, ChannelWithoutProgressIsOverdue) {

@@ -266,7 +266,7 @@ TEST_F(Launches, FirstLaunchOfAKernelWaitsForTheDevice) {
   first.get();
   std::promise<void> other_gate;
   enqueue(stream, [f = other_gate.get_future().share()] { f.wait(); });
-  launch().get();  // hangs if it waits
+  launch().get();  // hangs if the launch waits for the device
   other_gate.set_value();
 }
 

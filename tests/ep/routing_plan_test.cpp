@@ -168,7 +168,8 @@ TEST_P(Exchange, BringsEveryRowToItsExpertAndBackToItsSlot) {
       const int64_t count = world.rank() == 1 ? 0 : tokens;  // one rank has no token, but makes the same calls
       const Tensor ids = random_ids(lab, world.rank(), count, top_k, experts);
       const Way way = GetParam();
-      // The number of chunks is at most the number of tokens, experts or ranks to divide.
+      // There are at most as many chunks of experts as local experts, and at most as many chunks of peers or phases as
+      // ranks.
       const int most = way.by == Chunking::By::tokens    ? way.chunks
                        : way.by == Chunking::By::experts ? static_cast<int>(experts) / ranks
                                                          : ranks;

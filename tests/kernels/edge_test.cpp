@@ -16,12 +16,13 @@ class Edge : public EdgeTest {};
 TEST_P(Edge, GroupedProductMayHaveAllTokensOnOneExpert) {
   const std::vector<int64_t> offsets{0, 0, 3, 3};
   const Tensor x = tensor<float>({1, 2, 3, 4, 5, 6}, {3, 2}), out = filled({3, 1}, nan);
-  const Tensor w = tensor<float>({nan, nan, 10, 1, nan, nan}, {3, 1, 2});  // empty experts are not even read
+  const Tensor w =
+      tensor<float>({nan, nan, 10, 1, nan, nan}, {3, 1, 2});  // weights of experts without rows must not be read
   k.grouped_matmul.forward(stream, out, x, w, GroupOffsets::on_host(offsets), Write::replace);
   EXPECT_EQ(out.to_vector<float>(), (Floats{12, 34, 56}));
 }
 
-TEST_P(Edge, ExpertWithoutTokensGetsAZeroGradient) {  // zero, not stale
+TEST_P(Edge, ExpertWithoutTokensGetsAZeroGradient) {  // the gradient must be zero, not stale memory
   const std::vector<int64_t> offsets{0, 2, 2};
   const Tensor x = tensor<float>({1, 2}, {2, 1}), dy = tensor<float>({3, 4}, {2, 1});
   const Tensor dw = filled({2, 1, 1}, nan);

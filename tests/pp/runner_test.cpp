@@ -125,8 +125,8 @@ TEST(InterleavedRunner, OneRankPassesEveryTensorToItself) {
   expect_one_ranks_gradients(make_schedule(config_of(PipelineKind::interleaved, 12), 1, 3));
 }
 
-// The middle of the model is on the last rank only. Therefore, there are half as many messages as in a loop with the
-// same number of stages.
+// In a V-shaped schedule, the two stages in the middle of the model are on the last rank. Therefore, there are half as
+// many messages as in a loop with the same number of stages.
 TEST(RunnerTraffic, VShapedScheduleSendsNothingAtItsTurn) {
   const auto bytes = [](PipelineKind kind) {
     std::atomic<int64_t> sum = 0;
