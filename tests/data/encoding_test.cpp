@@ -35,7 +35,7 @@ TEST(EncodeDocument, MaskCoversAnswersAndTheEndAfterALastAnswer) {
   EXPECT_EQ(encode_document(*tokenizer, document, true).loss_mask, std::vector<uint8_t>(10, 0));
 }
 
-// Bytes, with one special token "<s>", which begins documents.
+// Byte tokenizer with one special token "<s>", which begins documents.
 class SpecialTokenizer final : public Tokenizer {
  public:
   std::vector<int32_t> encode(std::string_view text) const override { return bytes_->encode(text); }

@@ -53,8 +53,8 @@ TEST(StagedFiles, AreRemovedWithoutCommit) {
   EXPECT_FALSE(std::filesystem::exists(folder / "made"));
 }
 
-// A name in a missing folder makes a move fail: in the first case the move of an old file, in the second the move of a
-// new file.
+// A name in a missing folder makes a move fail. In the first case it is the move of an old file, in the second case
+// that of a new file.
 TEST(StagedFiles, FailedCommitPutsTheOldFilesBack) {
   using Names = std::array<std::string_view, 2>;
   for (const Names& order : {Names{"first", "sub/old"}, Names{"sub/new", "first"}}) {

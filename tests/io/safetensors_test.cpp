@@ -88,7 +88,7 @@ TEST_F(Safetensors, AnyRectangleCanBeReadAlone) {
 }
 
 TEST_F(Safetensors, ColumnsOfATensorLargerThanTheReadWindowAreReadCorrectly) {
-  const Tensor t = random_bits({700, 1001}, Dtype::f32, device, 5);  // 2.8 MB, while the window has 1 MiB
+  const Tensor t = random_bits({700, 1001}, Dtype::f32, device, 5);  // 2.8 MB; the read window has 1 MiB
   write_safetensors(file, std::vector<NamedTensor>{{"t", t}});
   const SafetensorsFile back = SafetensorsFile::open(file);
   for (auto [begin, size] : {std::pair<int64_t, int64_t>{0, 1}, {999, 2}, {300, 500}}) {

@@ -1,4 +1,4 @@
-// Times of steps written by hand, which can be checked by hand.
+// Times of handwritten steps, which can be checked by hand.
 #include "tools/plan/step_simulation.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Trace and timelines of a step written by hand, whose times can be checked by hand.
+// Trace and timelines of a handwritten step, whose times can be checked by hand.
 #include "tools/plan/step_trace.h"
 
 #include <gtest/gtest.h>

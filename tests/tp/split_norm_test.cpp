@@ -59,8 +59,8 @@ struct Heads {
 
 class SplitNorm : public testing::TestWithParam<int> {};
 
-// There are two heads of keys, so that with 4 ranks two ranks hold each. Each of the two ranks then has an addend of
-// the gradient.
+// There are two heads of keys, so with 4 ranks, two ranks hold each head. Each of these two ranks has an addend of the
+// gradient.
 TEST_P(SplitNorm, EqualsTheNormOfAllColumns) {
   on_late_ranks(GetParam(), [](TpLab& lab) {
     const Heads q(lab, 4), k(lab, 2);

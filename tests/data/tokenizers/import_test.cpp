@@ -68,7 +68,8 @@ TEST(TokenizerJson, CharactersWithoutATokenFallBackToBytes) {
 TEST(TokenizerJson, FallbackRoundTripsTextInManyScripts) {
   const Loaded t("tokenizer.json", fallback_json().dump());
   for (const std::string& text : mixed_texts()) {
-    if (text.find('\xff') != text.npos || text.find("\x80\x80") != text.npos) continue;  // damaged
+    if (text.find('\xff') != text.npos || text.find("\x80\x80") != text.npos)
+      continue;  // does not round-trip, because its bytes are not UTF-8
     EXPECT_EQ(t->decode(t->encode(text)), text);
   }
 }
@@ -228,7 +229,7 @@ TEST(Import, FolderIsReadAsItsTokenizer) {
   const ScratchFolder folder;
   folder.write("only.tiktoken", tiktoken_text());
   const auto ranks = load_tokenizer(folder.path(), cl100k);
-  EXPECT_EQ(ranks->vocab_size(), 258 + 20);  // the last special token of cl100k is 19 after the first
+  EXPECT_EQ(ranks->vocab_size(), 258 + 20);  // the id of the last special token of cl100k is 19 above that of the first
   folder.write("tokenizer.json", byte_level_json().dump());
   EXPECT_EQ(load_tokenizer(folder.path())->vocab_size(), 259);
 }
