@@ -359,7 +359,7 @@ TEST(Prepare, JsonWithoutItsTextIsNamedByLine) {
   expect_contains(text, "e.jsonl: 15 more objects have problems");
 }
 
-TEST(Prepare, WarnsOfATooSmallHeldOutPart) {
+TEST(Prepare, WarnsIfTheHeldOutPartIsTooSmall) {
   Corpus f;
   EXPECT_TRUE(prepare(f.options).warnings.empty());
   f.options.inputs = {f.folder.write("two.txt", "first document\n\nsecond\n")};

@@ -56,7 +56,7 @@ TEST(MetaStream, RecordsTheWaitsAfterItsLastOperation) {
   inter.wait(Event::at(log.mark(one)));
   compute.wait(inter.record());
   EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), (Issues{copy, one}));
-  const int32_t two = add_exchange(log, Lane::inter);  // waits for `one`, so a mark after `two` implies it
+  const int32_t two = add_exchange(log, Lane::inter);  // waits for `one`, so a mark after `two` includes `one`
   compute.wait(inter.record()), compute.wait(Event::at(log.mark(two)));
   EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), (Issues{copy, two}));
 }

@@ -272,7 +272,7 @@ TEST(PricesOfMeasurements, FollowTheMeasuredCurves) {
     return prices.product(
         {.dtype = Dtype::f32, .pass = pass, .rows = rows, .inputs = 10, .outputs = outputs, .groups = groups});
   };
-  // 2 rows of one of 8 experts take 1e-5 s.
+  // Two rows of one of the 8 experts take 1e-5 s.
   EXPECT_DOUBLE_EQ(product(GemmPass::forward, 16, 50, 8), 8e-5);
   EXPECT_DOUBLE_EQ(product(GemmPass::forward, 8, 50, 4), 4e-5) << "half as many experts take half the time";
   EXPECT_DOUBLE_EQ(product(GemmPass::weight_gradient, 16, 50, 8), 24e-5);

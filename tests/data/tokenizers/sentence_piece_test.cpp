@@ -25,7 +25,7 @@ std::string number(int field, int value) {
 }
 std::string message(int field, const std::string& contents) {
   std::string text = number(field, static_cast<int>(contents.size()));
-  text[0] = static_cast<char>(text[0] | 2);  // the wire type with a length
+  text[0] = static_cast<char>(text[0] | 2);  // wire type 2: data that follow their length
   return text + contents;
 }
 

@@ -43,7 +43,7 @@ struct Copy {
 
 struct KernelThread {
   Fiber* fiber = nullptr;       // null: not started, or finished
-  const Call* waits = nullptr;  // on the fiber's stack
+  const Call* waits = nullptr;  // points into the fiber's stack
   std::vector<Copy> copies;
 };
 
