@@ -122,7 +122,7 @@ TEST_P(BroadcastPlan, ReachesEveryRankAndNoRankSendsTheTensorTwice) {
     }
 }
 
-TEST(Plan, CutsMessagesByRoundBytesOverPeers) {
+TEST(Plan, CutsMessagesAtRoundBytesDividedByPeers) {
   DeviceContext context;
   const Tensor in = Tensor::zeros({300000}, Dtype::f32, context), out = Tensor::zeros({900000}, Dtype::f32, context);
   const MessagePlan plan = make_message_plan({.kind = Kind::all_gather, .out = out, .in = in}, 1, 3, 399999);

@@ -27,7 +27,7 @@ struct RunGenerationTest : CheckpointTest {
   const std::vector<std::string> refusal{folder / "generation", ": is 2, expected 1, the number of this job's start"};
 };
 
-TEST_F(RunGenerationTest, NumbersGrowByOneWithEachStart) {
+TEST_F(RunGenerationTest, NumbersIncreaseByOneWithEachStart) {
   EXPECT_EQ(stale.number(), 1);
   EXPECT_NO_THROW(stale.require_current());
   const RunGeneration newer = RunGeneration::take(folder.path());

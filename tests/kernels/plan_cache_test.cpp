@@ -8,7 +8,7 @@
 namespace hexad::kernels::cuda {
 namespace {
 
-TEST(RoundedRows, AreAtMostAnEighthMore) {
+TEST(RoundedRows, AreAtMostAnEighthLarger) {
   for (int64_t rows = 1; rows < 100'000; ++rows) {
     const int64_t rounded = rounded_rows(rows);
     ASSERT_GE(rounded, rows);

@@ -114,7 +114,7 @@ TEST_P(RouterEdge, LossOfNanIsNan) {
   EXPECT_TRUE(std::isnan(loss.to_vector<float>()[0]));
 }
 
-TEST_P(RouterEdge, TotalsGetTheSharesOfLossesBeforeTheirWeights) {
+TEST_P(RouterEdge, TotalsContainTheSharesOfUnweightedLosses) {
   const Tensor scores = tensor<float>({1, 3}, {1, 2}), fractions = tensor<float>({0.5, 0.25}, {1, 2});
   const Tensor weighted = filled({1}, nan), total = doubles({100}), log_sum_exp = filled({1}, nan);
   const LossFactors factors{.scale = 8, .share = 0.25, .weight = 0.5};

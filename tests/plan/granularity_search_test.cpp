@@ -91,7 +91,7 @@ TEST(GranularitySearch, StaysWithinItsBounds) {
   EXPECT_TRUE(search.propose(7).settled);
 }
 
-TEST(GranularitySearch, GivesNoMicroBatchWithoutAToken) {
+TEST(GranularitySearch, ProposesAtMostOnePartPerToken) {
   GranularitySearch search(1, 8);
   EXPECT_LE(search.best(3,
                         [](int64_t, int64_t n) {

@@ -137,7 +137,7 @@ TEST(RoutingModel, GivenSharesHoldInEachLayer) {
   }
 }
 
-TEST(RoutingModel, BusiestRankHasMostSlotsOfAllLayers) {
+TEST(RoutingModel, BusiestRankHasTheMostSlotsOverAllLayers) {
   const RoutingLoad load(ExpertShares{{0.4, 0.3, 0.2, 0.1}, {0, 0.1, 0.4, 0.5}});
   EXPECT_EQ(busiest_rank(load, 2), 1);
   EXPECT_EQ(busiest_rank(load, 4), 2);

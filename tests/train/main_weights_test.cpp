@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"Tied", 1, {"model.tied_embedding=true"}}),
     [](const auto& i) { return i.param.name; });
 
-TEST(RestsOfMainWeights, TakeTenBytesOfAParameterInsteadOfTwelve) {
+TEST(RestsOfMainWeights, TakeTenBytesPerParameterInsteadOfTwelve) {
   const auto bytes = [](const std::string& main_weights) {
     TrainingRun run(recipe_with(main_weights, {"model.hidden=128", "model.vocab=256", "model.moe.expert_hidden=128"}),
                     self);

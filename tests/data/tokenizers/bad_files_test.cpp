@@ -56,7 +56,7 @@ TEST(BadTokenizerJson, MergesOfMissingOrEmptyTokensAreNamed) {
                   "'model.merges[0]' is number, expected a string");
 }
 
-TEST(BadTokenizerJson, MergeThatMakesItsOwnPartIsRefused) {
+TEST(BadTokenizerJson, MergeWithAnEmptyPartIsRefused) {
   const std::string text = damaged([](Json& j) {
     j["model"]["vocab"][""] = 300;
     j["model"]["merges"][0] = {"", "a"};

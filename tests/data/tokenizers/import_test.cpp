@@ -104,7 +104,7 @@ TEST(TokenizerJson, EmptyMatchesOfASplitDivideTheText) {
   EXPECT_EQ(Loaded("tokenizer.json", json.dump())->encode("a"), (Ids{261, 260}));
 }
 
-TEST(TokenizerJson, TokensInWhiteSpaceThatAnotherTokenTookAreFound) {
+TEST(TokenizerJson, TokensAreFoundInWhiteSpaceStrippedByAnotherToken) {
   auto json = byte_level_json();
   json["added_tokens"].push_back({{"id", 259}, {"content", "[A]"}, {"rstrip", true}, {"normalized", false}});
   json["added_tokens"].push_back({{"id", 260}, {"content", "  "}, {"normalized", false}});
@@ -143,7 +143,7 @@ TEST(TokenizerJson, BeginningOfDocumentHasNoText) {
   EXPECT_EQ(t->encode("<s>"), (Ids{'<', 's', '>'}));
 }
 
-TEST(TokenizerJson, TextCannotEndItself) {
+TEST(TokenizerJson, TextOfTheEndOfDocumentTokenIsPlainText) {
   auto json = byte_level_json();
   json["added_tokens"][0]["special"] = false;
   const Loaded added("tokenizer.json", json.dump());

@@ -121,7 +121,7 @@ TEST(Monta, WithoutALegalChunkOnlyO1Remains) {
   EXPECT_EQ(choose(2.456e-3, none, none).strategy, Strategy::o1);
 }
 
-TEST(Monta, Algorithm3TakesTheQuickest) {
+TEST(Monta, Algorithm3ChoosesTheFastest) {
   EXPECT_EQ(choose(3, Pipelined{2, 2}, Pipelined{2, 4}).strategy, Strategy::o2);
   EXPECT_EQ(choose(3, Pipelined{2, 2}, Pipelined{2, 1}).strategy, Strategy::o3);
   EXPECT_EQ(choose(3, Pipelined{2, 3}, Pipelined{2, 3}).strategy, Strategy::o1);
@@ -197,7 +197,7 @@ TEST(Monta, StateBytesMatchTable3) {
   }
 }
 
-TEST(Monta, F32GradientsMake18BytesAParameter) {
+TEST(Monta, F32GradientsMake18BytesPerParameter) {
   const double kept[] = {18, 6 + 12.0 / 4, 2 + 16.0 / 4, 18.0 / 4};
   for (int zero = 0; zero <= 3; ++zero)
     EXPECT_DOUBLE_EQ(state_bytes(1, 0, {.d = 4}, zero, f32_gradients).non_moe, kept[zero]) << zero;

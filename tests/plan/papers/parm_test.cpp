@@ -54,7 +54,7 @@ TEST(Parm, WithoutModelParallelismBothSchedulesAreEquation2) {
   EXPECT_EQ(choose(l, costs), Schedule::s1);
 }
 
-TEST(Parm, Algorithm1TakesS2ForFewTokensAnExpertAndS1ForMany) {
+TEST(Parm, Algorithm1ChoosesS2ForFewTokensPerExpertAndS1ForMany) {
   // Section IV-B: as T approaches zero, so does t_D2, while t_D1 approaches AG_MP(BLM). AG_MP(BLM) does not grow with
   // T, but AG_MP(ETM) does.
   for (const AlphaBeta& gather : {all_gather_a, all_gather_b}) {
