@@ -146,7 +146,7 @@ TEST(AttentionSinks, GradientsMatchFiniteDifferences) {
 }
 
 // A key of zeros with values of zeros has the score 0, so it acts as a sink with the logit 0.
-TEST(AttentionSinks, EqualAFurtherKeyWithoutAValue) {
+TEST(AttentionSinks, ActLikeAKeyWithoutAValue) {
   Lab lab;
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy);

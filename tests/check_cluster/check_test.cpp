@@ -118,7 +118,7 @@ TEST(CheckFolder, LocalFolderPassesAndIsLeftEmpty) {
   EXPECT_TRUE(std::filesystem::is_empty(folder / "shared"));
 }
 
-TEST(CheckFolder, MissingFolderIsAnErrorOfRankZeroAlone) {
+TEST(CheckFolder, MissingFolderIsAnErrorOfRankZeroOnly) {
   const TemporaryFolder folder;
   const auto figures = folder_checked(2, (folder / "nowhere").string());
   ASSERT_TRUE(figures[0]);

@@ -128,7 +128,7 @@ TEST_F(BlasLt, RefusesAddressesBelowThePromisedAlignment) {
   EXPECT_EQ(multiply(0, a + 1, room), CUBLAS_STATUS_INVALID_VALUE);
 }
 
-TEST_F(BlasLt, RefusesLessWorkspaceThanItAskedFor) {
+TEST_F(BlasLt, RefusesLessWorkspaceThanItRequested) {
   describe({.m = 9, .n = 6, .k = 300});
   ASSERT_EQ(choose(), CUBLAS_STATUS_SUCCESS);
   ASSERT_GT(chosen.workspaceSize, 0u);

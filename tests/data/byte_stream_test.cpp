@@ -50,7 +50,7 @@ std::string contents(const std::string& path) {
   return all;
 }
 
-TEST(ByteStream, DecompressesByTheEndingOfTheName) {
+TEST(ByteStream, DecompressesByTheFileExtension) {
   const ScratchFolder folder;
   for (const std::string& text : {std::string(), std::string("one\n"), long_text()}) {
     EXPECT_EQ(contents(folder.write("a.txt", text)), text);
@@ -121,7 +121,7 @@ TEST(ByteStream, WindowThatIsTooLargeIsNotCalledDamage) {
                   "a.zst: needs more than 128 MiB of memory to decompress");
 }
 
-TEST(ByteStream, EndingOfCompressionIsRemovedFromNames) {
+TEST(ByteStream, CompressionExtensionIsRemovedFromNames) {
   EXPECT_EQ(without_compression("a.jsonl.gz"), "a.jsonl");
   EXPECT_EQ(without_compression("a.txt.ZST"), "a.txt");
   EXPECT_EQ(without_compression("a.txt"), "a.txt");

@@ -12,7 +12,7 @@
 namespace hexad::data {
 namespace {
 
-TEST(EncodeDocument, PlainTextIsLearnedWhole) {
+TEST(EncodeDocument, AllOfAPlainTextIsLearned) {
   const auto tokenizer = make_byte_tokenizer();
   const EncodedDocument plain = encode_document(*tokenizer, {.text = "ab"}, false);
   EXPECT_EQ(plain.ids, (std::vector<int32_t>{'a', 'b', 256}));

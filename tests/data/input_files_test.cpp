@@ -85,7 +85,7 @@ TEST_F(Inputs, LinkGivenAsInputIsFollowed) {
   EXPECT_EQ(taken(file), Texts{"a.txt"});
 }
 
-TEST_F(Inputs, FileWithTwoNamesIsTakenOnce) {
+TEST_F(Inputs, FileWithTwoNamesIsReadOnce) {
   folder_.write("in/b.txt", "text");
   fs::create_hard_link(folder_ / "in/b.txt", folder_ / "in/a.txt");
   EXPECT_EQ(taken(rules()), Texts{"in/a.txt"});

@@ -227,7 +227,7 @@ TEST(ShuffledSequences, NeedConstantMemoryForAnyNumberOfDocuments) {
   EXPECT_EQ(allocated(40), allocated(4000));
 }
 
-TEST(ShuffledDocuments, DocumentsStayWholeAndEpochsDifferInOrder) {
+TEST(ShuffledDocuments, DocumentsRemainWholeAndEpochsDifferInOrder) {
   const auto lengths = many_lengths();
   const int n = total(lengths);
   const Ids all = source_of<ShuffledDocuments>(lengths, 7).batch(0, 2 * n / 7 + 1).ids;

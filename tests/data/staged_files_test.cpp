@@ -55,7 +55,7 @@ TEST(StagedFiles, AreRemovedWithoutCommit) {
 
 // A name in a missing folder makes a move fail. In the first case it is the move of an old file, in the second case
 // that of a new file.
-TEST(StagedFiles, FailedCommitPutsTheOldFilesBack) {
+TEST(StagedFiles, FailedCommitRestoresTheOldFiles) {
   using Names = std::array<std::string_view, 2>;
   for (const Names& order : {Names{"first", "sub/old"}, Names{"sub/new", "first"}}) {
     const ScratchFolder folder;

@@ -80,7 +80,7 @@ TEST(TokenDataset, WithoutDocumentsIsLegalToOpen) {
   EXPECT_EQ(dataset.tokens(), 0);
 }
 
-TEST(TokenDataset, FingerprintDependsOnContentsAlone) {
+TEST(TokenDataset, FingerprintDependsOnlyOnContents) {
   const ScratchFolder a, b, c;
   EXPECT_EQ(TokenDataset(write_sample(a)).fingerprint(), TokenDataset(write_sample(b)).fingerprint());
   EXPECT_NE(TokenDataset(write_sample(a)).fingerprint(), TokenDataset(write_sample(c, 301)).fingerprint());

@@ -286,7 +286,7 @@ TEST(Layout, GradientsAreSummedOverDataRanks) {
   }
 }
 
-TEST(Layout, PartialGradientsAreSummedOverTheTensorAxisToo) {
+TEST(Layout, PartialGradientsAreAlsoSummedOverTheTensorAxis) {
   const Layout m({.pp = 2, .dp = 2, .cp = 2, .tp = 2, .ep = 2, .etp = 4}, 16);
   EXPECT_EQ(m.reducers({.view = MeshView::dense, .partial = {Axis::tp}}, 0).size(), 8u);
   EXPECT_EQ(m.reducers({.view = MeshView::expert, .partial = {Axis::etp}}, 0).size(), 4u);

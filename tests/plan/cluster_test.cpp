@@ -125,7 +125,7 @@ TEST(NearestLink, MayBeOfTheOtherKindBetweenNodesOnly) {
   EXPECT_EQ(nearest_link(cluster, Collective::all_to_all, {"ep", 8, 2}), &cluster.links[0]);
 }
 
-TEST(Rates, TakeLinksProductsCopiesAndSlowdowns) {
+TEST(Rates, ComeFromLinksProductsCopiesAndSlowdowns) {
   Cluster cluster = load_text(text);
   for (Collective c : {Collective::all_gather, Collective::reduce_scatter, Collective::all_reduce, Collective::send})
     for (int i : {1, 2}) {

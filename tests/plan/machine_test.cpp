@@ -171,7 +171,7 @@ TEST(CompleteMachine, LeavesNoAssumption) {
   EXPECT_TRUE(complete(whole).assumptions.empty());
 }
 
-TEST(CompleteMachine, TakesTheCurvesOfTheShippedH100) {
+TEST(CompleteMachine, UsesTheCurvesOfTheShippedH100) {
   const Machine h100 = *load_cluster(HEXAD_SOURCE_DIR "/recipes/clusters/h100-dgx.yaml").machine;
   EXPECT_TRUE(complete(h100).assumptions.empty());
   Machine bare = h100;

@@ -287,7 +287,7 @@ TEST(Plan, ByMemoryNeedsNoMoreThanByTime) {
   EXPECT_LE(best(Objective::memory).memory.total, best(Objective::time).memory.total);
 }
 
-TEST(Plan, ByMemoryHasAFirstLayoutNearTheLeastOfAll) {
+TEST(Plan, ByMemoryHasAFirstLayoutNearTheMinimumOfAllLayouts) {
   const std::string dense =
       "model: {layers: 4, hidden: 1024, heads: 4, context: 1024, vocab: 1024}\n"
       "batch: {global: 8, micro: 1}\n"

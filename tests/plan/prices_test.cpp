@@ -53,7 +53,7 @@ void expect_rising(const std::string& what, const std::function<double(double)>&
   EXPECT_GT(before, 2 * price(1)) << what;
 }
 
-TEST(Prices, RiseWithSizeOnEveryDescribedCluster) {
+TEST(Prices, IncreaseWithSizeOnEveryDescribedCluster) {
   for (const auto& entry : std::filesystem::directory_iterator(HEXAD_SOURCE_DIR "/recipes/clusters")) {
     const Cluster cluster = load_cluster(entry.path().string());
     if (!cluster.machine) continue;  // measured times are noisy
@@ -293,7 +293,7 @@ TEST(PricesOfMeasurements, FollowTheMeasuredCurves) {
   EXPECT_EQ(prices.ranks_per_node(), 2);
 }
 
-TEST(PricesOfMeasurements, TakeTheRestFromTheDescription) {
+TEST(PricesOfMeasurements, UseTheDescriptionForUnmeasuredPrices) {
   const Prices prices(load_text(measured + R"(machine:
   nodes: 2
   ranks_per_node: 2

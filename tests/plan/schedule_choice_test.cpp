@@ -234,7 +234,7 @@ std::vector<MoeSchedule> try_all(ScheduleChoice& choice, const std::function<dou
   return tried;
 }
 
-TEST(ScheduleChoice, TriesTheBestPredictedInTurnAndTakesTheFastest) {
+TEST(ScheduleChoice, TriesTheBestPredictedInTurnAndKeepsTheFastest) {
   const Recipe recipe =
       small_recipe({"parallel.tp=2", "schedule.moe.duplicates=auto", "train.steps=20", "schedule.moe.trial_share=0.4"});
   on_ranks(2, [&](const comm::ProcessGroup& world) {

@@ -160,7 +160,7 @@ TEST(StepSimulation, UnsimulatedMessagesTakeTheTimeOfTheRanksOwnMessages) {
   EXPECT_DOUBLE_EQ(exposed(step.ranks[0], TrafficClass::tp), 4);
 }
 
-TEST(StepSimulation, LetsSendsWaitForReceivedMessages) {
+TEST(StepSimulation, MakesSendsWaitForReceivedMessages) {
   Step s(0);
   const int cp = s.group("cp", TrafficClass::cp, {0, 1});
   const int32_t received = s.message("receive", cp, 1, 3);

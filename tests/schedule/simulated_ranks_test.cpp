@@ -37,7 +37,7 @@ TEST(SimulatedRanks, EqualRanksBehaveLikeOne) {
   }
 }
 
-TEST(SimulatedRanks, MemberWithMostBytesDecidesWhenACollectiveIsOver) {
+TEST(SimulatedRanks, MemberWithMostBytesDeterminesTheEndOfACollective) {
   std::vector<TaskGraph> graphs(2);
   for (int rank : {0, 1}) {
     TaskGraph& g = graphs[rank];

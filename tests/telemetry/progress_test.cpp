@@ -44,7 +44,7 @@ class Pipe {
   int ends_[2];
 };
 
-TEST(ProgressLine, FitsAnyWidthByLeavingOutWholeFields) {
+TEST(ProgressLine, FitsAnyWidthByOmittingWholeFields) {
   const StepMetrics s = step_metrics(120);
   EXPECT_EQ(
       progress_line(run, s, 192, 200),

@@ -196,7 +196,7 @@ TEST_P(VocabCrossEntropy, WithoutTargetsRowsOrScaleHasZeroGradients) {
   });
 }
 
-TEST_P(VocabCrossEntropy, InEvaluationLeavesGradientsAlone) {
+TEST_P(VocabCrossEntropy, InEvaluationDoesNotChangeGradients) {
   on_ranks([](TpLab& lab) {
     Parameter& whole = lab.parameter({vocabulary(), hidden});
     Parameter& piece = lab.piece(whole, 0);
