@@ -16,7 +16,7 @@ rm -rf run
 mpirun -np 2 build/my-training recipe.yaml | tee two
 # The values agree up to rounding, which may show in the last digit.
 paste -d' ' alone two | awk '$2 != $8 || $6 != $12 || ($4 - $10)^2 > 4e-12 { wrong = 1 } END { exit wrong || NR != 8 }' ||
-  failed "two ranks print other losses than one: $(paste alone two)"
+  failed "the losses of two ranks differ from those of one rank: $(paste alone two)"
 # `eval` and `generate` read a run on text, too.
 mkdir texts
 for i in $(seq 10); do seq -f "line %g of text $i" 40 >texts/$i.txt; done

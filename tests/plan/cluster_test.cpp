@@ -142,7 +142,7 @@ TEST(Rates, ComeFromLinksProductsCopiesAndSlowdowns) {
   const auto* tp = rates.find(TaskKind::all_gather, "tp", 4, false);
   ASSERT_TRUE(tp);
   EXPECT_EQ(tp->curve.seconds(8192), 0.0025);
-  // 2 rows of one of 8 experts of 10 x 40 are 1600 FLOPs. The weight's size determines their time.
+  // Two rows of one of the 8 experts (10 x 40) take 1600 FLOPs. Their time depends on the size of the weight.
   const auto seconds = [&](GemmPass pass) { return rates.compute[base::ordinal(pass)].seconds(1600); };
   EXPECT_DOUBLE_EQ(seconds(GemmPass::forward), 1e-5 / 8 * 40 / 50);
   EXPECT_DOUBLE_EQ(seconds(GemmPass::weight_gradient), 3e-5 / 8 * 40 / 50);

@@ -148,7 +148,7 @@ std::map<std::string, int64_t> bytes_by_name(const StepRecord& record, std::stri
   return bytes;
 }
 
-// Returns a record of rank 0 of two, and the numbers of its owned elements: f32 weights, and bf16 weights.
+// Returns a record of rank 0 of two ranks, and the numbers of f32 weights and of bf16 weights that it owns.
 std::pair<StepRecord, std::array<int64_t, 2>> record_and_owned(const Recipe& recipe,
                                                                const train::Extensions& extensions = {}) {
   RunOnMeta run(recipe, extensions, mesh::Layout(recipe.parallel.sizes(), 2), 0, RoutingLoad::even,
