@@ -57,7 +57,7 @@ test_stale_job_that_returns_writes_nothing() {
   expect_text old.err "run/generation: is 2, expected 1, the number of this job's start" \
     "another job has taken over the run directory"
   files_of_run >after
-  cmp -s before after || failed "the stale job wrote: $(diff before after)"
+  cmp -s before after || failed "the stale job changed files: $(diff before after)"
   expect 0 "$HEXAD" inspect run --verify
 }
 files_of_run() { find run -type f ! -path 'run/log/*' ! -path 'run/tensorboard/*' -exec sha256sum {} + | sort; }
@@ -77,7 +77,7 @@ test_stale_job_that_is_asked_to_save_leaves_the_newer_jobs_checkpoints() {
   wait "$old" || code=$?
   expect_equal "$code" 2
   find run/checkpoints -type f -exec sha256sum {} + | sort >after
-  cmp -s before after || failed "the stale job wrote: $(diff before after)"
+  cmp -s before after || failed "the stale job changed files: $(diff before after)"
 }
 
 # A launcher that only records its arguments and ends with the given code.
@@ -127,7 +127,7 @@ test_script_waits_for_the_fewest_ranks() {
   wait_until grep -qsF "1 ranks are left; waiting for at least 2 (MIN)" err
   expect_nothing_at log
   echo 4 >left
-  wait "$script" || failed "exit code $?"
+  wait "$script" || failed "the script ended with exit code $?, expected 0"
   expect_text log "4 $HEXAD train tiny.yaml"
   rm log
   echo 3 >left
@@ -135,7 +135,7 @@ test_script_waits_for_the_fewest_ranks() {
   script=$!
   wait_until grep -qsF "3 ranks are left, with a layout of 2; waiting for at least 3 (MIN)" err
   echo 4 >left
-  wait "$script" || failed "exit code $?"
+  wait "$script" || failed "the script ended with exit code $?, expected 0"
   expect_text log "4 $HEXAD train tiny.yaml"
   rm log
   echo 0 >left
@@ -184,7 +184,7 @@ S
   wait_until grep -qsF "3 ranks are left; waiting for at least 2 (MIN)" err
   echo 0 >code
   echo 4 >left
-  wait "$script" || failed "exit code $?"
+  wait "$script" || failed "the script ended with exit code $?, expected 0"
   expect_text err "exit code 7 of start 1; 4 ranks are left: going on from the beginning"
 }
 

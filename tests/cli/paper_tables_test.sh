@@ -36,8 +36,8 @@ test_programs_of_tables_can_be_read() {
   local options end=$PWD/end.awk
   while read -r options; do
     # shellcheck disable=SC2086
-    (cd "$root" && awk -f "$end" $options </dev/null) >out 2>err || failed "awk $options"
-    [ ! -s err ] || failed "awk $options"
+    (cd "$root" && awk -f "$end" $options </dev/null) >out 2>err || failed "awk cannot read these programs together: $options"
+    [ ! -s err ] || failed "awk cannot read these programs together: $options"
   done <all
 }
 

@@ -11,7 +11,7 @@ build/my-training recipe.yaml >again
 [ ! -s again ] || failed "the complete run trained again: $(cat again)"
 # `hexad` reads this checkpoint, which has hexad's own format and the name in the recipe.
 hexad/bin/hexad inspect run/checkpoints/step-00000008 >inspected
-grep -q 'step *8' inspected || failed "$(cat inspected)"
+grep -q 'step *8' inspected || failed "inspect does not list step 8: $(cat inspected)"
 rm -rf run
 mpirun -np 2 build/my-training recipe.yaml | tee two
 # The values agree up to rounding, which may show in the last digit.
@@ -24,8 +24,8 @@ quietly hexad/bin/hexad prepare --input texts --output data --tokenizer bytes --
 sed -e 's/vocab: 64/vocab: 0/' -e 's/synthetic: true/dataset: data/' -e 's/dir: run/dir: text/' recipe.yaml >text.yaml
 build/my-training text.yaml
 hexad/bin/hexad eval text >evaluated
-grep -q '^step 8: held-out loss [0-9.]* nats per token' evaluated || failed "$(cat evaluated)"
+grep -q '^step 8: held-out loss [0-9.]* nats per token' evaluated || failed "eval does not print the held-out loss: $(cat evaluated)"
 for run in text text/checkpoints/step-00000008; do
   hexad/bin/hexad generate $run --prompt 'line 1' --max-tokens 4 >written
-  grep -q '^line 1' written || failed "$(cat written)"
+  grep -q '^line 1' written || failed "the text does not begin with the prompt: $(cat written)"
 done

@@ -53,7 +53,7 @@ TEST(Simulate, LaneKeepsItsOrderEvenIfItsFirstTaskWaits) {
   TaskGraph g;
   const TaskId e = computes(g, "E", 5);
   sends(g, Lane::inter, "C0", 1, {e});
-  sends(g, Lane::inter, "D1", 2);  // could start first
+  sends(g, Lane::inter, "D1", 2);  // D1 could start before C0
   expect_spans(simulate(g, unit_rates()), {{0, 5}, {5, 6}, {6, 8}});
 }
 

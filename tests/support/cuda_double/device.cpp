@@ -17,7 +17,7 @@ namespace hexad::cuda_double {
 namespace {
 
 constexpr int most_devices = 64;
-thread_local int chosen = -1;  // -1: none
+thread_local int chosen = -1;  // -1: no device was chosen
 thread_local cudaError_t last_error = cudaSuccess;
 std::array<std::atomic<bool>, most_devices> broken;
 
