@@ -250,7 +250,7 @@ test_empty_documents_are_omitted() {
   expect 0 train
 }
 
-test_one_document_is_not_called_documents() {
+test_one_document_is_printed_in_the_singular() {
   mkdir texts
   echo one >texts/a.txt
   expect 0 prepare 0 bytes

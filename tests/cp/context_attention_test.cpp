@@ -293,7 +293,7 @@ int64_t work_of(const ContextSplit& split, bool causal) {
   return products;
 }
 
-TEST(RingAttention, GivesEveryRankTheSameWorkAndNoneTwice) {
+TEST(RingAttention, GivesEveryRankTheSameWorkAndComputesNothingTwice) {
   for (int ranks : {1, 2, 3, 4, 8}) {
     const int64_t length = 2 * ranks * 5;
     for (int rank = 0; rank < ranks; ++rank) {

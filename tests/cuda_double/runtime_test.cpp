@@ -79,7 +79,7 @@ TEST_F(CudaDouble, PageableMemoryMayBeReusedAfterACopyReturns) {
   EXPECT_EQ(cudaFree(there), cudaSuccess);
 }
 
-TEST_F(CudaDouble, CopiesFromPinnedMemoryHappenLater) {
+TEST_F(CudaDouble, CopiesFromPinnedMemoryRunLater) {
   void *there = nullptr, *pinned = nullptr;
   ASSERT_EQ(cudaMalloc(&there, sizeof(int)), cudaSuccess);
   ASSERT_EQ(cudaHostAlloc(&pinned, sizeof(int), cudaHostAllocDefault), cudaSuccess);

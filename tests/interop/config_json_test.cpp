@@ -86,7 +86,7 @@ TEST(ReadConfig, RotaryHalvesOfLatentAttentionAreRefused) {
   expect_contains(refusal(config), "rope_interleave is false, expected true");
 }
 
-TEST(ReadConfig, SizesThatLatentAttentionCannotHaveAreRefused) {
+TEST(ReadConfig, SizesThatLatentAttentionDoesNotSupportAreRefused) {
   Json config = golden_config("deepseek_v3");
   config["v_head_dim"] = 8;
   expect_contains(refusal(config), "v_head_dim is 8, expected at most qk_nope_head_dim + qk_rope_head_dim, 7");

@@ -69,7 +69,7 @@ TEST(Mpmoe, PhaseIsAsLongAsItsSlowestStream) {
   EXPECT_DOUBLE_EQ(phase_seconds({.comm = 1, .comp = 1, .mem = 1}, a), 2.5);
 }
 
-TEST(Mpmoe, P2OfParadigm1IsAsPrinted) {
+TEST(Mpmoe, P2OfParadigm1MatchesThePaper) {
   // The slowed operations take max((tS + tR)/alpha(comm, comp), tC/alpha(comp, comm)), n - 2 = 6 times here.
   const Slowdowns a{.comm_comp = 0.8, .comp_comm = 0.9};
   EXPECT_DOUBLE_EQ(phases(Paradigm::no_copies, {.S = 3, .C = 2, .R = 1}, 8, a).p2, 6 * 4 / 0.8);
