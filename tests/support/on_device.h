@@ -20,8 +20,8 @@ template <class T>
 void assign(const tensor::Tensor& t, const std::vector<T>& values) {
   base::require(static_cast<int64_t>(values.size()) == t.numel(), "[test] assign() got ", values.size(),
                 " values for a tensor of shape ", t.shape());
-  base::require(t.dtype() == base::dtype_of<T>, "[test] assign() got values of ", base::dtype_of<T>,
-                " for a tensor of ", t.dtype());
+  base::require(t.dtype() == base::dtype_of<T>, "[test] assign() got a tensor of ", t.dtype(), "; its values are ",
+                base::dtype_of<T>);
   t.upload(values.data());
 }
 /// Changes a contiguous tensor by f(values of its elements).
