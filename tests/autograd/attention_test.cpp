@@ -39,7 +39,7 @@ TEST(Rotary, GradientsMatchFiniteDifferences) {
   });
 }
 
-TEST(Rotary, GradientsOfPartlyTurnedHeadsMatchFiniteDifferences) {
+TEST(Rotary, GradientsOfPartlyRotatedHeadsMatchFiniteDifferences) {
   Lab lab;
   const auto [cosine, sine] = angles(lab, 8, 4);
   const Tensor positions = lab.values<int32_t>({0, 5, 5, 7});
@@ -49,7 +49,7 @@ TEST(Rotary, GradientsOfPartlyTurnedHeadsMatchFiniteDifferences) {
   });
 }
 
-TEST(Rotary, TurnsOnlyTheDimensionsOfTheTable) {
+TEST(Rotary, RotatesOnlyTheDimensionsOfTheTable) {
   Lab lab;
   const auto [cosine, sine] = angles(lab, 8, 4);
   const Tensor positions = lab.values<int32_t>({1, 2, 3, 4}), q = lab.randn({4, 4, 7}), k = lab.randn({4, 2, 7});
@@ -146,7 +146,7 @@ TEST(AttentionSinks, GradientsMatchFiniteDifferences) {
 }
 
 // A key of zeros with values of zeros has the score 0, so it acts as a sink with the logit 0.
-TEST(AttentionSinks, EqualAFurtherKeyWithoutAValue) {
+TEST(AttentionSinks, ActLikeAKeyWithoutAValue) {
   Lab lab;
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy);

@@ -81,7 +81,7 @@ TEST_P(ChooseExperts, GradientsOfScoresAloneMatchFiniteDifferences) {
             [&](Tape& t, Inputs x) { return choose_experts(t, x[0], b, GetParam().rule, f).scores; });
 }
 
-// The bias changes the choice and nothing else.
+// The bias changes only the choice.
 TEST_P(ChooseExperts, WeightsAreTheChosenScoresWithoutTheBias) {
   Lab lab;
   const RouterRule& rule = GetParam().rule;

@@ -16,7 +16,7 @@ float of_bits(uint32_t bits) { return std::bit_cast<float>(bits); }
 // Returns the main weight after it was divided, with the weight as bf16 rounds it.
 float rejoined(float main) { return main_of(bf16(main).bits, rest_of(main), marked(main)); }
 
-TEST(MainWeight, IsJoinedBitwiseFromEveryUpperHalfBesideEveryKindOfRest) {
+TEST(MainWeight, IsJoinedBitwiseFromEveryUpperHalfWithEveryKindOfRest) {
   for (uint32_t upper = 0; upper < 1u << 16; ++upper)
     for (const uint32_t lower : {0x0000u, 0x0001u, 0x1234u, 0x7fffu, 0x8000u, 0x8001u, 0xabcdu, 0xffffu}) {
       const float main = of_bits(upper << 16 | lower);

@@ -57,7 +57,7 @@ TEST(MeasureCluster, EveryRankMeasuresItsSpeedLinksAndGroups) {
     EXPECT_GT(r.copy_rate, 0);
     EXPECT_FALSE(r.facts.binary.empty());
     EXPECT_FALSE(r.facts.cores.empty());
-    ASSERT_EQ(r.links.size(), 2u);  // the other rank of the node, and the same place of the other node
+    ASSERT_EQ(r.links.size(), 2u);  // the other rank of the node, and the rank at the same place on the other node
     for (const LinkFigure& link : r.links) {
       EXPECT_GT(link.seconds, 0);
       EXPECT_GT(link.latency, 0);
@@ -77,7 +77,7 @@ TEST(MeasureCluster, UnequalNodesAndSingleRanksAreMeasured) {
   EXPECT_EQ(reports[1].links.size(), 1u);
   EXPECT_EQ(reports[2].links.size(), 1u);
   EXPECT_FALSE(reports[0].folder);
-  EXPECT_EQ(reports[2].collectives.size(), 4u);  // of all ranks; its node has no other rank
+  EXPECT_EQ(reports[2].collectives.size(), 4u);  // only the group of all ranks, because the node has no other rank
   const auto alone = checked({0}, "");
   ASSERT_EQ(alone.size(), 1u);
   EXPECT_TRUE(alone[0].links.empty());
@@ -118,7 +118,7 @@ TEST(CheckFolder, LocalFolderPassesAndIsLeftEmpty) {
   EXPECT_TRUE(std::filesystem::is_empty(folder / "shared"));
 }
 
-TEST(CheckFolder, MissingFolderIsAnErrorOfRankZeroAlone) {
+TEST(CheckFolder, MissingFolderIsAnErrorOfRankZeroOnly) {
   const TemporaryFolder folder;
   const auto figures = folder_checked(2, (folder / "nowhere").string());
   ASSERT_TRUE(figures[0]);

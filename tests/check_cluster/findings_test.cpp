@@ -269,7 +269,7 @@ TEST(Judge, MissingLocksAreNamed) {
   auto ranks = healthy_cluster(2, 1);
   ranks[0].folder->lock_error = "No locks available";
   expect_finding(ranks, ExitCode::done, "folder", {"rank 0 (node a) cannot lock files (flock): No locks available"});
-  ranks[1].folder->lock_ignored = true;  // as rank 0 holds no lock, rank 1 has not got it in spite of rank 0
+  ranks[1].folder->lock_ignored = true;  // no finding: rank 0 holds no lock that rank 1 could ignore
   EXPECT_EQ(judge(ranks, {}).size(), 1u);
 }
 

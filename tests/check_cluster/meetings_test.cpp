@@ -43,7 +43,7 @@ std::vector<std::vector<int>> agreed_meetings(const std::vector<int>& node_of_ra
 
 TEST(Meetings, OneRankMeetsNobody) { EXPECT_TRUE(agreed_meetings({0})[0].empty()); }
 
-TEST(Meetings, RanksMeetAllOfTheirNodeAndTheirPlaceOnAllOthers) {
+TEST(Meetings, RanksMeetAllRanksOfTheirNodeAndOneRankOfEachOtherNode) {
   const auto all = agreed_meetings({0, 0, 1, 1, 2, 2});
   std::set<int> met(all[2].begin(), all[2].end());
   met.erase(-1);
@@ -63,14 +63,14 @@ TEST(Meetings, NoTwoPairsShareTheLinkOfANode) {
   }
 }
 
-TEST(Meetings, UnequalNodesMeetToo) {
+TEST(Meetings, RanksOfUnequalNodesMeet) {
   const auto all = agreed_meetings({0, 1, 1, 1, 0, 2});
   std::set<int> met(all[5].begin(), all[5].end());
   met.erase(-1);
   EXPECT_EQ(met, (std::set<int>{0, 1}));
 }
 
-TEST(Meetings, ManyNodesMeetASample) {
+TEST(Meetings, RanksOfManyNodesMeetASample) {
   std::vector<int> node_of_rank;
   for (int rank = 0; rank < 200; ++rank) node_of_rank.push_back(rank);
   const auto all = agreed_meetings(node_of_rank);

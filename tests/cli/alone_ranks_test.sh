@@ -28,7 +28,7 @@ test_commands_for_one_process_refuse_several() {
   expect_count 1 err "add --mpi, or start it without the launcher, so that its ranks are threads"
 }
 
-test_srun_and_other_launchers_count_too() {
+test_ranks_of_srun_and_other_launchers_are_recognised() {
   SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 expect 2 "$HEXAD" reference
   expect_text err "has started 4"
   SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=3 expect 2 "$HEXAD" reference

@@ -15,7 +15,7 @@ test_healthy_ranks_pass() {
   expect_equal "$(ls -A shared)" ''
 }
 
-test_one_rank_checks_what_needs_no_other_rank() {
+test_one_rank_runs_the_checks_that_need_no_other_rank() {
   expect 0 "$HEXAD" "${check[@]}"
   expect_text out '1 rank on 1 node' 'products of a rank' 'not checked; --folder DIR checks one'
   expect_no_text out 'messages'

@@ -91,7 +91,7 @@ test_every_listed_value_is_legal() {
   expect 0 "$HEXAD" reference --values
   cp out values
   while read -r key words; do
-    grep -qxF "$key" keys || failed "values are listed for an unknown key, $key"
+    grep -qxF "$key" keys || failed "values are listed for the unknown key $key"
     for word in $words; do
       run "$HEXAD" validate tiny.yaml "$key=$word"
       # A rule between keys may refuse the value, but the key's own type and names must accept it.

@@ -148,7 +148,7 @@ test_another_or_missing_dataset_is_named() {
   expect_text err "data.dataset (data): no such folder in the working directory, $PWD"
 }
 
-test_dataset_without_a_held_out_part_is_warned_about() {
+test_dataset_without_a_held_out_part_causes_a_warning() {
   local text="warning: data/heldout.hxd: no such file, so this dataset has no held-out loss; \`hexad prepare --heldout 0.02\`"
   texts
   expect 0 prepare 0 bytes
@@ -237,7 +237,7 @@ test_output_is_not_read() {
   expect_text err "texts: is the --output folder, which is not read, and --input has no other files"
 }
 
-test_empty_documents_are_left_out() {
+test_empty_documents_are_omitted() {
   texts
   local files
   files=$(find texts -type f | wc -l)
@@ -250,7 +250,7 @@ test_empty_documents_are_left_out() {
   expect 0 train
 }
 
-test_one_document_is_not_called_documents() {
+test_one_document_is_printed_in_the_singular() {
   mkdir texts
   echo one >texts/a.txt
   expect 0 prepare 0 bytes

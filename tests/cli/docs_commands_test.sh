@@ -65,7 +65,7 @@ type_in() {
   code=$?
   [ "$code" -eq "$wanted" ] || failed "exit code $code, expected $wanted: $command"
   for line in "$@"; do
-    grep -qxF -- "$line" out err || failed "the page shows '$line' below: $command"
+    grep -qxF -- "$line" out err || failed "the page shows the output line '$line', which this command does not print: $command"
   done
   printf '  %3d s  %s\n' $((SECONDS - began)) "$command"
 }
@@ -125,7 +125,7 @@ test_commands_of_the_pages_work() {
     done
   done
   for line in "${!listed[@]}"; do
-    [ -n "${seen["$line"]-}" ] || failed "docs_commands.txt lists what is on no page: $line"
+    [ -n "${seen["$line"]-}" ] || failed "docs_commands.txt lists a command that is on no page: $line"
   done
 }
 

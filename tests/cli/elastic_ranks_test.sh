@@ -4,8 +4,8 @@
 
 elastic=$CLI_TESTS/../../tools/elastic.sh
 
-# Writes start.sh, which counts its starts in `starts`, notes each in `log`, and plants a fault in start N by the line N of
-# the file `faults`: HEXAD_FAULT, then the number of ranks that are left while start N runs.
+# Writes start.sh, which counts its starts in `starts` and records each start in `log`. Line N of the file `faults`
+# defines the fault of start N: HEXAD_FAULT, then the number of ranks that remain while start N runs.
 write_launcher() {
   cat >start.sh <<S
 #!/usr/bin/env bash
@@ -24,8 +24,8 @@ test_run_that_loses_ranks_twice_and_regains_them_once_is_the_same_run() {
   local job=(train.steps=40 parallel.ep=4)
   expect 0 "$HEXAD" train tiny.yaml train.steps=40 run.dir=whole
   write_launcher
-  # Start 1 loses a rank in step 5. Start 2 has slow steps, so that it still runs when both ranks are back. Start 3 loses a
-  # rank in step 36.
+  # Start 1 loses a rank in step 5. Start 2 has slow steps, so that it is still running when both ranks are back.
+  # Start 3 loses a rank in step 36.
   printf '%s\n' "kill@3,5 3" "slow@0,1,500 4" "kill@1,36 2" "- 2" >faults
   echo 4 >left
   expect 0 "$elastic" --available 'cat left' --every 1 2 4 ./start.sh '{ranks}' "$HEXAD" train tiny.yaml "${job[@]}"
@@ -38,8 +38,8 @@ test_run_that_loses_ranks_twice_and_regains_them_once_is_the_same_run() {
   expect 0 "$HEXAD" inspect run --verify
 }
 
-# The old job is suspended, and its lock does not reach the new one, as after a partition. The new job has ended when the
-# old one returns, so no lock is left, either.
+# The old job is suspended, and the new job does not see its lock, as after a network partition. The new job has ended
+# when the old job continues, so no lock protects the run directory.
 test_stale_job_that_returns_writes_nothing() {
   local old=()
   "${launch[@]}" -np 2 "$HEXAD" train tiny.yaml parallel.ep=2 train.steps=1000000 checkpoint.every=0 >old.out 2>old.err &
@@ -57,7 +57,7 @@ test_stale_job_that_returns_writes_nothing() {
   expect_text old.err "run/generation: is 2, expected 1, the number of this job's start" \
     "another job has taken over the run directory"
   files_of_run >after
-  cmp -s before after || failed "the stale job wrote: $(diff before after)"
+  cmp -s before after || failed "the stale job changed files: $(diff before after)"
   expect 0 "$HEXAD" inspect run --verify
 }
 files_of_run() { find run -type f ! -path 'run/log/*' ! -path 'run/tensorboard/*' -exec sha256sum {} + | sort; }
@@ -77,10 +77,10 @@ test_stale_job_that_is_asked_to_save_leaves_the_newer_jobs_checkpoints() {
   wait "$old" || code=$?
   expect_equal "$code" 2
   find run/checkpoints -type f -exec sha256sum {} + | sort >after
-  cmp -s before after || failed "the stale job wrote: $(diff before after)"
+  cmp -s before after || failed "the stale job changed files: $(diff before after)"
 }
 
-# A launcher that only notes its arguments and ends with a code.
+# A launcher that only records its arguments and ends with the given code.
 fake() { # CODE
   echo "echo \"\$*\" >>log; exit $1"
 }
@@ -104,9 +104,9 @@ test_starts_without_a_new_checkpoint_end_after_the_allowed_number() {
   done
 }
 
-test_hosts_that_cannot_be_reached_are_left_out() {
+test_unreachable_hosts_are_omitted() {
   printf '%s\n' '# rack 1' 'a slots=2' 'b:2' '' >hosts
-  printf 'c max_slots=4 slots=2' >>hosts # without the end of the line
+  printf 'c max_slots=4 slots=2' >>hosts # without a newline at the end
   printf '#!/usr/bin/env bash\ngrep -qx "$1" up\n' >reach.sh
   chmod +x reach.sh
   local host
@@ -127,7 +127,7 @@ test_script_waits_for_the_fewest_ranks() {
   wait_until grep -qsF "1 ranks are left; waiting for at least 2 (MIN)" err
   expect_nothing_at log
   echo 4 >left
-  wait "$script" || failed "exit code $?"
+  wait "$script" || failed "the script ended with exit code $?, expected 0"
   expect_text log "4 $HEXAD train tiny.yaml"
   rm log
   echo 3 >left
@@ -135,7 +135,7 @@ test_script_waits_for_the_fewest_ranks() {
   script=$!
   wait_until grep -qsF "3 ranks are left, with a layout of 2; waiting for at least 3 (MIN)" err
   echo 4 >left
-  wait "$script" || failed "exit code $?"
+  wait "$script" || failed "the script ended with exit code $?, expected 0"
   expect_text log "4 $HEXAD train tiny.yaml"
   rm log
   echo 0 >left
@@ -162,7 +162,7 @@ test_signal_before_the_launcher_has_started_ends_the_script() {
   expect_text err "asked to end: exit code 75"
 }
 
-# A launcher that loses ranks, and a program without a layout for the ranks that are left.
+# A launcher that loses ranks, and a program without a layout for the ranks that remain.
 test_script_waits_for_ranks_with_a_layout() {
   cat >program.sh <<'S'
 #!/usr/bin/env bash
@@ -184,7 +184,7 @@ S
   wait_until grep -qsF "3 ranks are left; waiting for at least 2 (MIN)" err
   echo 0 >code
   echo 4 >left
-  wait "$script" || failed "exit code $?"
+  wait "$script" || failed "the script ended with exit code $?, expected 0"
   expect_text err "exit code 7 of start 1; 4 ranks are left: going on from the beginning"
 }
 

@@ -35,7 +35,7 @@ test_kill_of_one_rank_ends_the_job_within_ten_seconds() {
   since=$SECONDS
   kill -9 "$rank1"
   expect_gone_after "$since"
-  [ "$code" -ne 0 ] || failed "the job ended with 0"
+  [ "$code" -ne 0 ] || failed "the job ended with code 0, expected another code"
   expect_last_good_one
 }
 

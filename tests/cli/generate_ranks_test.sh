@@ -41,7 +41,7 @@ test_every_layout_gives_the_tokens_of_one_rank() {
   expect_equal "$(cat out)" "$alone"
 }
 
-test_layout_is_the_runs_or_one_that_fits_the_ranks() {
+test_layout_is_that_of_the_run_or_one_that_fits_the_ranks() {
   trained
   expect 0 ranks 2 generate run --prompt x --max-tokens 2
   expect_text err "(chosen for these ranks; set parallel.* to choose another)"

@@ -222,7 +222,7 @@ test_conversations_are_learned_by_their_answers() {
   expect_text err "texts/chat.jsonl:61: has no answer to train on"
 }
 
-# `megatron DTYPE FORMAT`: writes an index and its ids, which count from 0 to 99 again and again.
+# `megatron DTYPE FORMAT`: writes an index and its ids, which repeatedly count from 0 to 99.
 megatron() {
   python3 - "$1" "$2" <<'END'
 import struct, sys
@@ -286,7 +286,7 @@ test_binary_inputs_are_named_with_their_kind() {
     "to extract its text: gunzip" "to extract its text: convert to JSON lines (.jsonl) with tools/parquet_to_jsonl.py"
 }
 
-test_tiny_held_out_part_is_warned_about() {
+test_tiny_held_out_part_causes_a_warning() {
   mkdir texts
   echo "one short text" >texts/1.txt
   seq 20000 >texts/2.txt

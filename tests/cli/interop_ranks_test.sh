@@ -57,7 +57,7 @@ test_a_run_starts_from_the_folder_itself() {
   expect_text out "from two/imported/hugging_face"
 }
 
-test_a_start_that_changes_the_model_is_warned_of() {
+test_a_start_that_changes_the_model_causes_a_warning() {
   import_model
   for command in validate train; do
     expect 0 "$HEXAD" "$command" imported/recipe.yaml "${settings[@]}" model.rotary_theta=10000 run.dir=run

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Tables of tools/bench: every awk program that a script names can be read together with those beside it, and the rows of
-# stored outputs give the tables of these outputs again. Nothing is measured.
+# Tables of tools/bench. awk must be able to read every combination of programs that a script names.
+# The rows of stored outputs must give the same tables again. Nothing is measured.
 . "$(dirname "$0")/cli.sh"
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 traces=$root/docs/reports/traces
 
-# Prints the options -f of each awk command in the scripts, one command a line.
+# Prints the options -f of each awk command in the scripts, one command per line.
 programs() {
   local script line name
   for script in "$root"/tools/bench/*.sh "$root"/tools/bench/papers/*.sh; do
@@ -22,7 +22,7 @@ programs() {
   done
 }
 
-# `tables ROWS OPTION...`: runs awk with the options in the folder of the sources, and then reads the file of rows.
+# `tables ROWS OPTION...`: runs awk with the options on the file ROWS, in the folder of the sources.
 tables() {
   local rows=$1
   shift
@@ -30,14 +30,14 @@ tables() {
 }
 
 test_programs_of_tables_can_be_read() {
-  echo 'END { exit 0 }' >end.awk  # the first END ends the program, before a table of no rows divides by zero
+  echo 'END { exit 0 }' >end.awk  # ends awk before other END blocks divide by the number of rows, zero
   programs >all
   [ "$(wc -l <all)" -ge 12 ] || failed "found only $(wc -l <all) programs"
   local options end=$PWD/end.awk
   while read -r options; do
     # shellcheck disable=SC2086
-    (cd "$root" && awk -f "$end" $options </dev/null) >out 2>err || failed "awk $options"
-    [ ! -s err ] || failed "awk $options"
+    (cd "$root" && awk -f "$end" $options </dev/null) >out 2>err || failed "awk cannot read these programs together: $options"
+    [ ! -s err ] || failed "awk cannot read these programs together: $options"
   done <all
 }
 
@@ -47,7 +47,7 @@ test_mpmoe_prints_its_stored_rows() {
   grep '^GPT-S    1024   [248] ' "$traces/mpmoe.txt" >stored
   [ "$(wc -l <stored)" -eq 3 ] || failed "docs/reports/traces/mpmoe.txt has no table of memory"
   while IFS= read -r line; do expect_text out "$line"; done <stored
-  grep -qE '^memory of S4 against FastMoE, n = 8 +-53% +-11 to -49%$' out || failed "no memory against FastMoE"
+  grep -qE '^memory of S4 against FastMoE, n = 8 +-53% +-11 to -49%$' out || failed "the row of S4 against FastMoE is missing or wrong"
 }
 
 test_parm_prints_its_stored_rows() {
@@ -58,10 +58,11 @@ test_parm_prints_its_stored_rows() {
   [ "$(wc -l <stored)" -eq 3 ] || failed "docs/reports/traces/parm.txt has no rows of (4, 4)"
   while IFS= read -r line; do expect_text out "$line"; done <stored
   expect_text out "Fig. 7, N_MP = N_ESP = 4: Parm over the baseline, 5.02 on average"
-  [ "$(awk '$2 == "to" && $5 == "layers" { sum += $4 } END { print sum }' out)" -eq 20 ] || failed "Fig. 7 has not 20 layers"
+  [ "$(awk '$2 == "to" && $5 == "layers" { sum += $4 } END { print sum }' out)" -eq 20 ] || failed "Fig. 7 does not have 20 layers"
 }
 
-# A copy of the scripts, whose testbed and programs are stand-ins. The measuring program fails at its second start.
+# Makes a copy of the scripts, with fake versions of the testbed and the programs. The measuring program fails at its
+# second start.
 test_parm_measures_only_missing_layers() {
   mkdir -p copy/tools/testbed
   cp -r "$root/tools/bench" copy/tools

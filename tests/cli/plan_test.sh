@@ -76,7 +76,7 @@ test_loads_of_experts_come_from_a_file() {
       --routing loads.txt
     step+=" $(sed -n 's/.*"step_seconds": \([^,]*\).*/\1/p' out)"
   done
-  awk -v steps="$step" 'BEGIN { split(steps, s, " "); exit !(s[2] > s[1]) }' || failed "loaded experts take no time: $step"
+  awk -v steps="$step" 'BEGIN { split(steps, s, " "); exit !(s[2] > s[1]) }' || failed "loaded experts do not make the step longer: $step"
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 8 --routing loads.txt
   expect_text out "routing loads.txt" " file " "even, p99, worst, file: memory"
   echo "1 2 3" >loads.txt
@@ -156,7 +156,7 @@ test_path_names_the_axes_that_grow() {
 find_least_memory() {
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 8 --context "$1" --objective memory --json
   least=$(sed -nE '0,/memory_bytes/ s/.*"memory_bytes": ([0-9]+).*/\1/p' out)
-  [ -n "$least" ] || failed "no memory in out"
+  [ -n "$least" ] || failed "out names no memory"
 }
 
 test_path_ends_with_the_shortfall_of_its_last_length() {

@@ -26,7 +26,7 @@ test_predictions_are_hashed_and_kept() {
   cmp first.tsv steps/predictions.tsv || failed "the same seed gave other predictions"
 }
 
-test_parm_draws_only_as_many_layers_as_differ() {
+test_parm_refuses_more_layers_than_it_can_draw() {
   expect 2 "$scripts/papers/parm.sh" --layers 811
   expect_text err "--layers 811: must be at most 810"
 }

@@ -47,7 +47,7 @@ h100=$CLI_TESTS/../../recipes/clusters/h100-dgx.yaml
 train_experts() { ranks 2 train tiny.yaml train.precision=f32 parallel.ep=2 batch.global=16 "$@"; }
 simulate_beside() { "$HEXAD" simulate run/recipe.yaml --cluster "$h100" --beside run "$@"; }
 
-test_predicted_step_is_shown_beside_the_measured_one() {
+test_predicted_step_is_shown_next_to_the_measured_step() {
   local part row
   expect 0 train_experts profile.steps=3..5
   expect 0 simulate_beside --trace both.json.gz --report both.html

@@ -21,7 +21,7 @@ Y
 has_metrics() { ls results/*/repeat-1/metrics.jsonl; }
 states() { cat results/*/repeat-*.json | grep -cF "\"state\": \"$1\""; }
 
-test_points_run_and_finished_ones_never_run_again() {
+test_points_run_and_finished_points_never_run_again() {
   make_experiment
   expect 0 "$HEXAD" scale e.yaml
   expect_text out '8 runs executed, 0 finished before, 0 failed' '| ranks | lr |' results/report.html
@@ -36,8 +36,8 @@ test_points_run_and_finished_ones_never_run_again() {
   cp results/scale.csv before.csv
   expect 0 "$HEXAD" scale e.yaml --compare before.csv
   expect_text out '0 runs executed, 8 finished before' '1.000'
-  cmp before.csv results/scale.csv || failed "the table changed without a run"
-  # A killed run starts again; the others stay.
+  cmp before.csv results/scale.csv || failed "the table changed although no point ran"
+  # A killed run starts again; the results of the other runs are kept.
   sed -i 's/finished/started/' results/ranks-1_lr-0.01/repeat-1.json
   expect 0 "$HEXAD" scale e.yaml
   expect_text out '1 run executed, 7 finished before'
@@ -65,7 +65,7 @@ test_a_dry_run_lists_points_and_runs_nothing() {
   expect 0 "$HEXAD" scale e.yaml --dry-run "cluster=$CLI_TESTS/../../recipes/clusters/two-nodes-200mbit.yaml"
 }
 
-test_problems_of_points_are_told_together() {
+test_problems_of_points_are_reported_together() {
   make_experiment 'max_ranks: 2'
   expect 2 "$HEXAD" scale e.yaml 'ranks=[2, 3, 4]' 'vary=[{name: ep, key: parallel.ep, values: [1, 5]}]'
   expect_text err 'ranks.1 (3) is more than the 2 available ranks' 'ranks.2 (4) is more than' ranks-2_ep-5
@@ -75,7 +75,7 @@ test_problems_of_points_are_told_together() {
   expect_text err 'e.yaml:10: stps is not a key'
 }
 
-test_points_without_memory_are_refused_but_their_results_are_not() {
+test_points_beyond_the_memory_are_refused_unless_they_have_results() {
   make_experiment
   local huge='set=[model.hidden=65536, model.layers=8, model.heads=64]'
   expect 2 "$HEXAD" scale e.yaml 'vary=[]' "$huge"
@@ -128,7 +128,7 @@ test_submit_writes_array_scripts_within_the_node_hours() {
   expect 0 "$HEXAD" scale e.yaml --submit minutes=6
   expect_text out 'afterwards: hexad scale e.yaml minutes=6 --report'
   expect_text results/submit-2-nodes.sh '#SBATCH --time=13' 'scale e.yaml minutes=6 --point'
-  bash -n results/submit-2-nodes.sh || failed "the script has a wrong syntax"
+  bash -n results/submit-2-nodes.sh || failed "the script has a syntax error"
   expect 0 env SLURM_ARRAY_TASK_ID=0 bash results/submit-1-nodes.sh
   expect_text out '2 runs executed'
   expect 2 "$HEXAD" scale e.yaml --submit max_node_hours=0.5 dir=other

@@ -36,7 +36,7 @@ ${srun[*]} $HEXAD train tiny.yaml run.dir=\$1 "\${@:2}"
 J
   job=$(sbatch --parsable --output "$1.out" job.sh "$@") || failed "sbatch refused the script"
 }
-# Submits the batch script in which mpirun replaces the shell. It starts two ranks per node, and mpirun leaves them time to
+# Submits the batch script in which mpirun replaces the shell. mpirun starts two ranks per node. It leaves them time to
 # save.
 submit_mpirun() { # RUN OVERRIDE...
   cat >mpirun.sh <<J
@@ -48,7 +48,7 @@ J
   job=$(sbatch --parsable --output "$1.out" mpirun.sh "$@") || failed "sbatch refused the script"
 }
 
-test_signal_before_the_end_saves_and_the_requeued_job_goes_on() {
+test_signal_before_the_end_saves_and_the_requeued_job_continues() {
   submit run train.steps=200 batch.global=256 checkpoint.every=0
   wait_until has_steps run 3
   scancel --signal=USR1 "$job"
@@ -74,7 +74,7 @@ test_requeued_job_has_saved() {
 }
 
 # At the limit, Slurm sends SIGTERM twice, 2 to 30 ms apart. It checks limits every 30 s.
-test_at_its_time_limit_a_job_has_saved() {
+test_job_has_saved_at_its_time_limit() {
   local jobs=()
   submit direct "${endless[@]}" batch.global=1024
   jobs+=("$job")
@@ -211,8 +211,8 @@ set_slurmd_timeout() { # SECONDS
   scontrol reconfigure
 }
 
-# Slurm takes the lost node from the job. The run continues in the layout of the other node.
-test_elastic_script_goes_on_without_a_lost_node() {
+# Slurm removes the lost node from the job. The run continues in the layout of the other node.
+test_elastic_script_continues_without_a_lost_node() {
   all=($(nodes))  # not local: the trap runs after the function
   trap 'set_slurmd_timeout 60; bring_back "${all[1]}"' EXIT
   set_slurmd_timeout 6

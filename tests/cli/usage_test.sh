@@ -32,12 +32,12 @@ test_help_is_a_command_too() {
     cp out option
     # shellcheck disable=SC2086
     expect 0 "$HEXAD" help $command
-    cmp -s out option || failed "hexad help $command is not hexad $command --help"
+    cmp -s out option || failed "hexad help $command prints another text than hexad $command --help"
   done
   expect 0 "$HEXAD" --help
   cp out option
   expect 0 "$HEXAD" help
-  cmp -s out option || failed "hexad help is not hexad --help"
+  cmp -s out option || failed "hexad help prints another text than hexad --help"
   expect_text out "help " "Show the help of a command"
   expect 2 "$HEXAD" help trian
   expect_text err "unknown command 'hexad trian'; did you mean 'train'?"

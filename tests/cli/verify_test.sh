@@ -129,14 +129,14 @@ test_oracle_that_is_not_finite_is_named() {
 is_empty() { [ -z "$(ls -A "$1")" ]; }
 has_folder() { ls -d "$1"/hexad-verify-* >/dev/null 2>&1; }
 
-# No scratch folder remains after the program or one of its runs ends in any way.
+# However the program or one of its runs ends, no scratch folder remains.
 test_no_scratch_folder_is_left_behind() {
   local signal
   mkdir scratch
   export TMPDIR=$PWD/scratch
   expect 5 "$HEXAD" verify tiny.yaml --world 2 --layouts ep=2 --timeout 0.001
   expect_text out "no result after 0.001 s"
-  is_empty scratch || failed "left behind: $(ls scratch)"
+  is_empty scratch || failed "scratch folders were left behind: $(ls scratch)"
   for signal in INT TERM KILL SEGV; do
     env --default-signal=INT "$HEXAD" verify tiny.yaml --world 4 --steps 100 >out 2>err &
     wait_until has_folder scratch

@@ -152,7 +152,7 @@ TEST(NcclMemoryOfGroups, IsReportedWithTheNumberOfCommunicators) {
     group->connect(Use::exchanges, w.context);
     const auto memory = connection_memory(w.world);
     ASSERT_TRUE(memory);
-    EXPECT_EQ(memory->communicators, 2) << "world, ep";
+    EXPECT_EQ(memory->communicators, 2) << "the communicators are those of world and ep";
     EXPECT_EQ(memory->bytes, taken(w));
   });
 }

@@ -59,7 +59,8 @@ void play(std::vector<MessagePlan>& plans, uint64_t seed) {
     ++next[me];
   }
   for (size_t r = 0; r < plans.size(); ++r) ASSERT_EQ(next[r], plans[r].rounds.size()) << "rank " << r << " is stuck";
-  for (const auto& [pair, wire] : wires) ASSERT_TRUE(wire.empty()) << pair.first << " sent too much to " << pair.second;
+  for (const auto& [pair, wire] : wires)
+    ASSERT_TRUE(wire.empty()) << pair.first << " sent more messages than expected to " << pair.second;
 }
 
 int64_t sent_bytes(const MessagePlan& plan) {
@@ -121,7 +122,7 @@ TEST_P(BroadcastPlan, ReachesEveryRankAndNoRankSendsTheTensorTwice) {
     }
 }
 
-TEST(Plan, CutsMessagesByRoundBytesOverPeers) {
+TEST(Plan, CutsMessagesAtRoundBytesDividedByPeers) {
   DeviceContext context;
   const Tensor in = Tensor::zeros({300000}, Dtype::f32, context), out = Tensor::zeros({900000}, Dtype::f32, context);
   const MessagePlan plan = make_message_plan({.kind = Kind::all_gather, .out = out, .in = in}, 1, 3, 399999);

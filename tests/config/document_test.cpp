@@ -76,7 +76,7 @@ TEST(Fault31, NonUtf8BytesAreRefused) {
   EXPECT_EQ(refused_text("a: 1\rb: 2"), "r.yaml:1: control character 0x0d; a recipe is plain text");
 }
 
-TEST(Fault31, Utf8AndWindowsLineEndingsAreFine) {
+TEST(Fault31, Utf8AndWindowsLineEndingsAreAccepted) {
   EXPECT_EQ(read_text("\xef\xbb\xbfname: \xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\r\nmodel: {hidden: 64}\r\n").name,
             "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80");
 }

@@ -293,7 +293,7 @@ int64_t work_of(const ContextSplit& split, bool causal) {
   return products;
 }
 
-TEST(RingAttention, GivesEveryRankTheSameWorkAndNoneTwice) {
+TEST(RingAttention, GivesEveryRankTheSameWorkAndComputesNothingTwice) {
   for (int ranks : {1, 2, 3, 4, 8}) {
     const int64_t length = 2 * ranks * 5;
     for (int rank = 0; rank < ranks; ++rank) {
@@ -314,14 +314,14 @@ TEST(RingAttention, DividesWorkEvenlyInEveryStep) {  // a rank with more work in
       }
 }
 
-TEST(RingAttention, LeavesOutBlocksThatTheWindowHides) {
+TEST(RingAttention, SkipsBlocksThatTheWindowHides) {
   // Chunks have 4 tokens. Rank 0 has the chunks 0 and 3, and rank 1 has the chunks 1 and 2.
   const ContextSplit split{.length = 16, .ranks = 2, .rank = 1};
   EXPECT_EQ(cp::visible_pairs(split, 0, true).size(), 2u);
   EXPECT_EQ(cp::visible_pairs(split, 0, true, 6).size(), 2u);
   EXPECT_EQ(cp::visible_pairs(split, 0, true, 5).size(), 1u) << "the first query of chunk 2 is 5 tokens after chunk 0";
   EXPECT_EQ(cp::visible_pairs(split, 0, true, 1).size(), 0u);
-  EXPECT_EQ(cp::visible_pairs(split, 1, true, 1).size(), 2u) << "every chunk sees itself";
+  EXPECT_EQ(cp::visible_pairs(split, 1, true, 1).size(), 2u) << "every chunk attends to itself";
 }
 
 TEST(ContextAttentionErrors, NameMismatchedArguments) {

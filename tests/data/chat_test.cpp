@@ -33,7 +33,7 @@ Document one(const std::string& line, std::string_view form) {
   return result.documents.empty() ? Document{} : result.documents.front();
 }
 
-// Returns the text with the parts that are learned in angle quotes.
+// Returns the text with angle quotes around the parts that are learned.
 std::string with_answers(const Document& document) {
   std::string text;
   size_t begin = 0;

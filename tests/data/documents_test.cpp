@@ -41,7 +41,7 @@ TEST(DocumentSplitter, DocumentsDoNotDependOnTheBlocks) {
       }
 }
 
-TEST(DocumentSplitter, WhiteSpaceBeforeALongTextIsKeptAndAloneIsEmpty) {
+TEST(DocumentSplitter, WhiteSpaceBeforeALongTextIsKeptAndWhiteSpaceAloneIsEmpty) {
   const DocumentSplit split{.separator = "", .longest_bytes = 16};
   const std::string spaces(50, ' ');
   EXPECT_EQ(split_in_blocks(spaces, split, 7), Texts{""});

@@ -227,7 +227,7 @@ TEST(MegatronIndex, TrainsWithoutATokenizer) {
                   "token 5 has id 6, expected 0 to 5");
 }
 
-TEST(MegatronIndex, TokenizerBesideTheIndexSetsTheVocabulary) {
+TEST(MegatronIndex, TokenizerNextToTheIndexSetsTheVocabulary) {
   const Files files;
   Parts parts;
   DataConfig config;

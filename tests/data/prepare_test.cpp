@@ -165,7 +165,7 @@ TEST(Prepare, DoesNotReplaceADatasetWithoutASummary) {
                   "does not record its input: tokenizer.json (20");
   std::filesystem::remove(f.folder / "out/tokenizer.json");
   f.folder.write("out/notes.txt", "mine");
-  EXPECT_FALSE(prepare(f.options).skipped) << "the folder may hold other files";
+  EXPECT_FALSE(prepare(f.options).skipped) << "the folder may contain other files";
   EXPECT_EQ(contents_of(f.options.output).at("notes.txt"), "mine");
 }
 
@@ -359,7 +359,7 @@ TEST(Prepare, JsonWithoutItsTextIsNamedByLine) {
   expect_contains(text, "e.jsonl: 15 more objects have problems");
 }
 
-TEST(Prepare, WarnsOfATooSmallHeldOutPart) {
+TEST(Prepare, WarnsIfTheHeldOutPartIsTooSmall) {
   Corpus f;
   EXPECT_TRUE(prepare(f.options).warnings.empty());
   f.options.inputs = {f.folder.write("two.txt", "first document\n\nsecond\n")};

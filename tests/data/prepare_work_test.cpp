@@ -26,7 +26,7 @@ TEST(Prepare, NumberOfWorkersDoesNotChangeTheFiles) {
     prepare(f.options);
     auto contents = contents_of(f.options.output);
     EXPECT_EQ(contents.erase("summary.json"), 1u);
-    EXPECT_EQ(contents.size(), 3u) << "nothing else is left";
+    EXPECT_EQ(contents.size(), 3u) << "the output folder must contain no other files";
     if (first.empty()) first = contents;
     EXPECT_TRUE(contents == first) << workers;
   }
@@ -113,7 +113,8 @@ TEST(Prepare, FileThatChangesAfterReadingIsRefused) {
   };
   expect_contains(message_of(ExitCode::data, [&] { prepare(f.corpus.options, change); }),
                   "text/b.txt: has changed since it was first read");
-  EXPECT_FALSE(std::filesystem::exists(f.corpus.folder / "out/unfinished")) << "its shards may have other text";
+  EXPECT_FALSE(std::filesystem::exists(f.corpus.folder / "out/unfinished"))
+      << "shards of the interrupted preparation may contain other text";
 }
 
 TEST(Prepare, LeftoverShardsOfAFinishedDatasetAreRemoved) {
@@ -126,7 +127,7 @@ TEST(Prepare, LeftoverShardsOfAFinishedDatasetAreRemoved) {
   EXPECT_FALSE(std::filesystem::exists(shards));
 }
 
-TEST(Prepare, OtherFilesInTheFolderOfShardsStay) {
+TEST(Prepare, OtherFilesInTheFolderOfShardsAreKept) {
   Interrupted f;
   f.corpus.folder.write("out/unfinished/notes.txt", "notes of a user");
   f.corpus.folder.write("text/b.txt", book(100, 201));
@@ -135,7 +136,7 @@ TEST(Prepare, OtherFilesInTheFolderOfShardsStay) {
             (std::map<std::string, std::string>{{"notes.txt", "notes of a user"}}));
 }
 
-TEST(Prepare, MissingChatFormIsADifference) {
+TEST(Prepare, PreparationWithoutTheChatFormOfTheDatasetIsRefused) {
   Corpus f;
   f.options.inputs = {f.folder.write("chat.jsonl", R"({"text": "one", "prompt": "A", "completion": "B"})")};
   f.options.tokenizer = "bytes";

@@ -85,7 +85,7 @@ TEST(Mixture, ProportionsFollowTheWeightsAtEveryLength) {
   std::vector<int64_t> counts(weights.size(), 0);
   for (int64_t i = 0; i < 200000; ++i) {
     const auto at = mixture.place(i);
-    ASSERT_EQ(at.index, counts[at.part]) << "sequence " << i;  // every part is read without gaps
+    ASSERT_EQ(at.index, counts[at.part]) << "sequence " << i;  // each part is read in order and without gaps
     ++counts[at.part];
     for (size_t p = 0; p < weights.size(); ++p) {
       // The error may be 1e-5 per sequence, because weights are rounded to 1/65536.

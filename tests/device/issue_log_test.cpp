@@ -41,7 +41,7 @@ TEST(IssueLog, KernelWaitsForAllAwaitedCommunicationOnce) {
   EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), Issues{}) << "the lane has already waited";
 }
 
-TEST(IssueLog, HostWaitsHoldForAllLanes) {
+TEST(IssueLog, HostWaitsApplyToAllLanes) {
   IssueLog log(IssueLog::Host::launches);
   const int32_t first = add_kernel(log, Lane::copy), last = add_kernel(log, Lane::copy);
   log.wait_on_host(first), log.wait_on_host(last);
@@ -56,7 +56,7 @@ TEST(MetaStream, RecordsTheWaitsAfterItsLastOperation) {
   inter.wait(Event::at(log.mark(one)));
   compute.wait(inter.record());
   EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), (Issues{copy, one}));
-  const int32_t two = add_exchange(log, Lane::inter);  // waits for `one`, so a mark after `two` implies it
+  const int32_t two = add_exchange(log, Lane::inter);  // waits for `one`, so a mark after `two` includes `one`
   compute.wait(inter.record()), compute.wait(Event::at(log.mark(two)));
   EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), (Issues{copy, two}));
 }

@@ -208,7 +208,7 @@ TEST(NodeSteps, AreAbsentOnOneNodeOrWithOneRankPerNode) {
                                                              {&world, &self, &world, nodes.get(), nodes.get()},
                                                              {.all_to_all = AllToAll::hierarchical}, lab.stream());
                        EXPECT_FALSE(plan.counts.chunks.front().steps);
-                       EXPECT_FALSE(plan.indices.wire_slots.defined()) << "without two steps, rows are not reordered";
+                       EXPECT_FALSE(plan.indices.wire_slots.defined()) << "a one-step exchange does not reorder rows";
                      },
                      {.node_of_rank = node_of_rank});
 }

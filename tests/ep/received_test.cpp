@@ -1,4 +1,4 @@
-// Wrong numbers from another rank cause an error that names their sender, and no crash.
+// Wrong numbers from another rank cause an error that names the sender. They never cause a crash.
 #include "parallel/ep/received.h"
 
 #include <gtest/gtest.h>

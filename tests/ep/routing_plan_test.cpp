@@ -165,10 +165,11 @@ TEST_P(Exchange, BringsEveryRowToItsExpertAndBackToItsSlot) {
   for (int ranks : {1, 2, 4})
     comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) {
       Lab lab;
-      const int64_t count = world.rank() == 1 ? 0 : tokens;  // one rank has no token, but takes part
+      const int64_t count = world.rank() == 1 ? 0 : tokens;  // one rank has no token, but makes the same calls
       const Tensor ids = random_ids(lab, world.rank(), count, top_k, experts);
       const Way way = GetParam();
-      // There are at most as many chunks as parts to divide.
+      // There are at most as many chunks of experts as local experts, and at most as many chunks of peers or phases as
+      // ranks.
       const int most = way.by == Chunking::By::tokens    ? way.chunks
                        : way.by == Chunking::By::experts ? static_cast<int>(experts) / ranks
                                                          : ranks;
@@ -230,9 +231,9 @@ TEST(SlotOrder, SendsATokenRowOnceForEachChunkWithAnyOfItsExperts) {
 }
 
 // Eight ranks on two nodes have one expert each. If rows were chunked by peers, rank 0 would have all of its rows for
-// the other node in the second chunk. Rank 3 would have nearly all of them in the first chunk. Therefore, each rank
-// would wait for the other one twice.
-TEST(SlotOrder, PhasesSendEquallyManyRowsToTheOtherNodeFromEveryRank) {
+// the other node in the second chunk. Rank 3 would have nearly all of them in the first chunk. Therefore, each of the
+// two ranks would wait for the other rank twice.
+TEST(SlotOrder, PhasesSendTheSameNumberOfRowsToTheOtherNodeFromEveryRank) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0, 1, 2, 3, 4, 5, 6, 7}, 8);
   for (int rank = 0; rank < 8; ++rank) {
@@ -270,7 +271,7 @@ TEST(SlotOrder, ForSeveralRanksEqualsTheOrderOfEachRank) {
 TEST(SlotOrder, NamesTheSenderOfAnUnknownExpert) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     Lab lab;
-    const Tensor ids = ids_of(lab, {0, 1, 2, 7}, 1);  // the last id is rank 1's second one
+    const Tensor ids = ids_of(lab, {0, 1, 2, 7}, 1);  // the last id is the second id of rank 1
     for (RowOf row_of : {RowOf::slot, RowOf::token}) {
       const auto order = [&] { ep::order_slots(ids, {4, 2, {}, row_of, &world}, 0, lab.stream()); };
       EXPECT_EQ(message_of(ExitCode::communication, order),
@@ -341,8 +342,7 @@ TEST(RoutingPlan, PlacesEqualASearchRowByRow) {
     const auto check = [&](const ep::PlanOptions& options) {
       const bool alike = options.esp_exchange == EspExchange::replicated;
       const auto ids_from = [&](int j, int p) {
-        const int source =
-            alike ? p : 2 * p + j;  // etp ranks hold the same tokens if alike, otherwise different tokens
+        const int source = alike ? p : 2 * p + j;  // if `alike`, etp ranks hold the same tokens
         return random_ids(lab, source, source == 1 ? 0 : 9, top_k, experts);
       };
       std::vector<std::pair<int, int>> sources{{0, 0}, {0, 1}, {1, 0}, {1, 1}};  // etp rank, ep rank
@@ -388,7 +388,7 @@ TEST(RoutingPlan, PlacesEqualASearchRowByRow) {
 }
 
 // A kernel, not the host, computes the numbers that each row needs.
-TEST(RoutingPlan, UploadsEquallyManyBytesForAnyNumberOfRows) {
+TEST(RoutingPlan, UploadsTheSameNumberOfBytesForAnyNumberOfRows) {
   const auto uploaded = [](int64_t tokens) {
     const auto run = std::make_shared<device::MetaRun>(device::DeviceKind::cuda);
     run->record_issues();

@@ -36,7 +36,8 @@ TEST(ChatPrompt, IsTheBeginningOfAPreparedConversation) {
     const Prompt prompt{.text = "why?", .system = form.find("system") ? "be short" : ""};
     const std::vector<int32_t> ids = chat_prompt(*bytes, form, prompt);
     const std::vector<int32_t> whole = prepared(*bytes, form, prompt, "so");
-    ASSERT_EQ(ids.front(), bytes->end_of_document()) << "without a beginning, the end of the text before";
+    ASSERT_EQ(ids.front(), bytes->end_of_document())
+        << "without a token for the beginning, the prompt starts with the end of the previous document";
     ASSERT_LT(ids.size(), whole.size());
     EXPECT_TRUE(std::equal(ids.begin() + 1, ids.end(), whole.begin())) << form.name;
     std::vector<int32_t> rest = bytes->encode("so");

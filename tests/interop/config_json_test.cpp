@@ -36,7 +36,7 @@ TEST(ReadConfig, SizesOfAFamilyBecomeRecipeKeys) {
   EXPECT_FALSE(keys.flag("model.qkv_bias"));
 }
 
-TEST(ReadConfig, PropertiesOfFamiliesAreConstants) {
+TEST(ReadConfig, FixedPropertiesOfAFamilyBecomeRecipeKeys) {
   const ModelKeys glm = keys_of_config(golden_config("glm4_moe"));
   EXPECT_EQ(glm.text("model.moe.score"), "sigmoid");
   EXPECT_TRUE(glm.flag("model.moe.selection_bias"));
@@ -74,7 +74,7 @@ TEST(ReadConfig, GreedyChoiceAmongSeveralGroupsIsRefused) {
   EXPECT_EQ(keys_of_config(config).text("model.moe.group_score"), "best_two");
 }
 
-TEST(ReadConfig, MagnitudesOfLatentAttentionAreReadTogether) {
+TEST(ReadConfig, OneMagnitudeOfLatentAttentionWithoutTheOtherIsRefused) {
   Json config = golden_config("kimi_k2");
   config["rope_scaling"].erase("mscale_all_dim");
   expect_contains(refusal(config), "rotary mscale is 1 and mscale_all_dim is 0, expected both above 0, or neither");
@@ -86,7 +86,7 @@ TEST(ReadConfig, RotaryHalvesOfLatentAttentionAreRefused) {
   expect_contains(refusal(config), "rope_interleave is false, expected true");
 }
 
-TEST(ReadConfig, SizesThatLatentAttentionCannotHaveAreRefused) {
+TEST(ReadConfig, SizesThatLatentAttentionDoesNotSupportAreRefused) {
   Json config = golden_config("deepseek_v3");
   config["v_head_dim"] = 8;
   expect_contains(refusal(config), "v_head_dim is 8, expected at most qk_nope_head_dim + qk_rope_head_dim, 7");
@@ -97,7 +97,7 @@ TEST(ReadConfig, SizesThatLatentAttentionCannotHaveAreRefused) {
 }
 
 // The forms of Transformers 4 and 5 for the same model.
-TEST(ReadConfig, OldAndNewRotaryKeysAreTheSame) {
+TEST(ReadConfig, OldAndNewRotaryKeysAreEquivalent) {
   for (const char* family : {"mixtral", "llama", "qwen3", "glm4_moe", "minimax_m2"}) {
     const Json modern = golden_config(family);
     Json old = modern;
@@ -215,7 +215,8 @@ TEST(ReadConfig, HiddenSizeThatHeadsDoNotDivideIsRefused) {
   expect_contains(refusal(config), "the hidden size is 16, expected a multiple of the 3 heads");
   config = golden_config("qwen3");
   config["num_attention_heads"] = 3, config["num_key_value_heads"] = 3;
-  EXPECT_EQ(keys_of_config(config).integer("model.head_size"), 8) << "a stated size of heads need not divide";
+  EXPECT_EQ(keys_of_config(config).integer("model.head_size"), 8)
+      << "an explicit head size need not divide the hidden size";
 }
 
 TEST(ReadConfig, BlocksWithoutFullAttentionAreRefused) {
@@ -302,7 +303,7 @@ TEST(WriteConfig, ModelThatTheFamilyCannotExpressIsRefusedByKey) {
                   "a config.json of mixtral cannot express the model: model.moe.score: \"sigmoid\" -> \"softmax\"");
 }
 
-TEST(ModelKeys, RecipeAndKeysAreTheSame) {
+TEST(ModelKeys, RoundTripThroughARecipe) {
   for (const Family& family : families()) {
     const ModelKeys keys = keys_of_config(golden_config(std::string(family.model_type)));
     const ModelKeys again = ModelKeys::of_recipe(config::parse(keys.yaml(), "recipe"), "recipe");
@@ -310,7 +311,7 @@ TEST(ModelKeys, RecipeAndKeysAreTheSame) {
   }
 }
 
-TEST(ModelKeys, SwitchOfOlderRecipesNamesTheNormOfHeads) {
+TEST(ModelKeys, QkNormTrueOfOlderRecipesMeansTheNormOfHeads) {
   const auto keys = ModelKeys::of_recipe(config::parse("model: {qk_norm: true}", "recipe"), "recipe");
   EXPECT_EQ(keys.text("model.qk_norm"), "head");
 }

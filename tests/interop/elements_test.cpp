@@ -85,7 +85,8 @@ TEST(Mxfp4, ScaleOf255IsNotANumber) {
 }
 
 TEST(Elements, ConversionToBf16RoundsToNearestEven) {
-  const auto from = bytes_of_floats({1.0f, 1.00390625f, -3.5f});  // the second one lies half way: even is below
+  const auto from =
+      bytes_of_floats({1.0f, 1.00390625f, -3.5f});  // the second value lies half way: the even neighbour is below
   std::vector<std::byte> narrow(6), wide(12);
   convert(narrow.data(), Element::bf16, from.data(), Element::f32, 3);
   convert(wide.data(), Element::f32, narrow.data(), Element::bf16, 3);

@@ -33,7 +33,7 @@ TEST(Fp8Blocks, EachElementIsItsCodeTimesTheScaleOfItsBlock) {
     }
 }
 
-TEST(Fp8Blocks, PartOfAMatrixBeginsAnywhere) {
+TEST(Fp8Blocks, PartOfAMatrixMayBeginAnywhere) {
   const std::vector<float> scales{1, 2};
   const std::vector<std::byte> codes(4, static_cast<std::byte>(e4m3(1.0f).bits));
   std::vector<bf16> values(4);

@@ -1,4 +1,4 @@
-// Folders of gpt-oss with random weights: their form in bf16 and in MXFP4.
+// Folders of gpt-oss models with random weights, stored in bf16 and in MXFP4.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int64_t layers = 2, hidden = 32, width = 32, experts = 4, vocab = 48, query_width = 32, key_width = 16;
 
-/// Makes numbers that are easy to tell apart and exact in bf16: multiples of 1/8 from -8 to 8, in a fixed order.
+/// Makes numbers that are easy to distinguish and exact in bf16: multiples of 1/8 from -8 to 8, in a fixed order.
 class Numbers {
  public:
   float next() {
@@ -106,7 +106,7 @@ RawTensors in_mxfp4() {
   return all;
 }
 
-/// A folder in a scratch folder, with the golden config.
+/// Model folder inside a scratch folder, with the golden config and the given tensors.
 struct Folder {
   explicit Folder(const RawTensors& tensors, const std::function<void(Json&)>& change = {}) {
     std::filesystem::create_directory(path);

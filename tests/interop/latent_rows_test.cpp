@@ -1,4 +1,4 @@
-// Order of rows of latent attention, and an import and export of a model that has it.
+// Order of the rows of latent attention, and import and export of a model with latent attention.
 #include "tools/interop/latent_rows.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TEST(LatentRows, KeysOfAllHeadsPrecedeTheValues) { EXPECT_EQ(small.up(), (Order{
 
 TEST(HeadRows, PairsBecomeHalvesInEachHead) {
   EXPECT_EQ(halves_of_pairs(2, 4, 4), (Order{0, 2, 1, 3, 4, 6, 5, 7}));
-  EXPECT_EQ(halves_of_pairs(1, 6, 4), (Order{0, 2, 1, 3, 4, 5})) << "rows that do not rotate stay";
+  EXPECT_EQ(halves_of_pairs(1, 6, 4), (Order{0, 2, 1, 3, 4, 5})) << "rows that do not rotate keep their positions";
 }
 
 TEST(HeadRows, ScatterUndoesGather) {

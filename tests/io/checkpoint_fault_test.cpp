@@ -20,7 +20,7 @@ TEST_F(CheckpointFaults, Fault7FullDiskNamesTheFileAndLeavesTheLastGoodCheckpoin
   const std::string disk = folder / "disk";
   fs::create_directory(disk);
   if (::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=1m") != 0)
-    GTEST_SKIP() << "cannot mount: " << std::strerror(errno);
+    GTEST_SKIP() << "mounting a small file system failed: " << std::strerror(errno);
   struct Unmount {
     const std::string& path;
     ~Unmount() { ::umount2(path.c_str(), MNT_DETACH); }

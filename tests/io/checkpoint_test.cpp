@@ -170,7 +170,7 @@ TEST_F(Checkpoints, AfterAReturnToAnEarlierStepTheNewSavesAreTheNewest) {
   save(store, 150, 1, device);  // a run resumed from step 100
   EXPECT_EQ(store.find(automatic, Check::full)->step(), 150);
   EXPECT_EQ(store.steps(), (std::vector<int64_t>{150, 200, 300}));
-  save(store, 200, 1, device);  // saved again: replaces the first one
+  save(store, 200, 1, device);  // saved again: replaces the first checkpoint of step 200
   EXPECT_EQ(store.find(automatic, Check::full)->step(), 200);
   EXPECT_EQ(store.steps(), (std::vector<int64_t>{150, 200, 300}));
   save(store, 250, 1, device);

@@ -1,4 +1,4 @@
-// A job that returns after another one has started in its run directory writes neither checkpoints nor metrics.
+// A job that continues after another job has started in its run directory writes neither checkpoints nor metrics.
 #include "framework/io/run_generation.h"
 
 #include <thread>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace testing;
 
-/// Two jobs in one run directory: `stale` was there first, and `newer` has taken its place.
+/// Two jobs in one run directory: `stale` started first, and `newer` has replaced it.
 struct RunGenerationTest : CheckpointTest {
   CheckpointStore store_of(const RunGeneration& generation) {
     StoreOptions of_job = options;
@@ -27,7 +27,7 @@ struct RunGenerationTest : CheckpointTest {
   const std::vector<std::string> refusal{folder / "generation", ": is 2, expected 1, the number of this job's start"};
 };
 
-TEST_F(RunGenerationTest, NumbersGrowByOneWithEachStart) {
+TEST_F(RunGenerationTest, NumbersIncreaseByOneWithEachStart) {
   EXPECT_EQ(stale.number(), 1);
   EXPECT_NO_THROW(stale.require_current());
   const RunGeneration newer = RunGeneration::take(folder.path());
@@ -149,7 +149,7 @@ TEST_F(RunGenerationTest, StartWaitsForACommit) {
   ASSERT_TRUE(commit);
   expect_error(ExitCode::usage, {folder / "generation.lock", "held by another job for 0.05 s"},
                [&] { RunGeneration::take(folder.path(), std::chrono::milliseconds(50)); });
-  EXPECT_NO_THROW(stale.require_current());  // the refused start has no number
+  EXPECT_NO_THROW(stale.require_current());  // the refused start does not increase the generation
   std::thread end([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     commit.reset();

@@ -88,7 +88,7 @@ TEST_F(Safetensors, AnyRectangleCanBeReadAlone) {
 }
 
 TEST_F(Safetensors, ColumnsOfATensorLargerThanTheReadWindowAreReadCorrectly) {
-  const Tensor t = random_bits({700, 1001}, Dtype::f32, device, 5);  // 2.8 MB, while the window has 1 MiB
+  const Tensor t = random_bits({700, 1001}, Dtype::f32, device, 5);  // 2.8 MB; the read window has 1 MiB
   write_safetensors(file, std::vector<NamedTensor>{{"t", t}});
   const SafetensorsFile back = SafetensorsFile::open(file);
   for (auto [begin, size] : {std::pair<int64_t, int64_t>{0, 1}, {999, 2}, {300, 500}}) {
@@ -117,7 +117,7 @@ TEST_F(Safetensors, DuplicateTensorNamesThrow) {
 TEST_F(Safetensors, WriterNamesFileBytesAndReason) {
   expect_error(ExitCode::resource, {"/nowhere/x: cannot be created: No such file"},
                [&] { write_safetensors(folder / "nowhere/x", {}); });
-  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "this machine has no /dev/full";
   expect_error(ExitCode::resource, {"/dev/full: cannot be written after 0 bytes: No space left on device"}, [&] {
     OutputFile full("/dev/full");
     full.append("x", 1);

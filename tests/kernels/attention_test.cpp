@@ -228,7 +228,7 @@ TEST_P(AttentionBits, OutputDoesNotDependOnLaterTokensOrTheirNumber) {
 }
 
 TEST_P(AttentionBits, BothInstructionSetsAgree) {
-  if (machine_isa() != Isa::v4) GTEST_SKIP() << "no AVX-512";
+  if (machine_isa() != Isa::v4) GTEST_SKIP() << "this machine has no AVX-512";
   const Dtype dtype = std::get<1>(GetParam());
   const int64_t tokens = 290, heads = 2, size = 40;
   const Tensor q = random({tokens, heads, size}, dtype), k = random({tokens, 1, size}, dtype);

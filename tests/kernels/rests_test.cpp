@@ -1,4 +1,4 @@
-// AdamW with main weights that are stored as rests: all results are those with f32 main weights.
+// AdamW with main weights that are stored as rests. All results equal those with f32 main weights.
 #include <bit>
 #include <cmath>
 #include <vector>
@@ -14,7 +14,8 @@ namespace {
 
 constexpr AdamwStep step_of(double lr) { return {.lr = lr, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .step = 3}; }
 
-/// Main weights of which every fourth is exactly between two bf16, half of these rounded up. Others are of all kinds.
+/// Main weights. Every fourth weight is exactly between two bf16 numbers, and half of these weights are rounded up. The
+/// other weights are of all kinds.
 Floats mains(int64_t n) {
   Floats out;
   for (int64_t i = 0; i < n; ++i) {
@@ -27,7 +28,7 @@ Floats mains(int64_t n) {
 
 class Rests : public EdgeTest {
  protected:
-  // Begins at element `skipped` of its memory.
+  // Each tensor of the slice begins at element `skipped` of its memory.
   Tensor flat(const Floats& values, Dtype dtype, int64_t skipped) {
     const auto n = static_cast<int64_t>(values.size());
     Floats all(skipped);
@@ -109,13 +110,13 @@ TEST_P(Rests, GiveBitwiseTheUpdatesOfF32MainWeights) {
               k.optimizer.adamw(stream, std::array{all, rests}, step_of(lr), factor);
             const int64_t marks = expect_same(all, rests);
             if (lr == 0 && n > 1) {
-              EXPECT_GT(marks, n / 16) << "ties that were rounded up";
+              EXPECT_GT(marks, n / 16) << "there must be enough ties that were rounded up";
             }
           }
 }
 
-// Ties that round to zero, to a normal number and to infinity, beside moments whose only information is the mark.
-TEST_P(Rests, KeepExtremeMainWeightsBesideZeroMoments) {
+// Ties that round to zero, to a normal number and to infinity. Their moments contain only the mark.
+TEST_P(Rests, KeepExtremeMainWeightsWithZeroMoments) {
   Floats main;
   for (const uint32_t bits : {0x00000000u, 0x00000001u, 0x00008000u, 0x00008001u, 0x00018000u, 0x007f8000u, 0x007fffffu,
                               0x3f808000u, 0x3f818000u, 0x7f7e8000u, 0x7f7f7fffu, 0x7f7f8000u, 0x7f7fffffu})
@@ -131,7 +132,7 @@ TEST_P(Rests, KeepExtremeMainWeightsBesideZeroMoments) {
     all.v = flat(zeros, moments, 0), rests.v = flat(signs, moments, 0);
     for (int step = 0; step < 2; ++step) {
       k.optimizer.adamw(stream, std::array{all, rests}, step_of(0), {});
-      EXPECT_EQ(expect_same(all, rests), 8) << "ties that are rounded away from zero";
+      EXPECT_EQ(expect_same(all, rests), 8) << "eight ties are rounded away from zero";
     }
     const Floats after = values(all.main);
     for (size_t i = 0; i < main.size(); ++i)
@@ -169,7 +170,7 @@ TEST_P(Rests, AreRefusedIfTheyAreStrided) {
   EXPECT_THROW(k.optimizer.adamw(stream, {&slice, 1}, step_of(1), {}), std::logic_error);
 }
 
-TEST_P(Rests, AreRefusedBesideWeightsOtherThanBf16) {
+TEST_P(Rests, AreRefusedForWeightsOtherThanBf16) {
   AdamwSlice slice = with_rests(mains(3), Dtype::f32, Dtype::f32, 0);
   slice.weights = filled({3}, 1);
   EXPECT_THROW(k.optimizer.adamw(stream, {&slice, 1}, step_of(1), {}), std::logic_error);

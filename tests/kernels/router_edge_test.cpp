@@ -30,7 +30,7 @@ TEST_P(RouterEdge, TiesGoToTheLowerIndex) {
   EXPECT_EQ(route({5, 5, 5, 5, 5, 5}, {.top_k = 2, .groups = 3, .top_groups = 1}).ids, (Ids{0, 1}));
 }
 
-TEST_P(RouterEdge, WithNanLogitsNeverLeavesTheRange) {  // ids stay in range
+TEST_P(RouterEdge, WithNanLogitsNeverLeavesTheRange) {  // the ids remain in range
   EXPECT_EQ(route({nan, nan, nan}, {.top_k = 2}).ids, (Ids{0, 1}));
   EXPECT_EQ(route({1, nan, 2}, {.top_k = 2}).ids, (Ids{0, 1}));  // with softmax, the whole row is NaN
   EXPECT_EQ(route({-inf, -inf}, {.top_k = 1}).ids, (Ids{0}));
@@ -60,7 +60,8 @@ TEST_P(RouterEdge, GroupsAreRankedByTheirBestInDeviceLimitedRouting) {
   RouterRule rule{
       .score = RouterScore::sigmoid, .top_k = 2, .groups = 3, .top_groups = 1, .group_score = RouterGroupScore::best};
   EXPECT_EQ(route({2, -9, 1, 1.5, 0, 1}, rule).ids, (Ids{0, 1}));
-  EXPECT_EQ(route({2, -9, 1, 1.5, 0, 1}, rule, {0, 0, 0, 1, 0, 0}).ids, (Ids{3, 2})) << "the bias takes part";
+  EXPECT_EQ(route({2, -9, 1, 1.5, 0, 1}, rule, {0, 0, 0, 1, 0, 0}).ids, (Ids{3, 2}))
+      << "the bias influences the choice of the group";
   EXPECT_EQ(route({5, 1, 5, 4, 5, 4}, rule).ids, (Ids{0, 1})) << "the lower group wins a tie";
   EXPECT_EQ(route({nan, -8, nan, nan, -9, nan}, rule).ids, (Ids{1, 0}));
   rule.top_groups = 2;
@@ -115,7 +116,7 @@ TEST_P(RouterEdge, LossOfNanIsNan) {
   EXPECT_TRUE(std::isnan(loss.to_vector<float>()[0]));
 }
 
-TEST_P(RouterEdge, TotalsGetTheSharesOfLossesBeforeTheirWeights) {
+TEST_P(RouterEdge, TotalsContainTheSharesOfUnweightedLosses) {
   const Tensor scores = tensor<float>({1, 3}, {1, 2}), fractions = tensor<float>({0.5, 0.25}, {1, 2});
   const Tensor weighted = filled({1}, nan), total = doubles({100}), log_sum_exp = filled({1}, nan);
   const LossFactors factors{.scale = 8, .share = 0.25, .weight = 0.5};

@@ -1,4 +1,4 @@
-// Compares a block with its formula, in which every sum is an op of its own.
+// Compares a block with its formula, in which every sum is a separate op.
 #include "layers/block.h"
 
 #include <gtest/gtest.h>

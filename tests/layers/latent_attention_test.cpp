@@ -77,7 +77,7 @@ std::vector<double> normed(std::vector<double> x, int64_t size, double eps) {
   return x;
 }
 
-// Turns the `size` elements from x[at] on by the angles of `position`.
+// Rotates the `size` elements from x[at] on by the angles of `position`.
 void turn(std::vector<double>& x, int64_t at, int64_t position, int64_t size, const ModelConfig& c) {
   for (int64_t i = 0; i < size / 2; ++i) {
     const double angle = static_cast<double>(position) *

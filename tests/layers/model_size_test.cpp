@@ -27,8 +27,8 @@ TEST(ModelSize, M1_DbrxHasThePublishedParameters) {
   EXPECT_EQ(size_of_recipe("models/dbrx.yaml").parameters, 131'596'523'520);
 }
 
-// Counts that a model's authors published, in billions with so many digits as they gave. `outside` are parameters that
-// they do not count.
+// Counts that a model's authors published, in billions, with the published number of digits. `outside` is the number of
+// parameters that the authors do not count.
 struct Published {
   std::string recipe;
   double total, active, digit;
@@ -127,7 +127,7 @@ TEST(ModelSize, GateOfSharedExpertsCountsAsProductOfOneColumn) {
                       Registry());
   };
   const ModelSize plain = size("false"), gated = size("true");
-  EXPECT_EQ(gated.parameters - plain.parameters, 2 * 16) << "2 layers of 16 elements";
+  EXPECT_EQ(gated.parameters - plain.parameters, 2 * 16) << "the gates of 2 layers have 16 elements each";
   EXPECT_EQ(gated.active_parameters - plain.active_parameters, 2 * 16);
   EXPECT_DOUBLE_EQ(gated.flops_per_token - plain.flops_per_token, 6.0 * 2 * 16);
 }
@@ -184,7 +184,7 @@ TEST(ModelSize, CountsTheOwnElementsOfLatentValues) {
                    6.0 * (6 + 3) * heads * context / 2);
 }
 
-// A user's own layer counts like any other.
+// The count includes layers that a user's program registers.
 TEST(ModelSize, HasTheParametersAndOperationsOfARegisteredLayer) {
   Registry registry;
   registry.add_feed_forward("wide", {.make = [](const FeedForwardSpec& spec, const Builder& b) {

@@ -56,7 +56,7 @@ bool equal_rows(const Tensor& a, const Tensor& b, int64_t begin, int64_t end) {
   return bitwise_difference(a.slice(0, begin, end), b.slice(0, begin, end)).empty();
 }
 
-TEST(CountedDocuments, AreZeroForSequencesWithoutBorders) {
+TEST(CountedDocuments, AreZeroForSequencesOfOneDocument) {
   ModelInstance instance(small_recipe({}), Registry(), self);
   const auto count = [&](bool two) { return make_micro_batch(sequence(two), 0, 1, instance.context).documents; };
   EXPECT_EQ(count(true), 2);
@@ -77,7 +77,7 @@ TEST_P(Documents, DoNotAttendToEachOther) {
   EXPECT_TRUE(equal_rows(before, logits(instance, batch), 0, 3));
 }
 
-TEST_P(Documents, GiveTheSameLogitsAsAlone) {
+TEST_P(Documents, GiveTheSameLogitsAsInSeparateSequences) {
   ModelInstance instance(small_recipe(GetParam()), Registry(), self);
   const Tensor both = logits(instance, sequence(true));
   data::Batch alone(1, 5);
@@ -172,7 +172,7 @@ TEST(QkNorm, OverAllHeadsHasAGainForEachElement) {
 }
 
 // Gains far beyond the limit leave only signs, so a further factor changes nothing.
-TEST(QkvClip, FollowsNormsOverAllHeads) {
+TEST(QkvClip, IsAppliedAfterNormsOverAllHeads) {
   const auto with_gain = [](double scale) {
     ModelInstance instance(small_recipe(dense_with({"model.qk_norm=all_heads", "model.qkv_clip=0.01"})), Registry(),
                            self);
@@ -205,7 +205,7 @@ TEST(TiedEmbedding, IsOneParameter) {
   for (const auto& p : instance.parameters) EXPECT_NE(p->name(), "head.weight");
 }
 
-// Models whose sizes fit no tile and no vector, for tests of the whole loss.
+// Models whose sizes are not multiples of a tile or a vector, for tests of the whole loss.
 struct Odd {
   std::string name;
   Overrides overrides;

@@ -1,4 +1,4 @@
-// schedule.moe.memory_limit: the buffers of a pass stay below it for every choice of experts.
+// schedule.moe.memory_limit: the buffers of a pass remain below the limit for every choice of experts.
 #include "layers/moe/schedule/memory_limit.h"
 
 #include <gtest/gtest.h>

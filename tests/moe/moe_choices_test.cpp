@@ -86,7 +86,7 @@ TEST(MoeChoices, OpenKeysAreListedAndSettled) {
   EXPECT_FALSE(c.open());
   EXPECT_EQ(c.settled(), MoeSchedule{});
   c.chunk_by.reset(), c.order.reset();
-  EXPECT_EQ(c.open_keys(), (std::vector<std::string_view>{"chunk_by"}));  // without chunks there is no order
+  EXPECT_EQ(c.open_keys(), (std::vector<std::string_view>{"chunk_by"}));  // without chunks, there is no order to choose
   c.chunk_by = ChunkBy::tokens;
   EXPECT_EQ(c.open_keys(), (std::vector<std::string_view>{"chunks", "order"}));
   EXPECT_EQ(c.settled().chunks, 2);

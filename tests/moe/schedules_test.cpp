@@ -223,7 +223,7 @@ TEST(Schedules, ChooseDenseOrGroupedForEachChunk) {
   EXPECT_EQ(routes.groups(1).rows.host.back(), 2);
 }
 
-// Backward mirrors forward. It also gathers the gradients for the gate, in the pass or afterwards.
+// Backward mirrors forward. Backward also gathers the gradients for the gate, either in the pass or after it.
 TEST(Schedules, EveryCollectiveOfParmsS1AndS2IsATask) {
   const auto graphs = [](const Words& duplicates) {
     std::vector<std::string> texts;

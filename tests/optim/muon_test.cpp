@@ -89,7 +89,7 @@ std::vector<std::string> kinds_of(const Optimizer& optimizer, const Parameter& p
 Tensor state(const Optimizer& optimizer, const Parameter& p, std::string_view kind) {
   for (const auto& s : optimizer.states())
     if (s.parameter == &p && s.kind == kind) return s.tensor;
-  ADD_FAILURE() << "no " << kind << " of " << p.name();
+  ADD_FAILURE() << "the optimizer has no state " << kind << " of " << p.name();
   return {};
 }
 
@@ -144,8 +144,8 @@ TEST_P(MuonEquals, ItsTwinForWideTallAndStackedMatrices) {
 INSTANTIATE_TEST_SUITE_P(, MuonEquals, testing::Values(Dtype::f64, Dtype::f32, Dtype::bf16),
                          [](const auto& i) { return std::string(name_of(i.param)); });
 
-// Singular values of a diagonal matrix are its elements, and each follows the polynomial alone.
-TEST(Orthogonalised, MovesEverySingularValueByThePolynomial) {
+// The singular values of a diagonal matrix are its elements. Each follows the polynomial independently of the others.
+TEST(Orthogonalised, MapsEverySingularValueByThePolynomial) {
   Lab lab;
   const std::vector<double> diagonal{3, 1, -0.5};
   std::vector<double> values(15, 0);
@@ -191,7 +191,7 @@ TEST(MuonRule, LeavesEverythingButMatricesOfHiddenLayersToAdamw) {
   for (const Parameter* p : matrices) EXPECT_EQ(kinds_of(optimizer, *p), momentum) << p->name();
 }
 
-TEST(MuonRule, AdamwUpdatesTheOtherParametersAsAlone) {
+TEST(MuonRule, AdamwUpdatesTheOtherParametersAsWithoutMuon) {
   const auto trained = [](const std::string& name) {
     Lab lab;
     Parameter& p = add(lab, "embedding.weight", Dtype::f32, {5, 7});

@@ -51,7 +51,7 @@ void give(Lab& lab, Parameter& p) {
 Tensor state(const Optimizer& optimizer, const Parameter& p, std::string_view kind) {
   for (const auto& s : optimizer.states())
     if (s.parameter == &p && s.kind == kind) return s.tensor;
-  ADD_FAILURE() << "no " << kind << " of " << p.name();
+  ADD_FAILURE() << "the optimizer has no state " << kind << " of " << p.name();
   return {};
 }
 
@@ -272,12 +272,12 @@ OptimConfig with_rests() {
 std::vector<double> stored_values(const Optimizer& optimizer, const Parameter& p, std::string_view kind) {
   for (const auto& s : optimizer.states())
     if (s.parameter == &p && s.kind == kind) return values_of(s.values());
-  ADD_FAILURE() << "no " << kind << " of " << p.name();
+  ADD_FAILURE() << "the optimizer has no state " << kind << " of " << p.name();
   return {};
 }
 
 // The states have more elements than are in memory at a time.
-TEST(RestsOfMainWeights, GiveBitwiseTheMainWeightsAndMomentsOfF32AlsoWhenOffloaded) {
+TEST(RestsOfMainWeights, GiveBitwiseTheMainWeightsAndMomentsOfF32EvenWhenOffloaded) {
   EXPECT_GT(1100 * 1000, base::BlockSizes{}.optimizer_elements);
   const auto result = [](const OptimConfig& config, optim::StateOffload offload) {
     Lab lab;

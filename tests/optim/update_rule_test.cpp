@@ -17,7 +17,7 @@ namespace {
 
 using namespace optim;
 
-// Rule with two states. A mix-up of the states changes its results.
+// Rule with two states. Exchanging the states changes the results.
 class Averaged final : public UpdateRule {
  public:
   std::vector<std::string> states() const override { return {"sum", "steps"}; }
@@ -57,7 +57,7 @@ void give(Lab& lab, Parameter& p) {
 Tensor state(const Optimizer& optimizer, std::string_view kind) {
   for (const auto& s : optimizer.states())
     if (s.kind == kind) return s.tensor;
-  ADD_FAILURE() << "no " << kind;
+  ADD_FAILURE() << "the optimizer has no state " << kind;
   return {};
 }
 

@@ -79,9 +79,9 @@ double connections_of(const Recipe& recipe, int64_t world) { return estimate_mem
 
 TEST(ConnectionsOfARank, NeedMemoryOnlyForNcclOnSeveralRanks) {
   EXPECT_GT(connections_of(on_cards({"parallel.ep=2"}), 2), 0);
-  EXPECT_EQ(connections_of(on_cards({}), 1), 0) << "one rank connects to no other";
+  EXPECT_EQ(connections_of(on_cards({}), 1), 0) << "a single rank has no connections";
   EXPECT_EQ(connections_of(on_cards({"parallel.ep=2", "distributed.device_collectives=host"}), 2), 0);
-  EXPECT_EQ(connections_of(small_recipe({"parallel.ep=2"}), 2), 0) << "a CPU";
+  EXPECT_EQ(connections_of(small_recipe({"parallel.ep=2"}), 2), 0) << "ranks on a CPU do not use NCCL";
 }
 
 TEST(ConnectionsOfARank, BelongToTheTotalAndToTheLimit) {
@@ -103,7 +103,7 @@ TEST(ConnectionsOfARank, HaveARowInTheReport) {
 TEST(ConnectionsOfARank, FollowTheNodes) {
   const Recipe node = on_cards({"parallel.ep=8", "model.moe.experts=16", "batch.global=32"});
   const Recipe nodes = on_cards({"parallel.ep=16", "model.moe.experts=16", "batch.global=32"});
-  EXPECT_GT(connections_of(node, 16), 1344.0 * (1 << 20)) << "16 channels, 7 peers, 12 MiB";
+  EXPECT_GT(connections_of(node, 16), 1344.0 * (1 << 20)) << "16 channels to each of 7 peers take 12 MiB each";
   EXPECT_LT(connections_of(nodes, 16), connections_of(node, 16));
 }
 

@@ -30,17 +30,17 @@ Cluster cluster_with(const std::vector<double>& dense, const std::vector<double>
   return cluster;
 }
 
-TEST(DenseRows, BeginWhereDenseStaysFaster) {
+TEST(DenseRows, BeginWhereDenseRemainsFaster) {
   EXPECT_EQ(measured_dense_rows(cluster_with({4, 4, 6, 20}, {2, 3, 8, 30}), Element::f32, 64, 64), 32);
   EXPECT_EQ(measured_dense_rows(cluster_with({1, 4, 6, 20}, {2, 3, 8, 30}), Element::f32, 64, 64), 32)
-      << "a small load that is faster by chance does not count";
+      << "a single small load that is faster by chance is ignored";
   EXPECT_EQ(measured_dense_rows(cluster_with({1, 1, 1, 1}, {2, 3, 8, 30}), Element::f32, 64, 64), 2);
 }
 
-TEST(DenseRows, AreNeverReachedWhereBothAreAlike) {
+TEST(DenseRows, AreNeverReachedIfBothAreEquallyFast) {
   EXPECT_EQ(measured_dense_rows(cluster_with({2, 3, 8, 30}, {2, 3, 8, 30}), Element::f32, 64, 64), never_dense);
   EXPECT_EQ(measured_dense_rows(cluster_with({2, 3, 8, 29.9}, {2, 3, 8, 30}), Element::f32, 64, 64), never_dense)
-      << "less than 2%";
+      << "a difference below 2% is ignored";
 }
 
 TEST(DenseRows, AreThoseOfTheNearestShapeOfTheElement) {
@@ -51,7 +51,8 @@ TEST(DenseRows, AreThoseOfTheNearestShapeOfTheElement) {
   EXPECT_EQ(measured_dense_rows(both, Element::f32, 2048, 512), 128);
   EXPECT_EQ(measured_dense_rows(both, Element::bf16, 64, 64), std::nullopt);
   both.products.clear();
-  EXPECT_EQ(measured_dense_rows(both, Element::f32, 64, 64), std::nullopt) << "nothing to compare with";
+  EXPECT_EQ(measured_dense_rows(both, Element::f32, 64, 64), std::nullopt)
+      << "there are no grouped products to compare with";
 }
 
 TEST(DenseRows, AreTakenFromTheProfileOfTheRecipe) {

@@ -105,7 +105,7 @@ TEST(LossBlock, HasTheRowsOfTheKernel) {
   };
   EXPECT_EQ(tokens({}), 4096) << "kernels::cuda::chunk_rows()";
   EXPECT_EQ(tokens({"parallel.cp=2"}), 2 * 4096);
-  // Two blocks of f32 logits and a bf16 gradient take 10 bytes for each row and word, instead of 6.
+  // Two blocks of f32 logits and a bf16 gradient take 10 bytes for each row and vocabulary entry, instead of 6.
   EXPECT_DOUBLE_EQ(tokens({"parallel.tp=2", "parallel.sp=true"}).value(), 4096.0 * 10 / 6);
   EXPECT_DOUBLE_EQ(tokens({"parallel.tp=2", "parallel.sp=true", "train.precision=f32"}).value(), 4096.0 * 2);
 }

@@ -19,7 +19,7 @@ std::vector<FrozenPeriods> kinds_of(const std::vector<std::string>& overrides) {
 
 bool freezes(const FrozenPeriods& kind, const std::string& name) { return std::ranges::count(kind.freeze, name) == 1; }
 
-TEST(FrozenPeriods, TrainedModelsHaveOneKind) {
+TEST(FrozenPeriods, ModelsWithoutFrozenParametersHaveOneKind) {
   const std::vector<FrozenPeriods> kinds = kinds_of({"model.layers=6"});
   ASSERT_EQ(kinds.size(), 1u);
   EXPECT_TRUE(kinds[0].freeze.empty());

@@ -23,7 +23,7 @@ int64_t best_of_all(int64_t batch, int64_t most) {
   return best;
 }
 
-TEST(SearchUnimodal, FindsTheLeastAtAnyPosition) {
+TEST(SearchUnimodal, FindsTheMinimumAtAnyPosition) {
   for (int64_t high = 1; high <= 24; ++high)
     for (int64_t least = 1; least <= high; ++least) {
       std::set<int64_t> asked;
@@ -91,7 +91,7 @@ TEST(GranularitySearch, StaysWithinItsBounds) {
   EXPECT_TRUE(search.propose(7).settled);
 }
 
-TEST(GranularitySearch, GivesNoMicroBatchWithoutAToken) {
+TEST(GranularitySearch, ProposesAtMostOnePartPerToken) {
   GranularitySearch search(1, 8);
   EXPECT_LE(search.best(3,
                         [](int64_t, int64_t n) {
@@ -135,8 +135,8 @@ TEST(SampleSummary, DifferencesWithinTheDeviationDoNotCount) {
   EXPECT_TRUE(indistinct({.median = 1.0}, {.median = 1.0}));
 }
 
-// With minima of unequal samples, n = 4 would win by its third time alone.
-TEST(GranularitySearch, ComparesMediansOfEquallyManySamples) {
+// If minima over unequal numbers of samples were compared, n = 4 would win because of its third sample alone.
+TEST(GranularitySearch, ComparesMediansOfTheSameNumberOfSamples) {
   GranularitySearch search({2, 4}, 3);
   const auto record = [&](int64_t n, const std::vector<double>& seconds) {
     for (const double s : seconds) search.record(100, n, s);
@@ -144,10 +144,10 @@ TEST(GranularitySearch, ComparesMediansOfEquallyManySamples) {
   record(2, {5, 5, 5});
   EXPECT_EQ(search.propose(100).n, 4);
   record(4, {9, 9});
-  EXPECT_FALSE(search.measured(100, 4)) << "two of three samples";
+  EXPECT_FALSE(search.measured(100, 4)) << "4 parts have only two of three samples";
   EXPECT_FALSE(search.propose(100).settled);
   record(4, {1, 1, 1});
-  EXPECT_DOUBLE_EQ(search.measured(100, 4)->median, 9) << "the first three samples count";
+  EXPECT_DOUBLE_EQ(search.measured(100, 4)->median, 9) << "only the first three samples are used";
   const Trial found = search.propose(100);
   EXPECT_TRUE(found.settled);
   EXPECT_EQ(found.n, 2);
@@ -157,7 +157,7 @@ TEST(GranularitySearch, SmallestOfIndistinctNumbersWins) {
   GranularitySearch close({2, 4}, 3), apart({2, 4}, 3);
   for (const double s : {5.05, 5.0, 5.1}) close.record(100, 2, s);
   for (const double s : {5.0, 4.9, 5.1}) close.record(100, 4, s);
-  EXPECT_EQ(close.propose(100).n, 2) << "5.05 against 5.0, with a deviation of 0.1";
+  EXPECT_EQ(close.propose(100).n, 2) << "5.05 and 5.0 are indistinct with a deviation of 0.1";
   for (const double s : {6.0, 5.9, 6.1}) apart.record(100, 2, s);
   for (const double s : {5.0, 4.9, 5.1}) apart.record(100, 4, s);
   EXPECT_EQ(apart.propose(100).n, 4);
@@ -168,10 +168,10 @@ TEST(GranularitySearch, EndsWithoutNumbersThatLackSamples) {
   search.record(100, 4, 3);
   search.record(100, 4, 3);
   search.record(100, 8, 1);
-  EXPECT_EQ(search.conclude(100, 8), 4) << "8 has one of two samples";
+  EXPECT_EQ(search.conclude(100, 8), 4) << "8 parts have only one of two samples";
   GranularitySearch none({2, 4, 8}, 2);
   none.record(100, 8, 1);
-  EXPECT_EQ(none.conclude(100, 4), 4) << "no number has all samples";
+  EXPECT_EQ(none.conclude(100, 4), 4) << "no number of parts has all samples";
 }
 
 // EPS-MoE divides 20 experts of a rank into 5 or 20 groups.

@@ -38,7 +38,7 @@ Cluster load_text(const std::string& yaml) {
   return load_cluster((folder / "c.yaml").string());
 }
 
-// Returns the error of `text` with `is` in place of `was`, without the folder.
+// Returns the error message for `text` with `was` replaced by `is`. The folder is removed from the message.
 std::string refusal(const std::string& was, const std::string& is, std::string changed = text) {
   const size_t at = changed.find(was);
   if (at == changed.npos) return "the test's own text has no " + was;
@@ -156,10 +156,10 @@ TEST(CompleteMachine, NamesEachAssumptionOnce) {
     for (const std::string& a : complete(machine).assumptions) found += a.starts_with(key + ": ");
     return found;
   };
-  EXPECT_EQ(names("dense"), 0) << "given";
+  EXPECT_EQ(names("dense"), 0) << "the file gives this value";
   EXPECT_EQ(names("grouped"), 1);
   EXPECT_EQ(names("attention"), 1);
-  EXPECT_EQ(names("network.efficiency"), 0) << "given";
+  EXPECT_EQ(names("network.efficiency"), 0) << "the file gives this value";
   machine.network->efficiency.reset();
   EXPECT_EQ(names("network.efficiency"), 1);
 }
@@ -172,7 +172,7 @@ TEST(CompleteMachine, LeavesNoAssumption) {
   EXPECT_TRUE(complete(whole).assumptions.empty());
 }
 
-TEST(CompleteMachine, TakesTheCurvesOfTheShippedH100) {
+TEST(CompleteMachine, UsesTheCurvesOfTheShippedH100) {
   const Machine h100 = *load_cluster(HEXAD_SOURCE_DIR "/recipes/clusters/h100-dgx.yaml").machine;
   EXPECT_TRUE(complete(h100).assumptions.empty());
   Machine bare = h100;

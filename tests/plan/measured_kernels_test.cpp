@@ -97,7 +97,8 @@ TEST(AttentionCurves, AreChosenByHeadSizeThenPassThenHeads) {
   EXPECT_DOUBLE_EQ(seconds(AttentionPass::forward, 64, 16), 0.001);
   EXPECT_DOUBLE_EQ(seconds(AttentionPass::forward, 48, 2), 8 * 0.002) << "one head is nearer to 2 than 8 heads";
   EXPECT_DOUBLE_EQ(seconds(AttentionPass::forward, 100, 1), 0.004 / 2) << "128 is nearer to 100 than 64";
-  EXPECT_DOUBLE_EQ(seconds(AttentionPass::backward, 64, 1), 0.005 / 2.5) << "backward of another number of heads";
+  EXPECT_DOUBLE_EQ(seconds(AttentionPass::backward, 64, 1), 0.005 / 2.5)
+      << "backward was measured with another number of heads";
 }
 
 TEST(AttentionCurves, AreUsedForTheirElementOnly) {
@@ -113,7 +114,8 @@ TEST(KernelCurves, GiveTheTimesOfTheClass) {
   EXPECT_DOUBLE_EQ(prices.kernel(KernelClass::norm, Dtype::f32, 16), 3e-6)
       << "no kernel is shorter than the first point";
   EXPECT_DOUBLE_EQ(prices.kernel(KernelClass::pointwise, Dtype::bf16, 8192), 2e-6) << "only f32 was measured";
-  EXPECT_DOUBLE_EQ(prices.kernel(KernelClass::loss, Dtype::f32, 8192), 1e-5) << "as a copy of half its bytes";
+  EXPECT_DOUBLE_EQ(prices.kernel(KernelClass::loss, Dtype::f32, 8192), 1e-5)
+      << "the loss is priced as a copy of half of its bytes";
   EXPECT_EQ(prices.kernel(KernelClass::norm, Dtype::f32, 0), 0);
 }
 

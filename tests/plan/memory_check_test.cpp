@@ -94,7 +94,7 @@ TEST_F(MemoryCheck, CountsTheMemoryOfACardIfTheModelIsOnCards) {
   Recipe recipe = small_recipe({"distributed.device_collectives=host"});
   recipe.device = device::DeviceKind::cuda;
   const double need = needed(recipe, 2);
-  auto ranks = on_machines(2, 2, 1);  // the ranks need no memory of the host
+  auto ranks = on_machines(2, 2, 1);  // the ranks need no host memory
   for (int64_t r = 0; r < 2; ++r)
     ranks[r].cards = {{r, "the memory of a GPU (H100)", static_cast<int64_t>(need * 1.3)}};
   EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::fits);

@@ -42,7 +42,7 @@ std::vector<std::string> measured(const std::vector<std::string>& more) {
                                "batch.micro=4",
                                "batch.global=32",
                                "distributed.bucket_bytes=64KiB",
-                               "distributed.device_collectives=host",  // connections have tests of their own
+                               "distributed.device_collectives=host",  // connections_test.cpp tests connections
                                "train.precision=f32"};
   all.insert(all.end(), more.begin(), more.end());
   return all;
@@ -126,7 +126,7 @@ TEST(MemoryOfTheNeediest, IsOnTheRankOfTheExpertsInTheTrace) {
   const double loaded = of_rank(1, RoutingLoad::even), idle = of_rank(0, RoutingLoad::even);
   EXPECT_GT(loaded, 1.2 * idle);
   EXPECT_EQ(estimate_memory(recipe, {}, 2).total, loaded);
-  EXPECT_NEAR(of_rank(0, RoutingLoad::one_rank), loaded, 0.01 * loaded) << "the load one_rank overrides the trace";
+  EXPECT_NEAR(of_rank(0, RoutingLoad::one_rank), loaded, 0.01 * loaded) << "the load one_rank replaces the trace";
 }
 
 TEST(MemoryOfTheNeediest, IsOnTheRankWithTheLargestPiecesOfExperts) {

@@ -27,7 +27,7 @@ std::optional<NearestLayout> nearest(const std::string& parallel, int64_t ranks,
   return nearest_layout(config::parse(yaml, "recipe.yaml"), recipe_of(yaml), {}, ranks, fits);
 }
 
-TEST(NearestLayout, IsTheRecipesOwnWhereThatIsLegal) {
+TEST(NearestLayout, IsTheRecipesOwnIfThatIsLegal) {
   for (const char* parallel :
        {"parallel: {tp: 2, sp: true, pp: 2, ep: 4, etp: 1}\n", "parallel: {cp: 2, ep: 4, cp_expansion: vertical}\n",
         "parallel: {pp: 2, ep: 2}\nschedule: {pipeline: {kind: zb_h1, split: [3, 5]}}\n"})
@@ -79,7 +79,7 @@ TEST(NearestLayout, DividesSequencesIfThereAreMoreRanksThanMicroBatches) {
   EXPECT_EQ(layout->changes, (Changes{{"parallel.cp", "128"}}));
 }
 
-TEST(NearestLayout, LeavesOutLayoutsThatExceedTheMemory) {
+TEST(NearestLayout, SkipsLayoutsThatExceedTheMemory) {
   const FitsMemory only_eight = [](const Recipe& r, int64_t ranks) { return ranks == 8 && r.parallel.tp == 2; };
   const auto layout = nearest("parallel: {ep: 4}\n", 16, only_eight);
   ASSERT_TRUE(layout);

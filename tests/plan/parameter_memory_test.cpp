@@ -25,7 +25,8 @@ TEST(ParameterMemory, DividesMemoryByTheZeroLevel) {
   EXPECT_EQ(kept_bytes(f32_gradients, 1, 4).total(), 6 + 12 / 4.0);
   EXPECT_EQ(kept_bytes(f32_gradients, 2, 4).total(), 2 + 16 / 4.0);
   EXPECT_EQ(kept_bytes(f32_gradients, 3, 4).total(), 18 / 4.0);
-  for (const int64_t level : {0, 1, 2, 3}) EXPECT_EQ(kept_bytes(f32_gradients, level, 1).total(), 18) << "alone";
+  for (const int64_t level : {0, 1, 2, 3})
+    EXPECT_EQ(kept_bytes(f32_gradients, level, 1).total(), 18) << "a rank without replicas divides nothing";
   EXPECT_THROW(kept_bytes(f32_gradients, 4, 1), std::logic_error);
 }
 

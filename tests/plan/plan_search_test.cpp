@@ -121,14 +121,14 @@ NearestRanks nearest(int64_t world, int64_t most) {
 }
 
 TEST(NearestRanks, AreTheNextLegalNumbersBelowAndAbove) {
-  const NearestRanks of_24 = nearest(24, 1024);  // 64 sequences have no divisor 3
+  const NearestRanks of_24 = nearest(24, 1024);  // 64 sequences are not divisible by 3
   EXPECT_EQ(of_24.below, 16);
   EXPECT_EQ(of_24.above, 32);
   EXPECT_EQ(nearest(24, 31).above, std::nullopt);
-  EXPECT_EQ(nearest(16, 1024).below, 8) << "the number itself does not count";
+  EXPECT_EQ(nearest(16, 1024).below, 8) << "the number itself is not one of its neighbours";
 }
 
-TEST(NearestRanks, AreNoneIfNoOtherNumberIsPossible) {
+TEST(NearestRanks, AreAbsentIfNoOtherNumberIsPossible) {
   EXPECT_EQ(nearest(1, 1).below, std::nullopt);
   EXPECT_EQ(nearest(1, 1).above, std::nullopt);
 }
@@ -142,7 +142,7 @@ TEST(GroupTraffic, AddsUpToTheBytesOfAStep) {
   std::array<double, comm::traffic_class_count> sent{}, expected{};
   double network = 0, expected_network = 0, last = std::numeric_limits<double>::infinity();
   for (const GroupTraffic& t : group_traffic(recorded, prices)) {
-    EXPECT_LE(t.sent, last) << "the largest is not first";
+    EXPECT_LE(t.sent, last) << "the traffic is not sorted in decreasing order";
     last = t.sent;
     sent[base::ordinal(t.traffic)] += t.sent, network += t.network;
     if (t.name == "tp") {
@@ -191,7 +191,7 @@ TEST(Plan, HasAFirstLayoutNearTheBestOfAll) {
   const config::Document document = config::parse(dense, "plan.yaml");
   const Plan plan = search_plan(document, recipe_of(dense), {}, two_nodes(), {.world = world});
   ASSERT_FALSE(plan.best.empty());
-  ASSERT_LT(plan.simulated, plan.legal / 3) << "the search leaves most layouts out";
+  ASSERT_LT(plan.simulated, plan.legal / 3) << "the search simulates only a few of the legal layouts";
   const StepPrices prices(two_nodes(), world);
   double best = std::numeric_limits<double>::infinity();
   for (const PlanCandidate& c :
@@ -233,7 +233,8 @@ TEST(RoutedMemory, IsTheEstimateOfEachLoad) {
   EXPECT_EQ(memory.p99.bytes, total(RoutingLoad::p99));
   EXPECT_EQ(memory.worst.bytes, total(RoutingLoad::one_rank));
   EXPECT_GT(memory.worst.bytes, memory.even);
-  EXPECT_EQ(memory.worst.times, 4) << "one expert a rank: every token, instead of 2 of 8 slots";
+  EXPECT_EQ(memory.worst.times, 4)
+      << "with one expert per rank, a rank may get every token instead of a quarter of them";
 }
 
 TEST(RoutedMemory, IsEvenIfARankHasAllExperts) {
@@ -242,7 +243,7 @@ TEST(RoutedMemory, IsEvenIfARankHasAllExperts) {
   EXPECT_EQ(memory.worst.bytes, 5);
 }
 
-TEST(Plan, GivesEvenMemoryAlsoIfPlannedForTheWorst) {
+TEST(Plan, GivesTheMemoryOfAnEvenLoadEvenIfPlannedForTheWorst) {
   const Plan plan = search_plan(config::parse(yaml, "plan.yaml"), recipe_of(yaml), {}, two_nodes(),
                                 {.world = ranks, .load = RoutingLoad::one_rank, .wanted = 2, .details = true});
   for (const PlannedLayout& l : plan.best) {
@@ -286,7 +287,7 @@ TEST(Plan, ByMemoryNeedsNoMoreThanByTime) {
   EXPECT_LE(best(Objective::memory).memory.total, best(Objective::time).memory.total);
 }
 
-TEST(Plan, ByMemoryHasAFirstLayoutNearTheLeastOfAll) {
+TEST(Plan, ByMemoryHasAFirstLayoutNearTheMinimumOfAllLayouts) {
   const std::string dense =
       "model: {layers: 4, hidden: 1024, heads: 4, context: 1024, vocab: 1024}\n"
       "batch: {global: 8, micro: 1}\n"
@@ -295,7 +296,7 @@ TEST(Plan, ByMemoryHasAFirstLayoutNearTheLeastOfAll) {
       "data: {synthetic: true}\n";
   constexpr int world = 4;
   Cluster cluster = two_nodes();
-  cluster.machine->host_memory.reset();  // nothing can be offloaded
+  cluster.machine->host_memory.reset();  // without known host memory, offloading is impossible
   const config::Document document = config::parse(dense, "plan.yaml");
   const Plan plan = search_plan(document, recipe_of(dense), {}, cluster,
                                 {.world = world, .objective = Objective::memory, .wanted = 1});

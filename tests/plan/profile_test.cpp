@@ -50,7 +50,7 @@ TEST(MeasuredGroups, OneRankHasNoMeasuredGroup) {
   comm::with_ranks(1, [](const ProcessGroup& world) { EXPECT_TRUE(measured_groups(world).empty()); });
 }
 
-TEST(MachineOf, NodesMustHaveEquallyManyRanks) {
+TEST(MachineOf, NodesMustHaveTheSameNumberOfRanks) {
   comm::ThreadOptions nodes;
   nodes.node_of_rank = {0, 0, 1};
   try {
@@ -118,7 +118,8 @@ TEST(Measure, FillsEveryPartAndAllRanksAgree) {
   ASSERT_TRUE(cluster.operation);
   EXPECT_LE(*cluster.operation, longest_operation);
   EXPECT_EQ(cluster.copies.size(), enum_names(CopyKind{}).size());
-  EXPECT_EQ(cluster.slowdowns.size(), 4u * 3u + 4u) << "each lane beside each other lane, and beside all others";
+  EXPECT_EQ(cluster.slowdowns.size(), 4u * 3u + 4u)
+      << "each lane is measured with each other lane, and with all other lanes";
   for (const MeasuredLink& link : cluster.links) EXPECT_EQ(link.points.points.size(), 2u);
   EXPECT_NO_THROW(rates_of(cluster, {.groups = {{"ep", 2, 2}, {"tp", 2, 1}, {"world", 4, 2}}}));
   const telemetry::TemporaryFolder folder;

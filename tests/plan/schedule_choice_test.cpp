@@ -60,7 +60,7 @@ std::vector<MoeSchedule> predicted_on(const schedule::Rates& rates, const Recipe
     Predictor predictor(recipe, run.instance.mesh);
     predictor.rates = rates;
     const ScheduleChoice choice(recipe, run.instance, predictor, world);
-    EXPECT_TRUE(choice.made()) << "trial_share: 0";
+    EXPECT_TRUE(choice.made()) << "with trial_share: 0, the prediction chooses without trials";
     if (world.rank() != 0) return;
     for (const ScheduleCandidate& c : choice.candidates()) order.push_back(c.schedule);
   });
@@ -234,15 +234,15 @@ std::vector<MoeSchedule> try_all(ScheduleChoice& choice, const std::function<dou
   return tried;
 }
 
-TEST(ScheduleChoice, TriesTheBestPredictedInTurnAndTakesTheFastest) {
+TEST(ScheduleChoice, TriesTheBestPredictedInTurnAndKeepsTheFastest) {
   const Recipe recipe =
       small_recipe({"parallel.tp=2", "schedule.moe.duplicates=auto", "train.steps=20", "schedule.moe.trial_share=0.4"});
   on_ranks(2, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe, world);
     ScheduleChoice choice(recipe, run.instance, Predictor(recipe, run.instance.mesh), world);
     EXPECT_EQ(choice.trials_left(), 8);
-    // The first finalist is the slowest, the third the fastest. Ranks measure different times, and the slowest rank
-    // counts.
+    // The first finalist is the slowest, and the third is the fastest. Ranks measure different times. The time of the
+    // slowest rank counts.
     const double seconds[] = {3, 2, 1, 2};
     int turn = 0;
     const auto tried =
@@ -309,7 +309,7 @@ TEST(ScheduleChoice, Algorithm1FindsUnpredictedChunks) {
     EXPECT_TRUE(choice.searching()) << "only the number of chunks is open";
     const auto tried = try_all(choice, best_at_five);
     EXPECT_EQ(tried.front(), predicted);
-    EXPECT_LE(tried.size(), 12u) << "12 trials are 3% of 400 steps";
+    EXPECT_LE(tried.size(), 12u) << "the limit is 3% of 400 steps, 12 trials";
     EXPECT_EQ(choice.current().schedule.chunks, 5);
     EXPECT_GT(choice.current().predicted, 0);
   });
@@ -327,7 +327,7 @@ TEST(ScheduleChoice, Algorithm1EndsWithItsTrials) {
   });
 }
 
-// With minima, 12 chunks would win by one quick step.
+// If minima were compared, 12 chunks would win because of one fast step.
 TEST(ScheduleChoice, Algorithm1ComparesMedians) {
   const Recipe recipe = cut_recipe({"schedule.moe.trial_share=0.5"});
   on_ranks(2, [&](const comm::ProcessGroup& world) {
@@ -342,8 +342,8 @@ TEST(ScheduleChoice, Algorithm1ComparesMedians) {
   });
 }
 
-// MPMoE searches the best number of chunks of each strategy, and then the best pair. S2 is the slowest at the number
-// that is best for the others.
+// MPMoE searches for the best number of chunks of each strategy, and then for the best pair. S2 is the slowest strategy
+// at the number of chunks that is best for the other strategies.
 TEST(ScheduleChoice, Algorithm1FindsTheChunksOfEachStrategy) {
   const Recipe recipe = cut_recipe({"train.steps=400", "schedule.moe.trial_share=0.5", "schedule.moe.memory_reuse=auto",
                                     "schedule.moe.memory_limit=100000000"});
@@ -360,7 +360,7 @@ TEST(ScheduleChoice, Algorithm1FindsTheChunksOfEachStrategy) {
     for (const moe::ReuseStrategy strategy : {moe::ReuseStrategy::s1, moe::ReuseStrategy::s3, moe::ReuseStrategy::s4})
       EXPECT_TRUE(std::ranges::any_of(tried, [&](const MoeSchedule& s) {
         return s.memory_reuse == strategy && s.chunks == 3;
-      })) << "each strategy gets its own best number";
+      })) << "each strategy must get its own best number of chunks";
     EXPECT_EQ(choice.current().schedule.memory_reuse, moe::ReuseStrategy::s2);
     EXPECT_EQ(choice.current().schedule.chunks, 11);
   });
@@ -445,7 +445,7 @@ TEST(ScheduleChoice, ResumesOnlyAllowedSchedules) {
 }
 
 TEST(ScheduleChoice, PricesHundredsOfSchedulesInTwoRounds) {
-  // Many tokens, so that about as many of them as expected have both experts on one rank.
+  // There are many tokens, so the share of tokens with both experts on one rank is close to its expected value.
   const Recipe recipe = open_recipe({"parallel.tp=2", "parallel.ep=2", "model.context=128"},
                                     {"schedule.moe.rows=auto", "schedule.moe.order=auto",
                                      "schedule.moe.memory_reuse=auto", "schedule.moe.trial_share=0"});
@@ -454,7 +454,7 @@ TEST(ScheduleChoice, PricesHundredsOfSchedulesInTwoRounds) {
   EXPECT_LT(order.size(), 350u);
   EXPECT_EQ(distinct(order, [](const MoeSchedule& s) { return to_string(s); }).size(), order.size());
   EXPECT_EQ(order.front().rows, ep::RowOf::token)
-      << "a slow wire favours fewer rows, not: " << to_string(order.front());
+      << "a slow link favours fewer rows, but the best schedule is: " << to_string(order.front());
 }
 
 TEST(ScheduleChoice, PredictionsChangeNoBitOfTheRun) {

@@ -1,4 +1,4 @@
-// A predicted step beside the measured steps of a run directory.
+// A predicted step compared with the measured steps of a run directory.
 #include "tools/plan/step_comparison.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ void write_trace_of_run(const Scratch& folder) {
 
 const ComparedRow& row(const std::vector<ComparedRow>& rows, const std::string& name) {
   const auto at = std::ranges::find(rows, name, &ComparedRow::name);
-  if (at == rows.end()) throw std::runtime_error("no row " + name);
+  if (at == rows.end()) throw std::runtime_error("there is no row " + name);
   return *at;
 }
 

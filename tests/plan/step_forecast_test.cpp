@@ -64,7 +64,7 @@ TEST(StepForecast, CountsTheUpdateOnceAndByShares) {
   EXPECT_GT(whole.update, 0);
   EXPECT_LT(whole.update, whole.busy);
   EXPECT_LT(shared.update, whole.update) << "ranks share the update";
-  EXPECT_NEAR(longer.update, whole.update, 1e-6 * whole.update) << "more micro-batches have one update, too";
+  EXPECT_NEAR(longer.update, whole.update, 1e-6 * whole.update) << "a step with more micro-batches also has one update";
   EXPECT_GT(longer.busy, 1.5 * whole.busy);
 }
 

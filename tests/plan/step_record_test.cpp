@@ -84,7 +84,7 @@ TEST(StepRecord, CountsTheOperationsOfProducts) {
   EXPECT_DOUBLE_EQ(flops, 6 * tokens * (2 * layer + hidden * static_cast<double>(m.vocab)));
 }
 
-// Returns the number of additions that have a launch of their own in the forward pass of a micro-batch.
+// Returns the number of additions with a separate launch in the forward pass of a micro-batch.
 int64_t additions_of(std::vector<std::string> overrides) {
   overrides.insert(overrides.end(), {"model.moe.aux_loss.coefficient=0", "model.layers=2"});
   const StepRecord record = record_of(recipe_with(overrides), 1);
@@ -148,7 +148,7 @@ std::map<std::string, int64_t> bytes_by_name(const StepRecord& record, std::stri
   return bytes;
 }
 
-// Returns a record of rank 0 of two, and the numbers of its owned elements: f32 weights, and bf16 weights.
+// Returns a record of rank 0 of two ranks, and the numbers of f32 weights and of bf16 weights that it owns.
 std::pair<StepRecord, std::array<int64_t, 2>> record_and_owned(const Recipe& recipe,
                                                                const train::Extensions& extensions = {}) {
   RunOnMeta run(recipe, extensions, mesh::Layout(recipe.parallel.sizes(), 2), 0, RoutingLoad::even,
@@ -212,7 +212,7 @@ TEST(StepRecord, ContainsTheCopiesOfOffloadedStates) {
   const auto [record, owned] =
       record_and_owned(recipe_with({"offload.optimizer=file", "train.precision=bf16", "parallel.zero=0"}));
   const auto [wide, narrow] = owned;
-  // The f32 weights of a bf16 run (routers) are their own main weights, which stay in memory.
+  // The f32 weights of a bf16 run (routers) are also their main weights, so they remain in memory.
   const int64_t states = 8 * wide + 12 * narrow;
   const auto bytes = bytes_by_name(record, "pointwise");
   ASSERT_TRUE(bytes.contains("offload") && bytes.contains("restore")) << testing::PrintToString(bytes);
@@ -239,8 +239,8 @@ TEST(StepRecord, ContainsAnAssumedUpdateOfOtherRules) {
       << "main and velocity are read and written, and the gradient is read";
 }
 
-// On a device, the copies and exchanges of a chunked pass run beside its kernels.
-TEST(StepRecord, KeepsLanesOfADeviceApart) {
+// On a device, the copies and exchanges of a chunked pass run concurrently with its kernels.
+TEST(StepRecord, SeparatesTheLanesOfADevice) {
   const std::vector<std::string> chunks{"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"};
   Recipe recipe = recipe_with(chunks);
   recipe.device = device::DeviceKind::emulated;

@@ -25,7 +25,7 @@ TEST(BalancedSplit, IsEvenForEqualLayers) {
 TEST(BalancedSplit, CountsEmbeddingAndHead) {
   EXPECT_EQ(balanced_split(equal(10, 1, 1), 4), (Split{2, 3, 3, 2}));
   EXPECT_EQ(balanced_split(equal(9, 0, 2), 3), (Split{4, 4, 1}));
-  EXPECT_EQ(balanced_split(equal(8, 0, 100), 4), (Split{3, 2, 2, 1})) << "the head cannot be cut";
+  EXPECT_EQ(balanced_split(equal(8, 0, 100), 4), (Split{3, 2, 2, 1})) << "the head cannot be divided";
 }
 
 TEST(BalancedSplit, FollowsTheCostOfEachLayer) {

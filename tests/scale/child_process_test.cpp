@@ -53,7 +53,7 @@ TEST_F(ScaleChild, TheTimeLimitEndsTheWholeGroup) {
 TEST_F(ScaleChild, TheKeptLockLastsAsLongAsTheChild) {
   std::optional<io::FileLock> mine = io::FileLock::take(lock(), io::FileLock::Mode::exclusive, true);
   ASSERT_TRUE(mine.has_value());
-  // The background process stands for a run whose experiment was killed.
+  // The background process simulates a run whose experiment was killed.
   const std::string script = base::cat("(while [ ! -e '", go(), "' ]; do sleep 0.05; done) & exit 0");
   EXPECT_EQ(run_child({"sh", "-c", script}, output(), 60, mine->descriptor()).exit_code, 0);
   mine.reset();
@@ -62,7 +62,7 @@ TEST_F(ScaleChild, TheKeptLockLastsAsLongAsTheChild) {
   EXPECT_TRUE(lock_becomes_free());
 }
 
-TEST_F(ScaleChild, AnIgnoredSignalEndsNothing) {
+TEST_F(ScaleChild, AnIgnoredSignalDoesNotEndTheChild) {
   const auto before = std::signal(SIGHUP, SIG_IGN);
   EXPECT_EQ(run("kill -HUP $PPID; sleep 1; exit 3").exit_code, 3);
   std::signal(SIGHUP, before);
@@ -71,7 +71,7 @@ TEST_F(ScaleChild, AnIgnoredSignalEndsNothing) {
 TEST_F(ScaleChild, AMissingProgramIsNamed) {
   try {
     run_child({"no-such-program"}, output(), 1);
-    FAIL() << "started";
+    FAIL() << "a missing program was started";
   } catch (const base::Error& e) {
     EXPECT_NE(std::string(e.what()).find("cannot start no-such-program"), std::string::npos) << e.what();
   }

@@ -52,7 +52,7 @@ TEST(ScaleMeasurement, ImbalanceIsNoLongerThanTheWaiting) {
   EXPECT_DOUBLE_EQ(parts_of(step).total(), 8);
 }
 
-TEST(ScaleMeasurement, WarmUpIsLeftOutOfTimes) {
+TEST(ScaleMeasurement, TimesExcludeTheWarmUp) {
   const PointMeasurement m = measurement_of({{step_of(1, 100), step_of(2, 2), step_of(3, 2)},
                                              {step_of(1, 100), step_of(2, 4), step_of(3, 4)},
                                              {step_of(1, 100), step_of(2, 3), step_of(3, 3)}},

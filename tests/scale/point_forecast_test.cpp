@@ -54,7 +54,7 @@ class ScaleForecast : public testing::Test {
   std::vector<LoadedPoint> points_;
 };
 
-TEST_F(ScaleForecast, HasMemoryButNoStepWithoutAClusterFile) {
+TEST_F(ScaleForecast, HasMemoryButNoStepTimeWithoutAClusterFile) {
   const PointForecast forecast = forecast_point(points_[0], nullptr, extensions_);
   EXPECT_GT(forecast.memory_bytes, 0);
   EXPECT_FALSE(forecast.step_seconds.has_value());
@@ -62,7 +62,7 @@ TEST_F(ScaleForecast, HasMemoryButNoStepWithoutAClusterFile) {
   EXPECT_TRUE(forecast.fits());
 }
 
-TEST_F(ScaleForecast, HasAStepWithItsIntervalAndSharesOnACluster) {
+TEST_F(ScaleForecast, HasAStepTimeWithItsIntervalAndSharesOnACluster) {
   const plan::Cluster cluster = one_node();
   const PointForecast forecast = forecast_point(points_[1], &cluster, extensions_);
   ASSERT_TRUE(forecast.step_seconds.has_value()) << forecast.trouble;

@@ -51,7 +51,7 @@ std::vector<std::string> names_of(const std::vector<Point>& points) {
   return names;
 }
 
-TEST_F(ScalePoints, AreAllCombinationsThatExist) {
+TEST_F(ScalePoints, ContainEveryCombinationOfAvailableChoices) {
   Experiment e = experiment(R"(ranks: [1, 2]
 vary:
   - name: ep
@@ -80,7 +80,7 @@ vary: [{name: rate, values: [50mbit]}]
   EXPECT_TRUE(point.overrides.empty());
 }
 
-TEST(ScaleVariables, LongestNameCounts) {
+TEST(ScaleVariables, LongestMatchingNameIsReplaced) {
   const std::map<std::string, std::string> values{{"rate", "1"}, {"rates", "2"}};
   EXPECT_EQ(with_variables("$rates $rate $other 5$", values), "2 1 $other 5$");
 }
@@ -93,7 +93,7 @@ TEST_F(ScalePoints, ProblemGrowsWithTheRanks) {
   EXPECT_EQ(points[1].recipe.train.steps, 3);
 }
 
-TEST_F(ScalePoints, IllegalDuplicateAndTooLargePointsAreToldTogether) {
+TEST_F(ScalePoints, IllegalDuplicateAndTooLargePointsAreReportedTogether) {
   const std::string text = refusal(R"(ranks: [2, 8]
 vary:
   - name: ep

@@ -81,7 +81,7 @@ TEST(ScaleCsv, HalfWrittenAndForeignTablesAreRefusedByName) {
   EXPECT_EQ(refusal("point,step_seconds\n\"a, b\",1\nc,\n"), "accepted");
 }
 
-TEST(ScaleCsv, ComparisonNamesPointsOfOneSide) {
+TEST(ScaleCsv, ComparisonNamesPointsOfOnlyOneTable) {
   const std::string text = comparison_text(example(), {{"ranks-1_schedule-plain", 4}, {"gone", 1}}, "old.csv");
   EXPECT_NE(text.find(" 2.000\n"), std::string::npos) << text;
   EXPECT_NE(text.find("only here: ranks-2_schedule-plain, ranks-4_schedule-plain, ranks-2_schedule-chunks\n"),

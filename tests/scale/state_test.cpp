@@ -45,7 +45,7 @@ class ScaleState : public testing::Test {
   const Execution first_{.point = 0, .repeat = 1}, second_{.point = 1, .repeat = 2};
 };
 
-TEST_F(ScaleState, RunsAreRememberedByTheFolder) {
+TEST_F(ScaleState, RunsAreRecordedInTheFolder) {
   open().start(first_);
   EXPECT_EQ(open().record(first_).state, RunState::started);
   EXPECT_EQ(open().record(second_).state, RunState::waiting);
@@ -66,7 +66,7 @@ TEST_F(ScaleState, AnotherStartRemovesTheRunDirectoryOfAKilledRun) {
   EXPECT_FALSE(fs::exists(folder.run_dir(first_)));
 }
 
-TEST_F(ScaleState, FoldersOfSomethingElseAreRefusedByName) {
+TEST_F(ScaleState, ForeignFoldersAreRefusedByName) {
   fs::create_directories(folder_ / "x");
   write_text(folder_ / "x/notes.txt", "mine");
   expect_refusal((folder_ / "x").string() + " has files, but no experiment.json");

@@ -139,7 +139,7 @@ TEST(MetricsJson, OlderLinesAreDistinguishedByTheirKeys) {
   const auto eval =
       std::get<EvalMetrics>(parse_json_line(R"({"step":3,"eval_tokens":9,"eval_loss":2.5,"eval_bits_per_byte":0})"));
   EXPECT_EQ(eval.loss, 2.5);
-  EXPECT_FALSE(eval.bits_per_byte) << "0 in an older line means an evaluation without text";
+  EXPECT_FALSE(eval.bits_per_byte) << "in older lines, 0 means that the data had no text";
   const auto save = std::get<SaveMetrics>(parse_json_line(R"({"step":3,"checkpoint_bytes":7,"checkpoint_seconds":1})"));
   EXPECT_EQ(save.bytes, 7);
 }
@@ -177,7 +177,7 @@ TEST(MetricsJson, HigherPeakCorrectsTheMfuOfTheSameStart) {
     lines += to_json_line(s) + "\n";
   };
   add(1, 0, 8), add(2, 0, 20);   // the machine was busy during the first measurement
-  add(3, 2, 40), add(4, 2, 40);  // another machine
+  add(3, 2, 40), add(4, 2, 40);  // a start on another machine
   const TemporaryFolder folder;
   write_text(folder / "m.jsonl", lines);
   std::vector<double> mfu;
@@ -265,7 +265,8 @@ TEST(JsonlSink, ResumingCutsRecordsOfRepeatedSteps) {
     }
   }
   EXPECT_EQ(steps_after_resuming(path, 4), (std::vector<int64_t>{1, 2, 3, 4}));
-  EXPECT_EQ(read_metrics(path).evals.size(), 2u) << "the evaluation of step 4 stays, that of step 6 goes";
+  EXPECT_EQ(read_metrics(path).evals.size(), 2u)
+      << "the evaluation of step 4 must remain, and that of step 6 must be removed";
   EXPECT_EQ(steps_after_resuming(path, 9), (std::vector<int64_t>{1, 2, 3, 4}));
   EXPECT_EQ(steps_after_resuming(path, 0), std::vector<int64_t>{}) << "a new run starts an empty file";
 }
@@ -279,7 +280,8 @@ TEST(JsonlSink, NewEvaluationOfTheLastStepReplacesEarlierEvaluations) {
   write_text(path, step + eval(4) + save + eval(3));
   JsonlSink sink(path);
   sink.on_start(resumed_after(2));
-  EXPECT_EQ(contents(path), step + eval(4) + save + eval(3)) << "earlier evaluations stay until a new one arrives";
+  EXPECT_EQ(contents(path), step + eval(4) + save + eval(3))
+      << "earlier evaluations remain until a new evaluation arrives";
   sink.on_eval({.step = 2, .loss = 1});
   EXPECT_EQ(contents(path), step + save + eval(1));
   sink.on_step(full_step(3));

@@ -44,7 +44,7 @@ class Pipe {
   int ends_[2];
 };
 
-TEST(ProgressLine, FitsAnyWidthByLeavingOutWholeFields) {
+TEST(ProgressLine, FitsAnyWidthByOmittingWholeFields) {
   const StepMetrics s = step_metrics(120);
   EXPECT_EQ(
       progress_line(run, s, 192, 200),
@@ -140,7 +140,7 @@ TEST(ProgressSink, TerminalGetsOneUpdatedLine) {
   sink.on_step(step_metrics(1));
   sink.on_step(step_metrics(2));
   const std::string expected = "\r\x1b[Kstep 1/0  loss 3.4567\r\r\x1b[Kstep 2/0  loss 3.4567\r";
-  std::string text;  // arrives in the same pieces as it was written
+  std::string text;  // the text arrives in the same pieces in which it was written
   for (ssize_t n = 1; n > 0 && text.size() < expected.size();) {
     std::string piece(4096, '\0');
     n = read(controller, piece.data(), piece.size());

@@ -83,7 +83,7 @@ TEST_P(VocabCrossEntropy, LossAndGradientsMatchOneRankForEveryChunkSize) {
   });
 }
 
-// Gradients pass from here to replicated layers. If they differed in a bit, the ranks would drift apart.
+// Gradients pass from here to replicated layers. If the gradients differed in a bit, the ranks would diverge.
 TEST_P(VocabCrossEntropy, AllRanksAreBitwiseIdentical) {
   on_ranks([](TpLab& lab) {
     Parameter& piece = lab.piece(lab.parameter({vocabulary(), hidden}, Dtype::f32), 0);
@@ -196,7 +196,7 @@ TEST_P(VocabCrossEntropy, WithoutTargetsRowsOrScaleHasZeroGradients) {
   });
 }
 
-TEST_P(VocabCrossEntropy, InEvaluationLeavesGradientsAlone) {
+TEST_P(VocabCrossEntropy, InEvaluationDoesNotChangeGradients) {
   on_ranks([](TpLab& lab) {
     Parameter& whole = lab.parameter({vocabulary(), hidden});
     Parameter& piece = lab.piece(whole, 0);

@@ -166,7 +166,8 @@ TEST(Extensions, EstimatesCountTheStatesOfARegisteredOptimizer) {
   EXPECT_EQ(recipe_with().optim.states, 1);
   EXPECT_EQ(small_recipe().optim.states, 2);
   EXPECT_EQ(small_recipe({"optim.name=sgd"}).optim.states, 0);
-  EXPECT_EQ(small_recipe({"optim.name=muon"}).optim.states, 1) << "of a matrix, which has the fewest";
+  EXPECT_EQ(small_recipe({"optim.name=muon"}).optim.states, 1)
+      << "a matrix has one state, the fewest of all parameters";
 }
 
 // This router sends all tokens to the first experts.
@@ -272,7 +273,7 @@ TEST(Extensions, UnknownExpertIsReportedWithRouterAndRow) {
   TrainingRun run(recipe_with({"model.moe.router=even", "model.moe.z_loss=0", "model.moe.aux_loss.coefficient=0",
                                "model.moe.router_options=[{name: first, value: 3}]"}),
                   self, extended());
-  if (!Device(run.instance.context).on_host()) GTEST_SKIP() << "the host does not see a device's ids";
+  if (!Device(run.instance.context).on_host()) GTEST_SKIP() << "the host does not check ids in device memory";
   try {
     run.step(documents_of(run.recipe));
     ADD_FAILURE() << "no error was thrown";
@@ -281,7 +282,7 @@ TEST(Extensions, UnknownExpertIsReportedWithRouterAndRow) {
   }
 }
 
-TEST(Extensions, NameIsTakenOnce) {
+TEST(Extensions, DuplicateNameIsRefused) {
   Extensions e = extended();
   EXPECT_THROW(e.add_router("top_k", {}), std::logic_error);
   EXPECT_THROW(e.optimizers.add("adamw", {}), std::logic_error);

@@ -76,7 +76,7 @@ TEST(Freeze, ParametersHaveNeitherGradientsNorStates) {
   EXPECT_LT(before, whole.instance.context.allocator()->stats().used_in(Category::gradient));
 }
 
-TEST(Freeze, OtherGradientsStayTheSameAndAloneMakeTheNorm) {
+TEST(Freeze, OtherGradientsAreUnchangedAndTheNormContainsOnlyThem) {
   const Recipe recipe = frozen_recipe();
   const FixedSource source = documents_of(recipe);
   TrainingRun frozen(recipe, self), whole(small_recipe({"model.bias=true", "batch.global=16"}), self);

@@ -157,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.latent.kv_rank=5",
               "model.latent.nope_size=3", "model.latent.rope_size=2", "model.latent.value_size=4", "model.window=3",
               "model.full_attention_every=2", "model.sinks=true", "optim.name=sgd"}},
-        Case{"PartlyTurnedHeads",
+        Case{"PartlyRotatedHeads",
              {"model.rotary_share=0.5", "model.rotary_scaling.kind=llama3", "model.rotary_scaling.factor=2",
               "model.rotary_scaling.original_context=16"}},
         Case{"RecomputedBlocks", {"recompute=block", "model.moe.capacity_factor=1"}},
@@ -223,7 +223,7 @@ TEST(Layouts, F26_EveryTokenToOneExpertMatchesOneRankWithAndWithoutDrops) {
     expect_same_under_every_layout(recipe, source);
     const StepResult result = one_rank_trajectory(recipe, source, 1).steps[0].result;
     EXPECT_EQ(result.routers[0].counts, (std::vector<int64_t>{0, 0, 0, 64}));
-    // 1.5 * 16 / 4 of the 16 tokens of a micro-batch stay.
+    // 1.5 * 16 / 4 of the 16 tokens of a micro-batch are kept.
     EXPECT_EQ(result.routers[0].dropped, recipe.model.moe.capacity_factor ? 4 * (16 - 6) : 0);
   }
 }

@@ -44,7 +44,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 class MainWeights : public testing::TestWithParam<Case> {};
 
-TEST_P(MainWeights, AsRestsGiveBitwiseTheSameRun) {
+TEST_P(MainWeights, StoredAsRestsGiveABitwiseIdenticalRun) {
   const auto& [name, ranks, overrides] = GetParam();
   expect_bitwise(trained(recipe_with("f32", overrides), ranks), trained(recipe_with("rest", overrides), ranks));
 }
@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"Tied", 1, {"model.tied_embedding=true"}}),
     [](const auto& i) { return i.param.name; });
 
-TEST(RestsOfMainWeights, TakeTenBytesOfAParameterInsteadOfTwelve) {
+TEST(RestsOfMainWeights, TakeTenBytesPerParameterInsteadOfTwelve) {
   const auto bytes = [](const std::string& main_weights) {
     TrainingRun run(recipe_with(main_weights, {"model.hidden=128", "model.vocab=256", "model.moe.expert_hidden=128"}),
                     self);
@@ -110,7 +110,7 @@ TEST(RestsOfMainWeights, RunContinuesBitwiseUnderTheOtherSettingAndLayout) {
   });
 }
 
-// A run that has trained already has marks of its own, which loading replaces.
+// A run that has already trained has its own marks. Loading replaces them.
 TEST(RestsOfMainWeights, AreReplacedByACheckpoint) {
   const Scratch scratch;
   Recipe recipe = recipe_with("rest");

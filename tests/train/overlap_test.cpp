@@ -1,4 +1,4 @@
-// Two micro-batches that run in turns have bitwise the same results as two that run one after the other.
+// Two micro-batches that run in turns give bitwise the same results as two sequential micro-batches.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -58,12 +58,12 @@ Trajectory run_under(const Case& c, const std::vector<std::string>& more = {}, c
 
 class MicroBatchesInTurns : public testing::TestWithParam<Case> {};
 
-TEST_P(MicroBatchesInTurns, HaveTheBitsOfSequentialMicroBatches) {
+TEST_P(MicroBatchesInTurns, EqualSequentialMicroBatchesBitwise) {
   expect_bitwise(run_under(GetParam()), run_under(GetParam(), {in_turns}));
 }
 
 // Arrival times have no effect. Groups of threads also check that all ranks call the same operations.
-TEST_P(MicroBatchesInTurns, HaveTheSameBitsWhenCommunicationIsLate) {
+TEST_P(MicroBatchesInTurns, EqualSequentialMicroBatchesBitwiseWhenCommunicationIsLate) {
   const Trajectory expected = run_under(GetParam(), {in_turns});
   for (const uint64_t seed : {1, 2})
     expect_bitwise(expected, run_under(GetParam(), {in_turns},

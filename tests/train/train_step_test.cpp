@@ -114,7 +114,7 @@ TEST(TrainStep, A5_RouterIsF32InABf16Model) {
 }
 
 TEST(TrainStep, B1_BiasFollowsTheCountsOfTheWholeGlobalBatch) {
-  for (const char* micro : {"1", "4"}) {  // once a global batch, for any size of micro-batches
+  for (const char* micro : {"1", "4"}) {  // once per global batch, for any size of micro-batches
     TrainingRun run(small_recipe({"model.moe.bias_rate=0.125", std::string("batch.micro=") + micro}), self);
     std::vector<std::vector<double>> expected(2, std::vector<double>(4, 0.0));
     for (int s = 0; s < 3; ++s) {
@@ -132,7 +132,8 @@ TEST(TrainStep, B1_BiasFollowsTheCountsOfTheWholeGlobalBatch) {
 }
 
 TEST(TrainStep, L1_LossIsTheMeanOverValidTokensOfAllRanks) {
-  // A batch of two sequences with one target each and six sequences without targets must equal a batch of the two.
+  // A batch of two sequences with one target each and six sequences without targets must equal a batch of only the two
+  // sequences with targets.
   const Recipe recipe = small_recipe({"model.moe.aux_loss.coefficient=0", "batch.micro=1"});
   data::Batch batch = documents_of(recipe).batch(0, 8);
   std::fill(batch.targets.begin(), batch.targets.end(), data::ignored);
@@ -168,7 +169,7 @@ TEST(TrainStep, F29_WithoutTargetsThereIsNoLossAndNoUpdate) {
       EXPECT_EQ(r.targets, 0);
       EXPECT_TRUE(std::isnan(r.loss)) << r.loss;
       EXPECT_FALSE(r.skipped);
-      EXPECT_GT(r.grad_norm, 0) << "the auxiliary loss is still there";
+      EXPECT_GT(r.grad_norm, 0) << "the auxiliary loss still has a gradient";
       EXPECT_TRUE(std::isfinite(r.grad_norm));
       expect_bitwise(before, run.weights());
       expect_bitwise(states, run.states());

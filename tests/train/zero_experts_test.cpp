@@ -43,7 +43,7 @@ Trajectory run_under(const Words& words, int ranks) {
   return result;
 }
 
-// There is one micro-batch, so that sums over ranks round in the same way.
+// Compares runs with one micro-batch, whose sums over ranks are rounded in the same way.
 void expect_bits_of_level_0(const Words& words, int ranks, int64_t unit_bytes) {
   SCOPED_TRACE(cat("units of ", unit_bytes, " bytes"));
   const auto at_level = [&](int64_t level) {

@@ -175,7 +175,7 @@ TEST(ZeroLevels, EvaluationBetweenStepsChangesNothing) {
 }
 
 // Checks the promise of Rajbhandari et al. 2020 with the allocator's counts: 1/4 on four ranks, with pieces rounded up.
-TEST(ZeroLevels, MemoryFallsAsPredicted) {
+TEST(ZeroLevels, MemoryDecreasesAsPredicted) {
   using device::Category;
   const Case c{"", 4, {"train.precision=bf16", "model.hidden=64", "model.moe.expert_hidden=128", "batch.global=8"}};
   std::map<int64_t, device::MemoryStats> stats;
@@ -258,7 +258,7 @@ TEST(GradientDtype, Bf16GradientsGiveMontasTable3) {
     });
 }
 
-TEST(OptimizerOffload, ChangesThePlaceOfStatesAndNoBit) {
+TEST(OptimizerOffload, MovesStatesWithoutChangingABit) {
   using device::Category;
   for (const char* precision : {"f32", "bf16"})
     for (const int64_t level : {0, 2}) {

@@ -45,8 +45,8 @@ TEST(Meshes, AreAcceptedByTheLayout) {
   }
 }
 
-// On simulated nodes, every group that sends rows has equally many ranks on each node. All-to-alls in two steps are
-// tested if there are two levels.
+// On simulated nodes, every group that sends rows has the same number of ranks on each node. All-to-alls in two steps
+// are tested if there are two levels.
 TEST(Meshes, AreTestedInTwoStepsIfTheyHaveTwoLevels) {
   const auto option =
       std::find_if(options().begin(), options().end(), [](const Option& o) { return o.name == "all_to_all"; });

@@ -1,5 +1,5 @@
-// Errors that would fail on a card, planted one by one. The emulated device finds each. On the CPU, where work is done
-// when its launch returns, most of them have no effect.
+// Errors that would fail on a card, planted one by one. The emulated device finds each. Most of them have no effect on
+// the CPU, where work is done when its launch returns.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -67,7 +67,7 @@ TEST(Session, FailureIsExplainedInItsSmallestLayoutWithACommand) {
       << p.text;
 }
 
-TEST(Session, CrashIsAFailureToo) {
+TEST(Session, CrashIsReportedAsAFailure) {
   const Printed p = run("dp=2,cp=2;dp=4", 4);
   EXPECT_FALSE(p.agree);
   EXPECT_NE(p.text.find("dp=2,cp=2  FAILED  ended by signal 11 (Segmentation fault)\n"), std::string::npos) << p.text;

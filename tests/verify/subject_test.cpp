@@ -146,8 +146,8 @@ TEST_F(SubjectTest, EventfulOracleStartsAtOtherWeightsAndSkipsItsFirstStep) {
   EXPECT_LT(eventful.steps[2].result.lr, eventful.steps[1].result.lr);
 }
 
-// The loop of `hexad train` skips a step with a frozen weight that is not finite. The oracle skips it because of the
-// gradient of a parameter that is trained.
+// The loop of `hexad train` skips a step with a frozen weight that is not finite. The oracle skips the step because the
+// gradient of a trained parameter is not finite.
 TEST_F(SubjectTest, EventfulRunsOfAFrozenHeadSkipTheirFirstStep) {
   const Subject s = subject({"optim.freeze=[head.weight]"});
   Oracles oracles(s);
@@ -263,7 +263,7 @@ TEST_F(SubjectTest, FailureOfTrainingIsAnOutcome) {
   EXPECT_FALSE(o.agrees());
 }
 
-// By their own scores, some tokens would visit other experts than those in the oracle, and counts would differ.
+// With the scores of a rounded run, some tokens would visit other experts than in the oracle, and counts would differ.
 TEST_F(SubjectTest, RoundedRunsVisitTheOraclesExperts) {
   for (const char* device : {"cpu", "emulated"}) {
     const Subject s = subject({cat("device=", device), "model.layers=4", "batch.global=16", "model.context=32",
@@ -374,7 +374,7 @@ parallel: {pp: 16, ep: 64}
 data: {dataset: data/none}
 )";
 
-TEST(Shrink, TurnsAWholeNumberOfPairsOfSmallHeads) {
+TEST(Shrink, RotatesAWholeNumberOfPairsOfSmallHeads) {
   const Shrunk s = shrink(completed(recipe_of(large_yaml, {"model.rotary_share=0.25"})), 8, registry);
   EXPECT_EQ(s.recipe.model.rotary_size(), 2);
   EXPECT_LT(s.recipe.model.rotary_size(), s.recipe.model.size_of_head());

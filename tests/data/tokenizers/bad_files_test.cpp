@@ -56,7 +56,7 @@ TEST(BadTokenizerJson, MergesOfMissingOrEmptyTokensAreNamed) {
                   "'model.merges[0]' is number, expected a string");
 }
 
-TEST(BadTokenizerJson, MergeThatMakesItsOwnPartIsRefused) {
+TEST(BadTokenizerJson, MergeWithAnEmptyPartIsRefused) {
   const std::string text = damaged([](Json& j) {
     j["model"]["vocab"][""] = 300;
     j["model"]["merges"][0] = {"", "a"};
@@ -140,7 +140,7 @@ TEST(BadTokenizerJson, TruncatedFilesAreDamaged) {
     expect_contains(message("tokenizer.json", whole.substr(0, size)), "damaged tokenizer: not JSON");
 }
 
-TEST(BadTokenizerJson, MissingEndOfDocumentIsAskedFor) {
+TEST(BadTokenizerJson, MissingEndOfDocumentIsRefused) {
   Json json = byte_level_json();
   json["added_tokens"] = Json::array();
   expect_contains(message("tokenizer.json", json.dump()), "no token ends documents");

@@ -41,7 +41,7 @@ TEST(ChosenSchedule, IsUsedInTheLayoutOfTheRun) {
   EXPECT_EQ(moe::to_string(run.recipe.schedule.moe.settled()), chosen);
 }
 
-TEST(ChosenSchedule, GivesWayToOverrides) {
+TEST(ChosenSchedule, IsReplacedByOverrides) {
   const Scratch folder;
   SavedRun run = run_that_chose(folder, chosen, {"schedule.moe.chunks=8"});
   EXPECT_EQ(take_chosen_schedule(run), "duplicates drop, overlap sequential, chunk_by tokens, chunks 8");

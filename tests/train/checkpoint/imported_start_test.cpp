@@ -116,7 +116,7 @@ TEST(ImportedStart, CheckpointsAreNotImported) {
   on_ranks(1, [&](const comm::ProcessGroup& world) { EXPECT_EQ(start_folder(recipe, world, {}), scratch.path()); });
 }
 
-TEST(ImportedStart, WantedDifferencesGiveNoWarnings) {
+TEST(ImportedStart, IntendedDifferencesGiveNoWarnings) {
   const auto mention = [](const std::vector<std::string>& cautions, const std::string& change) {
     return std::ranges::any_of(cautions, [&](const std::string& c) { return c.find(change) != c.npos; });
   };

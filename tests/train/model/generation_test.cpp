@@ -200,7 +200,7 @@ TEST(Generate, WarnsOfACutPrompt) {
   };
   EXPECT_EQ(warned("", 8), "");
   EXPECT_EQ(warned("123456", 8), "");
-  EXPECT_EQ(warned("1234567", 8), "");  // only the end of document at the start is left out
+  EXPECT_EQ(warned("1234567", 8), "");  // only the end of document at the start is omitted
   EXPECT_EQ(warned("12345678", 8),
             "the prompt has 8 tokens, but the model's context (model.context: 8) takes 7: the first 1 (1 byte "
             "of text) is cut off");
@@ -311,7 +311,7 @@ TEST(Generate, DependsOnlyOnTheSeed) {
 
 const std::vector<std::vector<int32_t>> prompts{prompt(3), prompt(1), prompt(4)};
 
-TEST(Generate, PromptsTogetherGetTheTextsOfEachAlone) {
+TEST(Generate, PromptsOfABatchGetTheTextsOfSeparatePrompts) {
   ModelInstance instance(small_recipe(), Registry(), self);
   for (const int64_t together : {1, 2, 8}) {
     SamplingOptions o = at_most(5, 1);

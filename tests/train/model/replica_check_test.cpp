@@ -67,7 +67,7 @@ TEST(ReplicaCheck, PieceIsComparedOnlyWithTheSamePiece) {
             "(distributed.replica_check_every)");
 }
 
-TEST(ReplicaCheck, CountsFurtherAndNamesMissingParameters) {
+TEST(ReplicaCheck, CountsFurtherDifferencesAndNamesMissingParameters) {
   EXPECT_EQ(check([](int rank, ParameterSet& p) {
               if (rank == 2) change(p, "only.late.weight"), change(p, "stage1.whole.weight");
             }),

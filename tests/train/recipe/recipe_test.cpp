@@ -190,7 +190,7 @@ TEST(Recipe, DenseModelHasNoExpertParallelism) {
             "command line: parallel.ep=2: parallel.ep (2) must be 1 for a model without experts");
 }
 
-TEST(Recipe, HeadsMustFit) {
+TEST(Recipe, HeadsMustDivideTheHiddenSizeAndHaveEvenSizes) {
   EXPECT_NE(problem({"model.heads=5"}).find("model.hidden (32) must be divisible by model.heads (5); nearest: 30, 35"),
             std::string::npos);
   EXPECT_EQ(problem({"model.kv_heads=3"}),
@@ -296,7 +296,7 @@ TEST(Recipe, OldNamesAreReadWithAWarning) {
   EXPECT_EQ(r.schedule.moe.chunks, 3);
   EXPECT_EQ(r.schedule.moe.memory_reuse, moe::ReuseStrategy::none);
   EXPECT_EQ(r.schedule.moe.gemms, moe::Gemms::dense);
-  EXPECT_EQ(said.size(), 6u);  // five renamed keys and a renamed word
+  EXPECT_EQ(said.size(), 6u);  // five renamed keys and a renamed value
   EXPECT_EQ(
       rename_schedules(
           "duplicates drop, overlap sequential, cut tokens, parts 4, spread direct, restore s1, products dense"),
@@ -305,7 +305,7 @@ TEST(Recipe, OldNamesAreReadWithAWarning) {
   EXPECT_EQ(rename_schedules(""), "");
 }
 
-TEST(Recipe, RotaryPositionsTurnAWholeNumberOfPairs) {
+TEST(Recipe, RotaryPositionsRotateAWholeNumberOfPairs) {
   const auto wrong = [](const char* share) {
     return problem({"model.head_size=8", std::string("model.rotary_share=") + share});
   };
@@ -324,7 +324,7 @@ TEST(Recipe, RotaryPositionsTurnAWholeNumberOfPairs) {
   EXPECT_NO_THROW(recipe_of(yaml, {"model.head_size=8", "model.rotary_share=0.4", "model.position=learned"}));
 }
 
-TEST(Recipe, OneRuleScalesRotaryFrequencies) {
+TEST(Recipe, OnlyOneRuleMayScaleRotaryFrequencies) {
   const std::string two = problem({"model.rotary_scaling.kind=linear", "model.yarn.factor=4"});
   EXPECT_NE(two.find("model.rotary_scaling.kind (linear) must be none with model.yarn.factor (4)"), std::string::npos)
       << two;
@@ -372,7 +372,7 @@ TEST(Recipe, WrittenBiasesEqualAutomaticOnes) {
             std::vector<std::string>{"model.moe.selection_bias: true -> auto"});
 }
 
-TEST(Recipe, ParametersThatMuonUpdatesStayTheSameInARun) {
+TEST(Recipe, ParametersThatMuonUpdatesMayNotChangeDuringARun) {
   const Recipe before = recipe_of(yaml, {"optim.name=muon"});
   EXPECT_EQ(changes_of_model(before, recipe_of(yaml, {"optim.name=muon", "optim.muon_except=[head.weight]"})),
             std::vector<std::string>{"optim.muon_except: [] -> [head.weight]"});
@@ -450,7 +450,7 @@ TEST(Recipe, SharedExpertsBesideTheAllToAllMustExist) {
   EXPECT_TRUE(r.schedule.lanes_have_threads(r.schedule.moe.settled()));
 }
 
-TEST(Recipe, ObjectiveAndModelMustFit) {
+TEST(Recipe, ObjectiveMustFitTheModel) {
   EXPECT_NE(problem({"data.mlm_probability=0.15"}).find("must be 0 for model.kind: decoder"), std::string::npos);
   EXPECT_NE(problem({"model.vocab=0"}).find("must be given with data.synthetic"), std::string::npos);
   EXPECT_NE(problem({"data.synthetic=false", "data.dataset=x", "model.kind=encoder"}).find("must be above 0"),
