@@ -94,7 +94,7 @@ say_command "${eight[@]}" train "${recipe64[@]}" run.dir="$out/broken"
 job=$!
 for ((i = 0; i < 1200; i++)); do
   [ ! -f "$out/broken/metrics.jsonl" ] || [ "$(grep -c '"loss"' "$out/broken/metrics.jsonl")" -lt 22 ] || break
-  kill -0 $job 2>/dev/null || fail "the run ended early: $out/broken.log"
+  kill -0 $job 2>/dev/null || fail "the run ended before its rank was killed; see $out/broken.log"
   sleep 0.1
 done
 victim=$(cat "$out/rank-5")

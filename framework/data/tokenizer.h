@@ -38,7 +38,8 @@ class Tokenizer {
   virtual int32_t end_of_document() const { return vocab_size() - 2; }
   /// Returns the id with which the model's documents begin, or nullopt if they begin with their text.
   virtual std::optional<int32_t> beginning_of_document() const { return std::nullopt; }
-  /// Returns the id that hides a token from a model that predicts it; -1 if the vocabulary has none.
+  /// Returns the id of the mask token, which replaces tokens that a masked language model must predict; -1 if the
+  /// vocabulary has no mask token.
   virtual int32_t mask() const { return vocab_size() - 1; }
   /// Returns the number of ids that have text, which are the ids below this number. Only for tokenizers with a mask.
   int32_t text_ids() const { return vocab_size() - 2; }

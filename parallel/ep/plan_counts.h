@@ -29,10 +29,10 @@ struct ChunkCounts {
   comm::Splits splits;                     // numbers of rows to send to, and receive from, each rank of the all-to-all
   std::optional<NodeSteps> steps;          // set if the all-to-all is hierarchical
   std::vector<int64_t> shared;             // [etp]: number of rows that each etp rank receives and the etp ranks gather
-  std::vector<int64_t> offsets;  // [E/P + 1]: offsets of each local expert's grouped rows; local plan: estimated by an
-                                 // even division, because only the device has the offsets
-  int64_t rows_in_chunk = 0;     // C of this chunk, even if `offsets` covers the rows of all chunks
-  bool placed = false;           // true if rows are reordered (ChunkIndices::place) before they are computed
+  std::vector<int64_t> offsets;            // [E/P + 1]: offsets of each local expert's grouped rows. In a plan of
+                                 // make_local_plan() they are estimates, because only the device has the offsets
+  int64_t rows_in_chunk = 0;  // C of this chunk, even if `offsets` covers the rows of all chunks
+  bool placed = false;        // true if rows are reordered (ChunkIndices::place) before they are computed
 
   int64_t slots() const { return slots_end - slots_begin; }
   /// Returns the chunk's part of a tensor with one entry for each row to send; undefined if `wire` is undefined.
@@ -50,7 +50,7 @@ struct PlanCounts {
   /// True if the rows of all chunks are computed together. ChunkIndices::place and ChunkCounts::offsets then refer to
   /// the rows of all chunks.
   bool merged = false;
-  int64_t slots_per_row = 1;  // M, the maximum number of slots of a row; 1 if a row belongs to a slot
+  int64_t slots_per_row = 1;  // M, the maximum number of slots of a row; 1 with RowOf::slot
   std::vector<ChunkCounts> chunks;
 
   /// Returns S, the total number of slot rows.

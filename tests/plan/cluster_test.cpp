@@ -186,7 +186,7 @@ TEST(Rates, OfAProductDoNotFallBelowTheirLastPoint) {
 
 TEST(Rates, ChooseProductsByTypeAndSizeAndCopiesByKind) {
   const Cluster cluster = load_text(text);
-  // Without a size, the largest shape is used: 4 rows of each of 4 experts of 100 x 50 take 40,000 FLOPs.
+  // Without a size, the largest shape is used: 4 rows of one of the 4 experts (100 x 50) take 40,000 FLOPs.
   EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}}).compute.front().seconds(40000), 2e-5);
   EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}, .element = Element::bf16}).compute.front().seconds(2000), 5e-7);
   EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}, .copy = CopyKind::offload}).copy.seconds(65536), 1e-4);

@@ -188,7 +188,8 @@ TEST(OnTheEmulatedDevice, TensorFreedWhileALaneReadsItIsFound) {
   inter.launch({}, [&] { seen = *static_cast<const volatile float*>(p); });
   x = {};
   const Tensor next = Tensor::empty({n}, Dtype::f32, context);
-  kernels::kernels(context).pointwise.fill(context.compute(), next, 7);  // waits until the freed block is clean
+  kernels::kernels(context).pointwise.fill(context.compute(), next,
+                                           7);  // waits until the freed block has been filled with NaN
   context.compute().synchronize();
   hold.let_go();
   inter.synchronize();

@@ -38,7 +38,7 @@ class RunSchedule final : public train::ScheduleAdviser {
 
   const train::AdvisedRun run_;
   const int64_t first_step_;
-  std::optional<Predictor> predictor_;  // set if the run records or chooses schedules
+  std::optional<Predictor> predictor_;  // set if the run traces its schedule or chooses one
   std::optional<ScheduleChoice> choice_;
   std::optional<PassRecorder> recorder_;  // set during a traced step or a trial step
   bool trial_ = false;

@@ -13,7 +13,8 @@
 namespace hexad::verify {
 
 /// Hooks with which tests plant bugs, to check that verify finds these bugs. Recipes and command lines cannot set
-/// hooks. They can only plant the fault of inject_gradient_fault(), through HEXAD_FAULT.
+/// hooks. Outside of tests, only the fault of inject_gradient_fault() can be planted, by the environment variable
+/// HEXAD_FAULT.
 class Sabotage {
  public:
   virtual ~Sabotage() = default;

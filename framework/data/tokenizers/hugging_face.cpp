@@ -83,7 +83,7 @@ std::vector<AddedToken> read_added(const JsonField& json, Vocabulary& vocabulary
                      .single_word = t.flag("single_word", false),
                      .strip_left = t.flag("lstrip", false),
                      .strip_right = t.flag("rstrip", false)};
-    if (token.text.empty()) t.fail(" has no content");
+    if (token.text.empty()) t["content"].fail(" is empty, expected the text of the token");
     vocabulary.add(token.text, token.id, t);
     tokens.push_back(std::move(token));
   }

@@ -101,9 +101,10 @@ struct RowProduct {
   bool add;
 };
 
-/// Computes out[rows, columns] = x[rows, terms] times the matrix of each row's group in w: [columns, terms] if its
-/// terms are adjacent, otherwise [terms, columns]. A block has 64 columns and 64 rows, regardless of the borders of
-/// groups. The block iterates over the groups of its rows, so the host need not know the rows of a group.
+/// Computes out[rows, columns]: each row of x[rows, terms] times the matrix of the row's group in w. A matrix is
+/// [columns, terms] if `w_terms` is adjacent, otherwise [terms, columns]. A block of threads computes 64 x 64 elements,
+/// which may belong to several groups. It iterates over these groups, so the host need not know how many rows a group
+/// has.
 template <class D, Terms w_terms>
 __global__ void __launch_bounds__(threads) rows_by_weights(D* out, const D* x, const D* w, RowProduct p) {
   __shared__ Scratch<sum_t<D>> scratch;
