@@ -29,8 +29,9 @@ struct ChunkCounts {
   comm::Splits splits;                     // numbers of rows to send to, and receive from, each rank of the all-to-all
   std::optional<NodeSteps> steps;          // set if the all-to-all is hierarchical
   std::vector<int64_t> shared;             // [etp]: number of rows that each etp rank receives and the etp ranks gather
-  std::vector<int64_t> offsets;            // [E/P + 1]: offsets of each local expert's grouped rows. In a plan of
-                                 // make_local_plan() they are estimates, because only the device has the offsets
+  /// [E/P + 1]: offsets of each local expert's grouped rows. In a plan of make_local_plan() they are estimates, because
+  /// only the device has the offsets.
+  std::vector<int64_t> offsets;
   int64_t rows_in_chunk = 0;  // C of this chunk, even if `offsets` covers the rows of all chunks
   bool placed = false;        // true if rows are reordered (ChunkIndices::place) before they are computed
 
