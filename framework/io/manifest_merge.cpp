@@ -56,7 +56,9 @@ std::string part_to_json(const ShardPart& part) {
 }
 
 Manifest merge_parts(const RunState& run, std::span<const std::string> parts) {
-  Manifest manifest{run, 1, std::vector<ShardRecord>(parts.size()), {}};
+  Manifest manifest;
+  manifest.run = run;
+  manifest.shards.resize(parts.size());
   std::map<std::pair<std::string, Kind>, TensorRecord> merged;
   for (const std::string& text : parts) {
     ShardPart part = part_from_json(text);
