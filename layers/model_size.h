@@ -13,14 +13,15 @@ struct ModelSize {
   int64_t active_parameters = 0;  // parameters that a token uses: of the routed experts, only the chosen ones
   int64_t expert_parameters = 0;  // parameters of routed experts, in all layers
   /// Floating-point operations of forward and backward for one token in a sequence of `context` tokens. Each weight
-  /// that multiplies activations of the token counts 6; this includes the head but not the embedding. Causal attention
-  /// counts 12 head_size heads (context / 2) per layer, bidirectional attention twice that. If value heads have another
-  /// size than key heads, the mean of both sizes counts. Recomputation is not counted.
+  /// that multiplies activations of the token counts 6; this includes the head but not the embedding. Each prediction
+  /// block uses the head once more. Causal attention counts 12 head_size heads (context / 2) per block, bidirectional
+  /// attention twice that. If value heads have another size than key heads, the mean of both sizes counts.
+  /// Recomputation is not counted.
   double flops_per_token = 0;
 };
 
-/// FLOPs per token of each part: one part for each block, and one for the final norm and the head. All blocks with
-/// experts are assumed to be equal, and so are all dense blocks.
+/// FLOPs per token of each part: one part for each layer, and one for the final norm, the head and the prediction
+/// blocks. All layers with experts are assumed to be equal, and so are all dense layers.
 struct PartFlops {
   std::vector<double> layers;
   double head = 0;

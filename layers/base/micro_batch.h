@@ -40,6 +40,13 @@ struct MicroBatch {
   /// Token of each row; empty: row r is token r.
   std::vector<int64_t> row_tokens{};
 
+  /// Tokens that prediction block k reads and predicts at the row of token i. Index tensors are like those above.
+  struct Further {
+    Tensor ids;      // id of token i + k + 1; at the end of a document, of its last token
+    Tensor targets;  // id of token i + k + 2; -1: none
+  };
+  std::vector<Further> further{};  // one for each prediction block; empty: the blocks do not run
+
   int64_t predicted = 0;  // number of rows with a target
   int64_t documents = 0;  // number of documents (AttentionShape::documents), over all ranks that share the micro-batch
 

@@ -110,6 +110,9 @@ struct RotaryScalingConfig {
   }
 };
 
+/// Default of model.prediction_weight: that of most of the training of DeepSeek-V3.
+inline constexpr double usual_prediction_weight = 0.3;
+
 struct ModelConfig {
   ModelKind kind = ModelKind::decoder;
   int64_t layers = 4, hidden = 256, heads = 4;
@@ -137,6 +140,8 @@ struct ModelConfig {
   int64_t full_attention_every = 0;
   bool sinks = false;
   std::optional<double> swiglu_limit;
+  int64_t prediction_blocks = 0;
+  double prediction_weight = usual_prediction_weight;
   double init_std = 0.02;
   moe::MoeConfig moe;
 
@@ -171,7 +176,14 @@ struct ModelConfig {
   bool is_moe(int64_t layer) const {
     return moe.experts > 0 && layer >= moe.dense_layers && (layer - moe.dense_layers) % moe.every == moe.every - 1;
   }
-  int64_t moe_layers() const { return moe_layers_before(layers); }
+  /// Returns the number of all blocks. Prediction block k counts as block layers + k.
+  int64_t blocks() const { return layers + prediction_blocks; }
+  /// True if the last part of the model uses the embedding: for the head, or for prediction blocks.
+  bool embeds_at_the_end() const { return tied_embedding || prediction_blocks > 0; }
+  /// Returns the weight of the loss of each prediction block.
+  double prediction_share() const { return prediction_weight / static_cast<double>(prediction_blocks); }
+  /// Returns the number of blocks with experts, prediction blocks included.
+  int64_t moe_layers() const { return moe_layers_before(blocks()); }
   int64_t moe_layers_before(int64_t layer) const {
     int64_t count = 0;
     for (int64_t l = 0; l < layer; ++l) count += is_moe(l);
@@ -229,6 +241,11 @@ struct ModelConfig {
     v("sinks", sinks,
       "attention sinks: each head has a trainable logit that takes part in the softmax of its queries, without a "
       "value");
+    v("prediction_blocks", prediction_blocks,
+      "blocks after the last layer, for training only, that predict further tokens (DeepSeek-V3): block k predicts the "
+      "token k + 1 ahead; all share embedding and head",
+      at_least(0));
+    v("prediction_weight", prediction_weight, "weight of the mean loss of the prediction blocks", positive());
     v("init_std", init_std, "standard deviation of initial weights; output projections divide it by sqrt(2 layers)",
       at_least(0));
     v("moe", moe, "mixture of experts");

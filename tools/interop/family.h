@@ -70,6 +70,8 @@ struct Target {
 };
 
 /// Correspondence of one foreign tensor. In names, {L} is the number of a block and {E} the number of an expert.
+/// Prediction blocks follow the layers: block model.layers + k is "layers.{L}" in names of Hexad here, and
+/// "prediction.k" in a checkpoint.
 /// `shape` has a size for each dimension: a letter of Sizes with an optional factor, or a number. After the
 /// rearrangement, the foreign tensor is the concatenation of its targets. `when` lists conditions
 /// that must all hold (Sizes::holds); no conditions: always.
@@ -100,6 +102,8 @@ struct Family {
   std::vector<std::string_view> training;  // keys whose effect on training is not taken over
   std::vector<std::string_view> ignored;   // names of tensors that are not read; * stands for any text, {N} for the
                                            // number of a block that predicts further tokens
+  std::span<const TensorRow> copies{};  // names of tensors that equal those of `names` with the same targets: import
+                                        // only compares them, export writes them
   LayerPattern pattern = LayerPattern::none;
   double rotary_theta = 10000;  // base if config.json has none; 0: the family has no rotary positions
   double rotary_share = 1;      // share of each head that rotates if config.json has none
@@ -132,6 +136,8 @@ std::span<const TensorRow> gated_shared_names();   // mlp.shared_expert with a g
 std::span<const TensorRow> gate_bias_names();      // mlp.gate.e_score_correction_bias
 std::span<const TensorRow> statics_bias_names();   // mlp.moe_statics.e_score_correction_bias
 std::span<const TensorRow> block_bias_names();     // block_sparse_moe.e_score_correction_bias
+std::span<const TensorRow> prediction_names();     // enorm, hnorm, eh_proj, shared_head.norm of prediction blocks
+std::span<const TensorRow> prediction_copies();    // embedding and head, which each prediction block stores again
 std::span<const TensorRow> gpt_oss_names();        // mlp.router, fused experts with biases, input first or in MXFP4
 std::span<const TensorRow> gpt2_names();
 

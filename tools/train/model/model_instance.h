@@ -80,8 +80,8 @@ struct ContextRank {
 };
 
 /// Copies a rank's rows of a data::Batch into tensors. Sequences from `valid_sequences` on are padding, which has no
-/// targets and visits no experts.
+/// targets and visits no experts. The tensors have the further tokens of `prediction_blocks` prediction blocks.
 MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, int64_t valid_sequences, Device device,
-                            ContextRank context = {});
+                            ContextRank context = {}, int64_t prediction_blocks = 0);
 
 }  // namespace hexad::train
