@@ -131,6 +131,42 @@ TEST(TrainStep, B1_BiasFollowsTheCountsOfTheWholeGlobalBatch) {
   }
 }
 
+TEST(TrainStep, PredictionBlocksLeaveTheLossAndTheEvaluationAsTheyAre) {
+  const Recipe plain = small_recipe(), predicting = small_recipe({"model.prediction_blocks=2"});
+  TrainingRun one(plain, self), other(predicting, self);
+  const FixedSource source = documents_of(plain);
+  EXPECT_EQ(evaluate(one.instance, plain, source, 5, {}).loss, evaluate(other.instance, predicting, source, 5, {}).loss);
+  const StepResult without = one.step(source), with = other.step(source);
+  EXPECT_EQ(without.loss, with.loss);
+  EXPECT_FALSE(without.prediction_loss);
+  ASSERT_TRUE(with.prediction_loss);
+  EXPECT_GT(*with.prediction_loss, 0);
+  EXPECT_EQ(with.routers.size(), without.routers.size() + 2) << "the experts of prediction blocks are counted, too";
+}
+
+TEST(TrainStep, PredictionBlocksLearn) {
+  const Recipe recipe = small_recipe({"model.prediction_blocks=1"});
+  TrainingRun run(recipe, self);
+  const FixedSource source = documents_of(recipe);
+  const double first = *run.step(source).prediction_loss;
+  StepResult last;
+  for (int s = 0; s < 8; ++s) run.progress.next_sequence = 0, last = run.step(source);
+  EXPECT_LT(*last.prediction_loss, first);
+}
+
+// The prediction loss is the only loss that depends on the parameters of a prediction block.
+TEST(TrainStep, PredictionWeightScalesTheGradients) {
+  const auto gradients = [](const char* weight) {
+    TrainingRun run(small_recipe({"model.moe.aux_loss.coefficient=0", "model.prediction_blocks=1",
+                                  std::string("model.prediction_weight=") + weight}),
+                    self);
+    run.step(documents_of(run.recipe));
+    return values_of(run.gradients().at("prediction.0.projection.weight"));
+  };
+  const auto once = gradients("0.25"), twice = gradients("0.5");
+  for (size_t i = 0; i < once.size(); ++i) ASSERT_EQ(2 * once[i], twice[i]) << i;
+}
+
 TEST(TrainStep, L1_LossIsTheMeanOverValidTokensOfAllRanks) {
   // A batch of two sequences with one target each and six sequences without targets must equal a batch of the two.
   const Recipe recipe = small_recipe({"model.moe.aux_loss.coefficient=0", "batch.micro=1"});

@@ -72,9 +72,9 @@ ExpertLayout layout_of(const SourceFolder& source, const Family& family) {
 /// keep their number in config.json.
 ForeignConfig stored_config(ForeignConfig config, const SourceFolder& source, const std::string& where) {
   const int64_t blocks = config.keys.integer("model.prediction_blocks");
-  const std::string first = cat("layers.", config.keys.integer("model.layers"), ".");
+  const std::string bare = cat("layers.", config.keys.integer("model.layers"), "."), first = cat("model.", bare);
   const auto is_of_first = [&](const auto& tensor) {
-    return tensor.first.starts_with(first) || tensor.first.starts_with("model." + first);
+    return tensor.first.starts_with(first) || tensor.first.starts_with(bare);
   };
   if (blocks == 0 || std::ranges::any_of(source.tensors(), is_of_first)) return config;
   config.keys.set("model.prediction_blocks", 0, where);
