@@ -52,8 +52,8 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const m
             std::make_unique<PredictionBlock>(spec_of(c.layers + k), b / "prediction" / std::to_string(k)));
       norm_.emplace(Block::norm_config(c), b / "norm");
       if (c.tied_embedding) make_embedding();
-      head_ = c.tied_embedding ? embedding_
-                               : &b.parameter("head.weight", table, {.init = random, .placement = b.shard(0)});
+      head_ =
+          c.tied_embedding ? embedding_ : &b.parameter("head.weight", table, {.init = random, .placement = b.shard(0)});
     }
   }
 }

@@ -12,9 +12,8 @@ namespace hexad::layers {
 using tensor::Tensor;
 
 /// Keys and values of the tokens of one sequence so far: for each layer, [length of the longest sequence, G, C]. G is
-/// the number of key/value heads on this rank. Latent attention stores latents [length, kv_rank] in place of keys, and
-/// the turned rotary parts of keys [length, rope_size] in place of values. Layers of other pipeline ranks have no
-/// tensors.
+/// the number of key/value heads on this rank. Latent attention stores rows [length, 1, rope_size + kv_rank] in place
+/// of keys, and no values. Layers of other pipeline ranks have no tensors.
 struct KeyValueCache {
   struct Layer {
     Tensor keys, values;

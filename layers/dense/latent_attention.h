@@ -16,8 +16,12 @@ namespace hexad::layers {
 ///
 /// Parameters: "q", or "q_down", "q_norm" and "q_up" if queries are compressed; "kv_down" and "kv_norm" for the latent;
 /// "k_rope" for the shared rotary part; "k_up" and "v_up" for the heads; "output". Heads are divided over tp. The
-/// latents, "q_down", "kv_down", "k_rope" and the norms are replicated. The cache of generation holds the latents and
-/// the turned rotary parts; each step computes the keys and values of all tokens from them.
+/// latents, "q_down", "kv_down", "k_rope" and the norms are replicated.
+///
+/// The cache of generation holds a row for each token: its turned rotary part, followed by its latent. A pass over one
+/// token of a sequence makes no keys and values (section 2.1.2 of the paper): "k_up" is absorbed into the query, and
+/// "v_up" into the result of the attention to the rows. A pass over several tokens computes keys and values of all
+/// rows.
 class LatentAttention : public SelfAttention {
  public:
   /// Makes the layer. All layers share `rotary`, which outlives them.
@@ -37,6 +41,9 @@ class LatentAttention : public SelfAttention {
   Value attend_to_caches(Tape& t, const Value& q, const Value& latent, const Value& rope,
                          const ForwardContext& pass) const;
   Value attend_to_cache(Tape& t, const Value& q, const Value& latent, const Value& rope, KeyValueCache& cache) const;
+  Tensor attend_absorbed(Stream& stream, const Tensor& q, const Tensor& rows) const;
+  /// Returns the size of a row of the cache.
+  int64_t row_size() const { return sizes_.rope_size + sizes_.kv_rank; }
 
   int64_t layer_, heads_;  // index of the layer; number of heads on this rank
   LatentConfig sizes_;

@@ -89,8 +89,7 @@ TEST(ModelSize, ModelsWithLatentAttentionHaveThePublishedParameters) {
 }
 
 TEST(ModelSize, ParametersOfThePredictionBlockOfDeepSeekV3EqualTheHandCount) {
-  ModelConfig c =
-      load_recipe(config::load(HEXAD_SOURCE_DIR "/recipes/models/deepseek-v3.yaml"), Registry(), 0).model;
+  ModelConfig c = load_recipe(config::load(HEXAD_SOURCE_DIR "/recipes/models/deepseek-v3.yaml"), Registry(), 0).model;
   const int64_t without = parameter_counts(c, Registry()).parameters;
   c.prediction_blocks = 1;
   const int64_t block = parameter_counts(c, Registry()).parameters - without;
@@ -184,8 +183,7 @@ INSTANTIATE_TEST_SUITE_P(
         Overrides{"model.qk_norm=all_heads"}, Overrides{"model.sinks=true"},
         Overrides{"model.moe.expert_bias=true", "model.moe.router_bias=true"},
         Overrides{"model.moe.shared_experts=2", "model.moe.shared_hidden=7", "model.bias=true"},
-        Overrides{"model.moe.shared_experts=1", "model.moe.shared_gate=true"},
-        Overrides{"model.prediction_blocks=2"},
+        Overrides{"model.moe.shared_experts=1", "model.moe.shared_gate=true"}, Overrides{"model.prediction_blocks=2"},
         Overrides{"model.prediction_blocks=1", "model.moe.experts=0", "model.mlp_hidden=20"},
         Overrides{"model.moe.dense_residual=true"}, Overrides{"model.moe.expert=gelu", "model.bias=true"},
         Overrides{"model.layers=5", "model.moe.dense_layers=1", "model.moe.every=2", "model.mlp=gelu"},

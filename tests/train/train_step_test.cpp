@@ -135,7 +135,8 @@ TEST(TrainStep, PredictionBlocksLeaveTheLossAndTheEvaluationAsTheyAre) {
   const Recipe plain = small_recipe(), predicting = small_recipe({"model.prediction_blocks=2"});
   TrainingRun one(plain, self), other(predicting, self);
   const FixedSource source = documents_of(plain);
-  EXPECT_EQ(evaluate(one.instance, plain, source, 5, {}).loss, evaluate(other.instance, predicting, source, 5, {}).loss);
+  EXPECT_EQ(evaluate(one.instance, plain, source, 5, {}).loss,
+            evaluate(other.instance, predicting, source, 5, {}).loss);
   const StepResult without = one.step(source), with = other.step(source);
   EXPECT_EQ(without.loss, with.loss);
   EXPECT_FALSE(without.prediction_loss);

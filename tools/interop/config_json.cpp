@@ -20,9 +20,13 @@ constexpr int64_t most_of_a_kind = 10'000, largest_width = int64_t{1} << 24, lon
 constexpr int64_t most_experts_of_all_blocks = 1'000'000;
 
 int64_t limit_of(std::string_view recipe_key) {
-  constexpr std::string_view counts[] = {
-      "model.layers",      "model.heads",      "model.kv_heads", "model.head_size", "model.prediction_blocks",
-      "model.moe.experts", "model.moe.shared_experts"};
+  constexpr std::string_view counts[] = {"model.layers",
+                                         "model.heads",
+                                         "model.kv_heads",
+                                         "model.head_size",
+                                         "model.prediction_blocks",
+                                         "model.moe.experts",
+                                         "model.moe.shared_experts"};
   if (recipe_key == "model.context") return longest_context;
   return std::ranges::find(counts, recipe_key) == std::end(counts) ? largest_width : most_of_a_kind;
 }

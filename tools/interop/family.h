@@ -102,8 +102,8 @@ struct Family {
   std::vector<std::string_view> training;  // keys whose effect on training is not taken over
   std::vector<std::string_view> ignored;   // names of tensors that are not read; * stands for any text, {N} for the
                                            // number of a block that predicts further tokens
-  std::span<const TensorRow> copies{};  // names of tensors that equal those of `names` with the same targets: import
-                                        // only compares them, export writes them
+  std::span<const TensorRow> copies{};     // names of tensors that equal those of `names` with the same targets: import
+                                           // only compares them, export writes them
   LayerPattern pattern = LayerPattern::none;
   double rotary_theta = 10000;  // base if config.json has none; 0: the family has no rotary positions
   double rotary_share = 1;      // share of each head that rotates if config.json has none

@@ -61,8 +61,7 @@ class Mapper {
   }
 
   void add_own(const OwnRow& row, int64_t layer) {
-    OwnTensor own{own_name(row.name, layer), row.state ? io::Kind::state : io::Kind::main,
-                  sizes_.shape(row.shape)};
+    OwnTensor own{own_name(row.name, layer), row.state ? io::Kind::state : io::Kind::main, sizes_.shape(row.shape)};
     index_[own.name] = map_.own.size();
     map_.own.push_back(std::move(own));
   }

@@ -146,7 +146,8 @@ ComposedStep LayerCosts::step(const PlanCandidate& candidate) {
   const double fewer = pp / static_cast<double>(stages_that_count(r));
   const auto state = [&](double FewLayersStep::*bytes, int64_t divided_from) {
     const Linear l = linear(bytes);
-    return (l.ends / (pp > 1 && r.model.prediction_blocks == 0 ? 2 : 1) + layers * l.layer) * (r.parallel.zero >= divided_from ? fewer : 1);
+    return (l.ends / (pp > 1 && r.model.prediction_blocks == 0 ? 2 : 1) + layers * l.layer) *
+           (r.parallel.zero >= divided_from ? fewer : 1);
   };
   step.memory = state(&FewLayersStep::weights, 3) + state(&FewLayersStep::gradients, 2) +
                 state(&FewLayersStep::optimizer, 1) + kept * linear(&FewLayersStep::activations).at(layers) +

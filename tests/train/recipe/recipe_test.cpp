@@ -225,7 +225,8 @@ TEST(Recipe, PredictionBlocksNeedADecoderAndFurtherTokens) {
   expect({"model.prediction_weight=0.1"}, "is given, but model.prediction_blocks is 0");
   expect({"model.prediction_blocks=1", "model.kind=encoder"}, "must be 0 for model.kind: encoder");
   expect({"model.prediction_blocks=100000"}, "must be below model.context (");
-  expect({"model.prediction_blocks=1", "model.prediction_weight=0"}, "model.prediction_weight (0) must be greater than 0");
+  expect({"model.prediction_blocks=1", "model.prediction_weight=0"},
+         "model.prediction_weight (0) must be greater than 0");
   EXPECT_EQ(recipe_of(yaml, {"model.prediction_blocks=1", "model.prediction_weight=0.1"}).model.blocks(),
             recipe_of(yaml).model.layers + 1);
 }

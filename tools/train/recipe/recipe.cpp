@@ -140,8 +140,8 @@ void check_prediction(const layers::ModelConfig& m, Problems& problems) {
     problems.add("model.prediction_blocks", "must be 0 for model.kind: encoder, which predicts no further tokens");
   else if (m.prediction_blocks >= m.context)
     problems.add("model.prediction_blocks",
-                 cat("must be below model.context (", m.context, "), or the last block would predict nothing; nearest: ",
-                     m.context - 1));
+                 cat("must be below model.context (", m.context,
+                     "), or the last block would predict nothing; nearest: ", m.context - 1));
 }
 
 void check_swiglu_limit(const layers::ModelConfig& m, Problems& problems) {
