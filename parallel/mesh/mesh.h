@@ -15,9 +15,8 @@ using comm::ProcessGroup;
 
 /// Parameters that more ranks have than the axes imply. Their gradients need additional groups.
 struct SharedPieces {
-  int tensor_pieces = 0;  // pieces along tp if ranks share pieces (fewer key/value heads than tp); otherwise 0
-  bool first_and_last =
-      false;  // true if the first and the last stage have the same piece (the embedding, of some models)
+  int tensor_pieces = 0;        // pieces along tp if ranks share pieces (fewer key/value heads than tp); otherwise 0
+  bool first_and_last = false;  // true if the first and the last stage have the same piece (of the embedding)
 };
 
 class Mesh {

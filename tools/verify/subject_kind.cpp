@@ -117,7 +117,7 @@ std::span<const SubjectKind> subject_kinds() {
       {"latent", [](const Recipe& r, const Extensions&) { return !r.model.is_latent(); }, latent},
       {"prediction",
        [](const Recipe& r, const Extensions&) {
-         return r.model.kind == layers::ModelKind::decoder && r.model.prediction_blocks == 0;
+         return r.model.kind == layers::ModelKind::decoder && r.model.context > 1 && r.model.prediction_blocks == 0;
        },
        [](const OwnSubject& own) {
          return Overrides{base::cat("model.prediction_blocks=", std::min<int64_t>(2, own.recipe.model.context - 1)),

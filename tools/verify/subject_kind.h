@@ -42,6 +42,8 @@ struct SubjectKind {
 /// - forms: norms of queries and keys over all heads, biases of attention, partly turned heads, scaled rotary
 ///   frequencies; with experts, also a gate on shared ones, a selection bias, a floor of normalised routing weights,
 ///   groups of experts ranked by their best score (by their two best, if the recipe ranks them by the best one)
+/// - latent: latent attention with sizes that no number of ranks divides
+/// - prediction: prediction blocks
 /// - aux_global_batch: scope of the auxiliary loss
 /// - sequences: scopes of the auxiliary loss and of capacity, with which the size of micro-batches must not change the
 ///   result; the oracle has micro-batches of one sequence and never pads

@@ -30,8 +30,8 @@ Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBat
   Stream& stream = instance_.context.compute();
   // The loss is the same on all tp ranks, so only one tp rank adds it.
   const bool counts = instance_.mesh.coordinate(Axis::tp) == 0;
-  const int64_t losses = training && model.config().prediction_blocks > 0 ? 2 : 1;
-  const Tensor sums = Tensor::zeros({losses}, Dtype::f64, instance_.device());
+  const bool predicts = training && model.config().prediction_blocks > 0;
+  const Tensor sums = Tensor::zeros({predicts ? 2 : 1}, Dtype::f64, instance_.device());
   const auto& add_up = kernels::kernels(instance_.device()).pointwise.sum;
 
   pp::TapeStages::Functions functions;
