@@ -193,7 +193,8 @@ TEST_P(PredictingModel, CopiesMayBeMissingButNotDiffer) {
   tensors_.erase("model.layers.2.embed_tokens.weight");
   write_tensors(folder_ + "/model.safetensors", tensors_);
   import_model(folder_, imported_);
-  tensors_.at("model.layers.3.shared_head.head.weight").bytes.front() ^= 1;
+  char& byte = tensors_.at("model.layers.3.shared_head.head.weight").bytes.front();
+  byte = static_cast<char>(byte ^ 1);
   write_tensors(folder_ + "/model.safetensors", tensors_);
   const std::string message = message_of(base::ExitCode::data, [&] { import_model(folder_, scratch_ / "differing"); });
   EXPECT_NE(message.find("'model.layers.3.shared_head.head.weight' differs from 'lm_head.weight'"), std::string::npos)
