@@ -1,6 +1,7 @@
 // Semantics of one optimizer step: losses, scopes, counting, clipping, skipping.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -153,6 +154,23 @@ TEST(TrainStep, PredictionBlocksLearn) {
   StepResult last;
   for (int s = 0; s < 8; ++s) run.progress.next_sequence = 0, last = run.step(source);
   EXPECT_LT(*last.prediction_loss, first);
+}
+
+// Only one position of each sequence has a target.
+TEST(TrainStep, PredictionBlocksHaveTheTargetsOfFurtherTokens) {
+  const auto loss = [](const char* blocks, size_t position) {
+    const Recipe recipe = small_recipe({std::string("model.prediction_blocks=") + blocks});
+    data::Batch batch = documents_of(recipe).batch(0, 8);
+    std::ranges::fill(batch.targets, data::ignored);
+    std::ranges::fill(batch.first, 0), std::ranges::fill(batch.last, 8);
+    for (size_t s = 0; s < 8; ++s) batch.targets[8 * s + position] = 5;
+    TrainingRun run(recipe, self);
+    return *run.step(FixedSource(batch)).prediction_loss;
+  };
+  EXPECT_EQ(loss("1", 0), 0) << "no token is before the first one";
+  EXPECT_GT(loss("1", 1), 0);
+  EXPECT_NEAR(loss("2", 1), loss("1", 1) / 2, rounding) << "the second block has no target";
+  EXPECT_GT(loss("2", 2), 0);
 }
 
 // The prediction loss is the only loss that depends on the parameters of a prediction block.
