@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -253,8 +252,8 @@ struct Shard {
 
 std::vector<Shard> divided(const TensorMap& map, const Types& types, int64_t most) {
   std::vector<const Link*> sorted;
-  for (const auto& links : {std::cref(map.links), std::cref(map.copies)})
-    for (const Link& link : links.get()) sorted.push_back(&link);
+  for (const Link& link : map.links) sorted.push_back(&link);
+  for (const Link& copy : map.copies) sorted.push_back(&copy);
   std::ranges::sort(sorted, {}, &Link::theirs);
   std::vector<Shard> shards(1);
   int64_t bytes = 0;
