@@ -39,6 +39,13 @@ struct Batch {
   /// Returns the number of documents in all sequences; 0 if `first` and `last` do not divide the sequences into
   /// documents.
   int64_t document_count() const;
+  /// Ids and targets of the tokens that are a distance further on in the same document, by token.
+  struct Further {
+    std::vector<int32_t> ids;      // at the end of a document: id of its last token
+    std::vector<int32_t> targets;  // at the end of a document: `ignored`
+  };
+  /// Returns the tokens that are `distance` further on; `distance` is at least 0.
+  Further further(int64_t distance) const;
   /// Returns the bytes of the text of all targets, given data::bytes_per_id(). Bits per byte = (sum of nats) / ln 2 /
   /// target_bytes.
   int64_t target_bytes(std::span<const int32_t> bytes_per_id) const;

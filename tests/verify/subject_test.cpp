@@ -111,6 +111,10 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
                      "model.latent.nope_size=3", "model.latent.rope_size=2", "model.latent.value_size=4"}),
             "forms"),
       "");
+  EXPECT_EQ(s.recipe_for(layout("dp=2,subject=prediction", 2)).model.prediction_blocks, 2);
+  EXPECT_EQ(legal(subject({"model.prediction_blocks=1"}), "prediction"),
+            "subject=prediction does not differ from the recipe");
+  EXPECT_EQ(legal(subject({"model.kind=encoder"}), "prediction"), "subject=prediction does not differ from the recipe");
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=bf16", 2)).train.precision, Precision::bf16);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=f32", 2)).train.precision, Precision::f32);
   EXPECT_EQ(s.oracle_recipe("bf16").train.precision, Precision::f64);

@@ -67,6 +67,7 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.window", Type::integer, "null"},
                                    {"model.full_attention_every", Type::integer, "0"},
                                    {"model.sinks", Type::flag, "false"},
+                                   {"model.prediction_blocks", Type::integer, "0"},
                                    {"model.init_std", Type::real, "0.02", false},
                                    {"model.moe.experts", Type::integer, "0"},
                                    {"model.moe.top_k", Type::integer, "2"},
@@ -271,7 +272,7 @@ std::string ModelKeys::yaml() const {
     const Json& value = (*this)[key.path];
     const Json usual = Json::parse(key.usual);
     const bool size = key.type == Type::integer && key.path.find('.') == key.path.rfind('.') &&
-                      key.path != "model.full_attention_every";
+                      key.path != "model.full_attention_every" && key.path != "model.prediction_blocks";
     const bool follows =
         (key.path == "model.qkv_bias" || key.path == "model.o_bias" || key.path == "model.moe.expert_bias") &&
         value == (*this)["model.bias"];

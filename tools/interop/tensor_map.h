@@ -24,6 +24,8 @@ class Sizes {
   Sizes(const ModelKeys& keys, const Family& family, ExpertLayout layout);
 
   int64_t layers() const { return keys_.integer("model.layers"); }
+  /// Returns the number of layers and prediction blocks.
+  int64_t blocks() const { return layers() + keys_.integer("model.prediction_blocks"); }
   int64_t experts() const { return keys_.integer("model.moe.experts"); }
   int64_t head() const { return keys_.integer("model.head_size"); }
   /// Returns the number of dimensions of each head that rotate.
@@ -64,6 +66,7 @@ struct Link {
   Shape shape;
   Rearrangement rearrangement;
   std::vector<Part> parts;
+  std::string original{};  // of a copy: the foreign tensor that it equals; otherwise empty
 
   /// Returns the index at which part `part` begins in the rearranged tensor.
   int64_t begin_of(size_t part) const;
@@ -72,6 +75,7 @@ struct Link {
 struct TensorMap {
   std::vector<OwnTensor> own;
   std::vector<Link> links;
+  std::vector<Link> copies;  // of tensors in `links`
 };
 
 /// True if the rearrangement works on each expert separately.

@@ -9,6 +9,7 @@
       (settings.smoothing > 0 ? '; faint line: each step; strong line: smoothed.' : ', each step.') +
       (data.heldout.length > 1 ? ' Each held-out curve belongs to a different text: compare only points of the same curve.' : '');
     const datasets = smoothed('training', data.loss, series(0));
+    if (finite(data.prediction_loss).length) datasets.push(...smoothed('prediction blocks', data.prediction_loss, series(6)));
     datasets.unshift(...data.heldout.map((curve, i) => heldoutLine(curve.name, curve, series(2 * i + 1), i)));
     draw('loss', datasets, {legend: true, y: {type: settings.logarithmic ? 'logarithmic' : 'linear'}});
   }

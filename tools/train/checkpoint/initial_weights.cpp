@@ -252,7 +252,8 @@ void InitialWeights::require_place_for_all(const Extensions& extensions) const {
          remedy);
   };
   for (const io::TensorRecord& t : checkpoint_.manifest().tensors) {
-    if (t.kind == kind && !names.contains(t.name) && !becomes_expert(t.name, names)) refuse(t.name, "");
+    if (t.kind == kind && !names.contains(t.name) && !becomes_expert(t.name, names))
+      refuse(t.name, t.name.starts_with("prediction.") ? "; model.prediction_blocks makes it" : "");
     if (t.kind == io::Kind::state && t.name.ends_with(".router.bias") && !model.moe.has_selection_bias())
       refuse(t.name, "; model.moe.selection_bias: true keeps it");
   }
