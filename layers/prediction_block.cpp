@@ -5,7 +5,7 @@ namespace hexad::layers {
 using namespace autograd;
 namespace {
 
-// Returns [left, right] of two values [T, D], as [T, 2 D].
+// Returns the concatenation [T, 2 D] of the rows of two values [T, D].
 Value side_by_side(Tape& t, const Value& left, const Value& right) {
   const int64_t rows = left.data.dim(0), size = left.data.dim(1);
   const Value both = join_heads(t, left, reshape(t, right, {rows, 1, size}));

@@ -1,4 +1,4 @@
-// A block that predicts a token further on (multi-token prediction: DeepSeek-V3, 2024, section 2.2).
+// Block that predicts a token after the next one (multi-token prediction; DeepSeek-V3, 2024, section 2.2).
 #pragma once
 
 #include "layers/block.h"
@@ -6,22 +6,22 @@
 
 namespace hexad::layers {
 
-/// Prediction block k. It maps the hidden state of each token i and the embedding of token i + k + 1 to a hidden state
-/// from which the head predicts token i + k + 2: norm(block(projection([norm(embedding), norm(hidden state)]))). The
-/// hidden state is that of prediction block k - 1, or that of the model for k = 0; both have passed their last norm.
+/// Prediction block k, from 0. For each token i, it computes norm(block(projection([norm(embedding), norm(hidden)]))),
+/// from which the head predicts token i + k + 2. `embedding` is the embedding of token i + k + 1. `hidden` is the
+/// result of prediction block k - 1 for token i; for k = 0, it is the hidden state of the model after its last norm.
 ///
-/// Parameters: those of a Block, and "token_norm", "hidden_norm", "projection" [D, 2 D] and "norm". They are on all tp
-/// ranks, which compute them for the same rows, or for their own rows under sequence parallelism.
+/// Parameters: those of a Block, and "token_norm", "hidden_norm", "projection" [D, 2 D] and "norm". The latter four are
+/// replicated on all tp ranks. Each tp rank applies them to all rows, or to its own rows under sequence parallelism.
 class PredictionBlock {
  public:
-  /// Makes the block. Its s.layer is the number of layers of the model plus k.
+  /// Makes the block. s.layer must be the model's number of layers plus k.
   PredictionBlock(const Block::Spec& s, const Builder& b);
 
   struct Output {
     Value hidden;      // [rows, D]
     Value aux_losses;  // as in Block::Output
   };
-  /// Both inputs are [rows, D].
+  /// Returns the output of the block for the embeddings `token` [rows, D] and the hidden states `hidden` [rows, D].
   Output operator()(Tape& t, const Value& token, const Value& hidden, const ForwardContext& pass,
                     Recompute recompute) const;
   /// Returns the MoE layer; null for a dense block.

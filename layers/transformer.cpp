@@ -101,14 +101,15 @@ Transformer::PartOutput Transformer::forward(Tape& t, const ForwardContext& pass
   return out;
 }
 
-// Returns the summed cross-entropy of the targets of this rank. `normed` has passed the last norm.
+// Returns the summed cross-entropy of this rank's targets. `normed` contains normalised hidden states.
 Value Transformer::head_loss(Tape& t, Value normed, const Tensor& targets, const CrossEntropyOptions& options,
                              Tensor* row_losses) const {
   if (tensor_.sequence) normed = tp::collect_rows(t, normed, *tensor_.group);
   return tp::vocab_cross_entropy(t, normed, *head_, targets, *tensor_.group, options, row_losses);
 }
 
-// Runs the prediction blocks, one on the result of the other. `hidden` is the model's hidden state after its last norm.
+// Runs the prediction blocks in order. Each block reads the hidden states of the previous block. The first block reads
+// `hidden`, the hidden states of the model after its last norm.
 void Transformer::predict_further(Tape& t, const ForwardContext& pass, Value hidden, const TrainOptions& options,
                                   PartOutput& out) const {
   require(pass.batch.further.size() == predictions_.size(), "[transformer] the micro-batch has further tokens for ",

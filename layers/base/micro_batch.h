@@ -39,7 +39,8 @@ struct MicroBatch {
   /// Index of each row's token; empty: row r is token r.
   std::vector<int64_t> row_tokens{};
 
-  /// Tokens that prediction block k reads and predicts at the row of token i. Index tensors are like those above.
+  /// Tokens that prediction block k, from 0, reads and predicts in the row of token i. Both tensors are like ids and
+  /// targets above.
   struct Further {
     Tensor ids;      // id of token i + k + 1; at the end of a document, of its last token
     Tensor targets;  // id of token i + k + 2; -1: none

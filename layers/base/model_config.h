@@ -114,7 +114,7 @@ struct RotaryScalingConfig {
   }
 };
 
-/// Default of model.prediction_weight: that of most of the training of DeepSeek-V3.
+/// Default of model.prediction_weight: the weight in the first 10 of the 14.8 trillion training tokens of DeepSeek-V3.
 inline constexpr double usual_prediction_weight = 0.3;
 
 struct ModelConfig {
@@ -180,11 +180,11 @@ struct ModelConfig {
   bool is_moe(int64_t layer) const {
     return moe.experts > 0 && layer >= moe.dense_layers && (layer - moe.dense_layers) % moe.every == moe.every - 1;
   }
-  /// Returns the number of all blocks. Prediction block k counts as block layers + k.
+  /// Returns the number of layers and prediction blocks. Prediction block k, from 0, is block layers + k.
   int64_t blocks() const { return layers + prediction_blocks; }
-  /// True if the last part of the model uses the embedding: for the head, or for prediction blocks.
+  /// True if the last part of the model also uses the embedding: as a tied head, or in prediction blocks.
   bool embeds_at_the_end() const { return tied_embedding || prediction_blocks > 0; }
-  /// Returns the weight of the loss of each prediction block.
+  /// Returns the weight of the loss of each prediction block. There must be at least one.
   double prediction_share() const { return prediction_weight / static_cast<double>(prediction_blocks); }
   /// Returns the number of blocks with experts, prediction blocks included.
   int64_t moe_layers() const { return moe_layers_before(blocks()); }

@@ -118,12 +118,12 @@ Tensor LatentAttention::attend_absorbed(Stream& stream, const Tensor& q, const T
 // tokens. The cache contains the rows of earlier tokens, and receives those of the new tokens.
 Value LatentAttention::attend_to_cache(Tape& t, const Value& q, const Value& latent, const Value& rope,
                                        KeyValueCache& cache) const {
-  const int64_t tokens = latent.data.dim(0), begin = cache.length, end = begin + tokens, turned = sizes_.rope_size;
+  const int64_t tokens = latent.data.dim(0), begin = cache.length, end = begin + tokens, rotated = sizes_.rope_size;
   const Tensor rows = cache.layers[layer_].keys.slice(0, 0, end);
   const Tensor flat = rows.reshape({end, row_size()});
   const auto& copy = kernels::kernels(q.device()).pointwise.copy;
-  copy(t.stream, flat.slice(0, begin, end).slice(1, 0, turned), rope.data);
-  copy(t.stream, flat.slice(0, begin, end).slice(1, turned, row_size()), latent.data);
+  copy(t.stream, flat.slice(0, begin, end).slice(1, 0, rotated), rope.data);
+  copy(t.stream, flat.slice(0, begin, end).slice(1, rotated, row_size()), latent.data);
   if (tokens == 1) return {attend_absorbed(t.stream, q.data, rows)};
   const auto columns = [&](int64_t first, int64_t last) {
     const Tensor out = Tensor::empty({end, last - first}, flat.dtype(), flat.device());
@@ -131,7 +131,7 @@ Value LatentAttention::attend_to_cache(Tape& t, const Value& q, const Value& lat
     return Value{out};
   };
   const Keys all = begin == 0 ? keys(t, latent, rope, {tensor_.group, false})
-                              : keys(t, columns(turned, row_size()), columns(0, turned), {tensor_.group, false});
+                              : keys(t, columns(rotated, row_size()), columns(0, rotated), {tensor_.group, false});
   return resize_heads(t, attend_from(t, begin, q, all.k, all.v), sizes_.value_size);
 }
 

@@ -48,8 +48,8 @@ Value SelfAttention::attend_from(Tape& t, int64_t begin, const Value& q, const V
   return autograd::attention(t, q, k, v, {}, {}, shape, sinks_);
 }
 
-// The heads are the queries of one head, so that the rows are read once for all heads. The last token sees all rows of
-// its window.
+// The kernel receives the heads as queries of one head, so that it reads the rows once for all heads. It needs no
+// causal mask, because the last token sees all rows of its window.
 Tensor SelfAttention::attend_from_last(Stream& stream, const Tensor& q, const Tensor& rows) const {
   const int64_t heads = q.dim(1), size = q.dim(2), end = rows.dim(0);
   const Tensor seen = rows.slice(0, window_ > 0 ? std::max<int64_t>(0, end - window_) : 0, end);

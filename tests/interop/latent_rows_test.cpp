@@ -47,7 +47,7 @@ class LatentModel : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override { make(0); }
 
-  // Writes the model with `further` prediction blocks.
+  // Writes the model, with `further` prediction blocks.
   void make(int64_t further) {
     std::filesystem::create_directories(folder_);
     Json config = Json::parse(read_text(golden_folder(GetParam()) + "/config.json"));
@@ -208,10 +208,13 @@ TEST_P(PredictingModel, BlocksThatAreNotStoredAreLeftOut) {
   write_tensors(folder_ + "/model.safetensors", tensors_);
   const ImportReport report = import_model(folder_, imported_);
   const auto is_note = [](const std::string& note) {
-    return note.starts_with("num_nextn_predict_layers (2) is not taken over");
+    return note.starts_with("num_nextn_predict_layers (2) is not imported");
   };
   EXPECT_EQ(std::ranges::count_if(report.notes, is_note), 1);
   EXPECT_EQ(read_text(imported_ + "/recipe.yaml").find("prediction_blocks"), std::string::npos);
+  io::Checkpoint checkpoint = io::Checkpoint::open(imported_, io::Check::full);
+  export_model(checkpoint, scratch_ / "exported");
+  EXPECT_EQ(Json::parse(read_text(scratch_ / "exported/config.json"))["num_nextn_predict_layers"], 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, PredictingModel, testing::Values("deepseek_v3", "kimi_k2"));

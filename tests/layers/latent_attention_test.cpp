@@ -162,7 +162,7 @@ TEST(LatentAttention, ScoresGrowWithTheSquareOfTheMagnitudeOfAllDimensions) {
   EXPECT_DOUBLE_EQ(yarn.table_magnitude(), 0.1 * std::log(40.0) + 1);
 }
 
-// A cache of one sequence.
+// Returns an empty cache for a sequence of up to `tokens` tokens.
 KeyValueCache cache_of(Case& n, int64_t tokens) {
   KeyValueCache cache;
   cache.layers = {n.layer.make_cache(tokens, Dtype::f64, n.lab.context)};
@@ -170,7 +170,7 @@ KeyValueCache cache_of(Case& n, int64_t tokens) {
   return cache;
 }
 
-// Runs a pass over the next tokens x of a sequence, and counts them in the cache.
+// Returns the output of a pass over the next tokens x of a sequence. The cache receives these tokens.
 Tensor pass_over(Case& n, const Tensor& x, KeyValueCache& cache) {
   MicroBatch batch;
   batch.sequences = 1, batch.length = x.dim(0);
@@ -185,7 +185,7 @@ Tensor pass_over(Case& n, const Tensor& x, KeyValueCache& cache) {
   return y;
 }
 
-// A pass over one token absorbs the products that make keys and values; a longer pass computes them.
+// A pass over one token attends to the rows of the cache. A longer pass computes keys and values.
 TEST_P(EqualsFormula, TokenByTokenWithACache) {
   Case n(model_with(GetParam()));
   const Tensor x = n.lab.randn({sequences * length, n.c.hidden});

@@ -1,4 +1,4 @@
-// Compares a prediction block with its formula, whose norms and projection are plain loops.
+// Compares a prediction block with its formula. Norms and projection are computed by plain loops, the block by a Block.
 #include "layers/prediction_block.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,8 @@ ModelConfig model() {
       .model;
 }
 
-// Layers whose parameters have the names of those of prediction block 0, and therefore the same initial values.
+// A layer whose parameters have the names of those of prediction block 0. Layers of this kind have equal initial
+// values.
 template <class L>
 struct Case {
   Lab lab;
@@ -43,7 +44,7 @@ struct Case {
   }
 };
 
-// Returns the RMS norms of rows of `size` elements. The gains of new norms are one.
+// Returns RMSNorm of rows of `size` elements. The weights of new norms are one.
 std::vector<double> normed(std::vector<double> x, int64_t size, double eps) {
   for (size_t row = 0; row < x.size(); row += static_cast<size_t>(size)) {
     double squares = 0;

@@ -132,7 +132,7 @@ TEST(TrainStep, B1_BiasFollowsTheCountsOfTheWholeGlobalBatch) {
   }
 }
 
-TEST(TrainStep, PredictionBlocksLeaveTheLossAndTheEvaluationAsTheyAre) {
+TEST(TrainStep, PredictionBlocksDoNotChangeTheLossOrTheEvaluation) {
   const Recipe plain = small_recipe(), predicting = small_recipe({"model.prediction_blocks=2"});
   TrainingRun one(plain, self), other(predicting, self);
   const FixedSource source = documents_of(plain);
@@ -143,7 +143,7 @@ TEST(TrainStep, PredictionBlocksLeaveTheLossAndTheEvaluationAsTheyAre) {
   EXPECT_FALSE(without.prediction_loss);
   ASSERT_TRUE(with.prediction_loss);
   EXPECT_GT(*with.prediction_loss, 0);
-  EXPECT_EQ(with.routers.size(), without.routers.size() + 2) << "the experts of prediction blocks are counted, too";
+  EXPECT_EQ(with.routers.size(), without.routers.size() + 2) << "prediction blocks have routers, too";
 }
 
 TEST(TrainStep, PredictionBlocksLearn) {

@@ -406,6 +406,12 @@ TEST(Shrink, KeepsLatentValuesWithinTheSizeOfKeys) {
   EXPECT_EQ(s.recipe.model.latent.value_size, 3);
 }
 
+TEST(Shrink, KeepsTheNumberOfPredictionBlocksBelowTheContext) {
+  const Recipe large = completed(recipe_of(large_yaml, {"model.prediction_blocks=3"}));
+  EXPECT_EQ(shrink(large, 1, registry).recipe.model.prediction_blocks, 1);
+  EXPECT_EQ(shrink(large, 8, registry).recipe.model.prediction_blocks, 2);
+}
+
 TEST(Shrink, KeepsTheStructureOfTheModel) {
   const Recipe large = completed(recipe_of(large_yaml));
   const Shrunk s = shrink(large, 8, registry);

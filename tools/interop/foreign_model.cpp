@@ -68,8 +68,8 @@ ExpertLayout layout_of(const SourceFolder& source, const Family& family) {
   return has_suffix(source, ".mlp.experts.gate_up_proj") ? ExpertLayout::fused : ExpertLayout::separate;
 }
 
-/// Returns the config of the stored model. Some programs do not read prediction blocks. They save a model without these
-/// blocks, but keep their number in config.json.
+/// Returns `config` without prediction blocks if none is stored. Some programs do not read prediction blocks: they save
+/// a model without these blocks, but keep their number in config.json.
 ForeignConfig stored_config(ForeignConfig config, const SourceFolder& source, const std::string& where) {
   const int64_t blocks = config.keys.integer("model.prediction_blocks");
   const std::string bare = cat("layers.", config.keys.integer("model.layers"), "."), first = cat("model.", bare);
@@ -78,8 +78,8 @@ ForeignConfig stored_config(ForeignConfig config, const SourceFolder& source, co
   };
   if (blocks == 0 || std::ranges::any_of(source.tensors(), is_of_first)) return config;
   config.keys.set("model.prediction_blocks", 0, where);
-  config.notes.push_back(cat("num_nextn_predict_layers (", blocks, ") is not taken over: there is no tensor '", first,
-                             "*' of a prediction block"));
+  config.notes.push_back(
+      cat("num_nextn_predict_layers (", blocks, ") is not imported, because no tensor is called '", first, "*'"));
   return config;
 }
 
@@ -222,13 +222,14 @@ void ForeignModel::check_names() {
                          ignored == 1 ? "was" : "were", " not read"));
 }
 
-// True if a copy is stored. Throws Error(data) if it differs from its original.
+// True if the copy is stored. Throws Error(data) if it differs from its original, which must be stored.
 bool ForeignModel::has_copy(const Link& copy) const {
   const SourceTensor *stored = source_.find(name_of(copy)), *original = source_.find(stored_name(copy.original));
   if (!stored) return false;
   if (stored->dtype == original->dtype && stored->shape == original->shape && equal(*stored, *original)) return true;
   fail(ExitCode::data, folder(), "/", stored->file, ": tensor '", name_of(copy), "' differs from '",
-       stored_name(copy.original), "', which prediction blocks share");
+       stored_name(copy.original),
+       "'; expected equal tensors, because prediction blocks share the embedding and the head of the model");
 }
 
 void ForeignModel::check_tensor(const Link& link) const {

@@ -54,6 +54,7 @@ class Mapper {
       if (sizes_.hold(when, layer)) f(layer);
   }
 
+  /// Returns the name of a parameter of block `layer`, given its name in the tables.
   std::string own_name(std::string_view pattern, int64_t layer) const {
     constexpr std::string_view of_block = "layers.{L}";
     if (layer < sizes_.layers() || !pattern.starts_with(of_block)) return replaced(pattern, "{L}", layer);
@@ -77,7 +78,7 @@ class Mapper {
     }
   }
 
-  /// Adds a tensor that equals the tensor whose only target is the row's.
+  /// Adds a copy: a foreign tensor that repeats the foreign tensor with the same only target.
   void add_copy(const TensorRow& row, int64_t layer) {
     Link link{replaced(row.theirs, "{L}", layer), sizes_.shape(row.shape), row.rearrangement, {}};
     link.parts.push_back(part_of(row.ours[0], layer, 0));

@@ -75,11 +75,11 @@ Shrunk shrink(const train::Recipe& recipe, int world, const train::Extensions& e
   const int64_t pattern =
       m.moe.experts > 0 ? m.moe.dense_layers + std::lcm(m.moe.every, m.window_period()) : m.window_period();
   lower(m.layers, std::max<int64_t>(world, pattern));
-  lower(m.prediction_blocks, 2);
   shrink_attention(m, world);
   lower(m.mlp_hidden, std::max<int64_t>(odd_width, world));
   shrink_experts(m.moe, world);
   lower(m.context, 2 * world);
+  lower(m.prediction_blocks, std::min<int64_t>(2, m.context - 1));
   lower(m.vocab, 2 * m.context + spare_ids);
   lower(small.batch.micro, 2);
   lower(small.batch.global, small.batch.micro * world);

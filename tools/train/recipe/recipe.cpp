@@ -133,15 +133,15 @@ void check_window(const layers::ModelConfig& m, Problems& problems) {
 void check_prediction(const layers::ModelConfig& m, Problems& problems) {
   if (m.prediction_blocks == 0) {
     if (m.prediction_weight != layers::usual_prediction_weight)
-      problems.add("model.prediction_weight", "is given, but model.prediction_blocks is 0, so no block has this loss");
+      problems.add("model.prediction_weight", "is given, but model.prediction_blocks is 0; expected at least 1");
     return;
   }
   if (m.kind != layers::ModelKind::decoder)
     problems.add("model.prediction_blocks", "must be 0 for model.kind: encoder, which predicts no further tokens");
   else if (m.prediction_blocks >= m.context)
     problems.add("model.prediction_blocks",
-                 cat("must be below model.context (", m.context,
-                     "), or the last block would predict nothing; nearest: ", m.context - 1));
+                 cat("must be below model.context (", m.context, "), because prediction block ", m.context,
+                     " would have no targets; nearest: ", m.context - 1));
 }
 
 void check_swiglu_limit(const layers::ModelConfig& m, Problems& problems) {
@@ -299,7 +299,7 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
     check_prediction(r.model, problems);
   if (problems.good({"model.yarn", "model.rotary_scaling"})) check_rotary_scaling(r.model, problems);
   if (problems.good({"model.moe", "model.layers"})) check_moe(r.model, problems);
-  if (problems.good({"model.moe", "model.layers", "model.mlp", "model.swiglu_limit"}))
+  if (problems.good({"model.moe", "model.layers", "model.prediction_blocks", "model.mlp", "model.swiglu_limit"}))
     check_swiglu_limit(r.model, problems);
   check_names(r, extensions, problems);
   if (problems.good({"train"})) check_init(r.train, problems);
