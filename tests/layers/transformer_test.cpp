@@ -224,7 +224,8 @@ TEST_P(OddSizes, F27_GradientsMatchFiniteDifferences) {
   const Transformer model(recipe.model, Registry(), {}, Builder(lab.parameters, states, mesh, Dtype::f64));
   for (const auto& p : lab.parameters) p->initialize(3);
   data::Batch tokens = documents(2, 5, recipe.model.vocab, 11).batch(0, 2);
-  if (recipe.model.prediction_blocks > 0) {  // short documents have no further tokens
+  if (recipe.model.prediction_blocks >
+      0) {  // one long document per sequence, because short ones have no further tokens
     for (size_t t = 0; t < tokens.targets.size(); ++t) tokens.targets[t] = static_cast<int32_t>((3 * t + 1) % 7);
     std::ranges::fill(tokens.first, 0), std::ranges::fill(tokens.last, 5);
     for (size_t t = 0; t < tokens.positions.size(); ++t) tokens.positions[t] = static_cast<int32_t>(t % 5);
@@ -269,7 +270,7 @@ INSTANTIATE_TEST_SUITE_P(
              "model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.latent.q_rank=6",
              "model.latent.kv_rank=5", "model.latent.nope_size=3", "model.latent.rope_size=2",
              "model.latent.value_size=4"}},
-        // The weight gives each prediction loss the gradient of the loss, as the check expects.
+        // With this weight, the gradient of each prediction loss equals the gradient of the loss, as the check expects.
         Odd{"PredictionBlocks",
             {"model.hidden=7", "model.heads=3", "model.kv_heads=1", "model.head_size=2", "model.moe.experts=3",
              "model.moe.expert_hidden=5", "model.init_std=0.5", "model.prediction_blocks=2",

@@ -219,6 +219,7 @@ constexpr TensorRow block_bias[] = {
     {"model.layers.{L}.mlp.e_score_correction_bias", "E", {{"layers.{L}.moe.router.bias"}}, "moe selection_bias fused"},
 };
 
+// Tensors of prediction blocks that other blocks do not have.
 constexpr TensorRow prediction[] = {
     {"model.layers.{L}.enorm.weight", "H", {{"layers.{L}.token_norm.weight"}}, "further"},
     {"model.layers.{L}.hnorm.weight", "H", {{"layers.{L}.hidden_norm.weight"}}, "further"},
@@ -226,6 +227,7 @@ constexpr TensorRow prediction[] = {
     {"model.layers.{L}.shared_head.norm.weight", "H", {{"layers.{L}.norm.weight"}}, "further"},
 };
 
+// Copies of the embedding and the head in each prediction block.
 constexpr TensorRow copied_for_prediction[] = {
     {"model.layers.{L}.embed_tokens.weight", "V H", {{"embedding.weight"}}, "further"},
     {"model.layers.{L}.shared_head.head.weight", "V H", {{"head.weight"}}, "further untied"},
