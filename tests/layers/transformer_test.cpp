@@ -224,8 +224,8 @@ TEST_P(OddSizes, F27_GradientsMatchFiniteDifferences) {
   const Transformer model(recipe.model, Registry(), {}, Builder(lab.parameters, states, mesh, Dtype::f64));
   for (const auto& p : lab.parameters) p->initialize(3);
   data::Batch tokens = documents(2, 5, recipe.model.vocab, 11).batch(0, 2);
-  if (recipe.model.prediction_blocks >
-      0) {  // one long document per sequence, because short ones have no further tokens
+  // Prediction blocks get one long document per sequence, because short documents have no further tokens.
+  if (recipe.model.prediction_blocks > 0) {
     for (size_t t = 0; t < tokens.targets.size(); ++t) tokens.targets[t] = static_cast<int32_t>((3 * t + 1) % 7);
     std::ranges::fill(tokens.first, 0), std::ranges::fill(tokens.last, 5);
     for (size_t t = 0; t < tokens.positions.size(); ++t) tokens.positions[t] = static_cast<int32_t>(t % 5);
