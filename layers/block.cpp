@@ -10,8 +10,6 @@ using namespace autograd;
 using namespace base;
 namespace {
 
-Norm::Config norm_config(const ModelConfig& c) { return {c.hidden, c.norm, c.norm_eps, c.bias}; }
-
 std::unique_ptr<SelfAttention> make_attention(const Block::Spec& s, const Builder& b) {
   if (s.model.attention == AttentionKind::grouped) return std::make_unique<Attention>(s.model, s.rotary, s.layer, b);
   require(s.rotary != nullptr, "[block] latent attention has no rotary table");

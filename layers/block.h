@@ -27,6 +27,8 @@ class Block {
     const moe::MoeSchedule& schedule;  // schedule of the MoE layer; ignored if the block is dense
   };
   Block(const Spec& s, const Builder& b);
+  /// Returns the settings of norms over the residual stream of a model.
+  static Norm::Config norm_config(const ModelConfig& c) { return {c.hidden, c.norm, c.norm_eps, c.bias}; }
 
   struct Output {
     Value x;

@@ -18,7 +18,7 @@ void choose_in_turn(std::span<int32_t> ids, const device::MetaRun::Choice& choic
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(static_cast<int64_t>(i) % choice.experts);
 }
 
-// Returns one part per block, and one part for the final norm and the head.
+// Returns one part per layer, and one part for the final norm, the head and the prediction blocks.
 std::vector<ModelPart> parts_of(const ModelConfig& c) {
   std::vector<ModelPart> parts;
   for (int64_t l = 0; l < c.layers; ++l) parts.push_back({l, l + 1, l == 0, false});
@@ -48,8 +48,11 @@ class MetaModel {
     const ModelPart& p = model_.parts()[part];
     const Value input =
         p.first ? Value{} : tape.leaf(Tensor::empty(model_.activation_shape(batch), model_.dtype(), context_));
-    const Value out = model_.forward(tape, pass, part, input, {}).value;
-    backward(tape, out, Tensor::like(out.data));
+    const Transformer::PartOutput out = model_.forward(tape, pass, part, input, {});
+    std::vector<Replay::Root> roots{{out.value, Tensor::like(out.value.data)}};
+    if (out.prediction_loss.data.defined())
+      roots.push_back({out.prediction_loss, Tensor::like(out.prediction_loss.data)});
+    Replay(tape, roots).run();
     // Attention pads the values to the size of keys. The padding is not counted.
     const auto key = static_cast<double>(config_.size_of_head()), value = static_cast<double>(config_.size_of_value());
     return run_->product_flops + run_->attention_flops * ((key + value) / (2 * key));
@@ -59,7 +62,10 @@ class MetaModel {
   MicroBatch one_sequence() {
     MicroBatch b;
     b.sequences = 1, b.length = config_.context;
-    for (Tensor* t : {&b.ids, &b.positions, &b.targets}) *t = Tensor::empty({b.rows()}, Dtype::i32, context_);
+    b.further = std::vector<MicroBatch::Further>(static_cast<size_t>(config_.prediction_blocks));
+    std::vector<Tensor*> tensors{&b.ids, &b.positions, &b.targets};
+    for (MicroBatch::Further& f : b.further) tensors.insert(tensors.end(), {&f.ids, &f.targets});
+    for (Tensor* t : tensors) *t = Tensor::empty({b.rows()}, Dtype::i32, context_);
     return b;
   }
 

@@ -13,14 +13,15 @@ struct ModelSize {
   int64_t active_parameters = 0;  // parameters that a token uses, without routed experts that it does not choose
   int64_t expert_parameters = 0;  // parameters of routed experts, in all layers
   /// Floating-point operations of forward and backward for one token in a sequence of `context` tokens. Each weight
-  /// that multiplies activations of the token counts 6. The head counts, the embedding does not. Causal attention
-  /// counts 12 head_size heads (context / 2) per layer, bidirectional attention twice as much. If value heads and key
-  /// heads differ in size, the mean of both sizes is used. Recomputation is not counted.
+  /// that multiplies activations of the token counts 6. The head counts, the embedding does not. Each prediction block
+  /// uses the head once more. Causal attention counts 12 head_size heads (context / 2) per block, bidirectional
+  /// attention twice as much. If value heads and key heads differ in size, the mean of both sizes is used.
+  /// Recomputation is not counted.
   double flops_per_token = 0;
 };
 
-/// FLOPs per token of each part: one part for each block, and one for the final norm and the head. All blocks with
-/// experts are assumed to have the same cost, and so are all dense blocks.
+/// FLOPs per token of each part: one part for each layer, and one for the final norm, the head and the prediction
+/// blocks. All layers with experts are assumed to have the same cost, and so are all dense layers.
 struct PartFlops {
   std::vector<double> layers;
   double head = 0;

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "layers/block.h"
+#include "layers/prediction_block.h"
 #include "parallel/tp/vocabulary.h"
 
 namespace hexad::layers {
@@ -13,7 +13,7 @@ namespace hexad::layers {
 using autograd::CrossEntropyOptions;
 
 /// Consecutive blocks [begin, end) of a model: a virtual pipeline stage. The first part also has the embedding, before
-/// its blocks. The last part also has the final norm, head and loss, after its blocks.
+/// its blocks. The last part also has the final norm, head and loss, after its blocks, and then the prediction blocks.
 struct ModelPart {
   int64_t begin, end;
   bool first, last;
@@ -22,7 +22,8 @@ struct ModelPart {
 };
 
 /// Model with embedding, blocks, norm and head: a decoder (predicts the next token) or an encoder (predicts masked
-/// tokens).
+/// tokens). A decoder may have prediction blocks, which share its embedding and its head. They run only if the
+/// micro-batch has further tokens (MicroBatch::further).
 class Transformer {
  public:
   /// Makes the whole model. `schedule` applies to all MoE layers.
@@ -39,6 +40,9 @@ class Transformer {
   struct PartOutput {
     Value value;                    // activations [rows, D]; in the last part, the loss [1] in the accumulator dtype
     std::vector<Value> aux_losses;  // one [1] for each MoE layer with auxiliary losses
+    /// Sum of the losses of all prediction blocks, [1] like the loss; without data if no prediction block ran. Its
+    /// gradient must be TrainOptions::loss.gradient_scale times ModelConfig::prediction_share().
+    Value prediction_loss{};
   };
   /// Runs the forward pass of a micro-batch through parts()[part]. `input` is the output of the previous part; the
   /// first part ignores `input`. The loss is the sum of the cross-entropy over this rank's targets, and is equal on all
@@ -79,6 +83,10 @@ class Transformer {
   Value embed(Tape& t, const MicroBatch& batch) const;
   PartOutput blocks(Tape& t, const ForwardContext& pass, const ModelPart& part, const Value& input,
                     Recompute recompute) const;
+  Value head_loss(Tape& t, Value normed, const Tensor& targets, const CrossEntropyOptions& options,
+                  Tensor* row_losses = nullptr) const;
+  void predict_further(Tape& t, const ForwardContext& pass, Value hidden, const TrainOptions& options,
+                       PartOutput& out) const;
   Tensor own_rows(const Tensor& of_rows) const;
 
   ModelConfig config_;
@@ -88,6 +96,7 @@ class Transformer {
   Parameter *embedding_ = nullptr, *position_embedding_ = nullptr, *head_ = nullptr;
   std::unique_ptr<RotaryTable> rotary_;
   std::vector<std::unique_ptr<Block>> blocks_;  // one entry per layer; null if another rank has the layer
+  std::vector<std::unique_ptr<PredictionBlock>> predictions_;  // empty unless this rank has the last part
   std::optional<Norm> norm_;
 };
 

@@ -35,6 +35,8 @@ struct StepMetrics {
   int64_t step = 0;
   int64_t tokens = 0;               // tokens since the start of the run, summed over ranks
   std::optional<double> loss = {};  // nats per target; nullopt: the global batch had no targets
+  /// Mean loss of the prediction blocks; nullopt: there are no such blocks, or the global batch had no targets.
+  std::optional<double> prediction_loss = {};
   double lr = 0;
   double grad_norm = 0;  // global norm before clipping
   double step_seconds = 0;

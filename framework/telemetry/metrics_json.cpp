@@ -107,6 +107,7 @@ void read(const Json& object, StepMetrics& s) {
   object.at("step").get_to(s.step);
   read(object, "tokens", s.tokens);
   read(object, "loss", s.loss);
+  read(object, "prediction_loss", s.prediction_loss);
   read(object, "lr", s.lr);
   read(object, "grad_norm", s.grad_norm);
   read(object, "step_seconds", s.step_seconds);
@@ -219,6 +220,7 @@ std::string to_json_line(const StepMetrics& s) {
             {"dropped_fraction", number(s.dropped_fraction)}};
   add_comm(json, s.comm);
   json["skipped_steps"] = s.skipped_steps;
+  if (s.prediction_loss) json["prediction_loss"] = number(s.prediction_loss);
   if (s.stage > 0) json["stage"] = s.stage;
   if (!s.host_reads.empty()) json["host_reads"] = s.host_reads;
   if (!s.expert_load.empty()) {

@@ -109,6 +109,7 @@ void TensorboardSink::on_start(const RunInfo& run) {
 void TensorboardSink::on_step(const StepMetrics& s) {
   Scalars scalars;
   if (s.loss) scalars.add("train/loss", *s.loss);
+  if (s.prediction_loss) scalars.add("train/prediction_loss", *s.prediction_loss);
   scalars.add("train/lr", s.lr);
   scalars.add("train/grad_norm", s.grad_norm);
   scalars.add("train/tokens", static_cast<double>(s.tokens));

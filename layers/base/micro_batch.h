@@ -12,9 +12,8 @@ namespace hexad::layers {
 using tensor::Tensor;
 
 /// Keys and values of the tokens of one sequence so far. The tensors of each layer are [maximum length, G, C], where G
-/// is the number of key/value heads on this rank and C their size. Latent attention stores latents [maximum length,
-/// kv_rank] as `keys`, and the rotated parts of keys [maximum length, rope_size] as `values`. Layers of other pipeline
-/// ranks have no tensors.
+/// is the number of key/value heads on this rank and C their size. Latent attention stores rows [maximum length, 1,
+/// rope_size + kv_rank] as `keys`, and no `values`. Layers of other pipeline ranks have no tensors.
 struct KeyValueCache {
   struct Layer {
     Tensor keys, values;
@@ -39,6 +38,14 @@ struct MicroBatch {
   std::vector<int64_t> valid_tokens{};
   /// Index of each row's token; empty: row r is token r.
   std::vector<int64_t> row_tokens{};
+
+  /// Tokens that prediction block k, from 0, reads and predicts in the row of token i. Both tensors are like ids and
+  /// targets above.
+  struct Further {
+    Tensor ids;      // id of token i + k + 1; at the end of a document, of its last token
+    Tensor targets;  // id of token i + k + 2; -1: none
+  };
+  std::vector<Further> further{};  // one for each prediction block; empty: the blocks do not run
 
   int64_t predicted = 0;  // number of rows with a target
   int64_t documents = 0;  // number of documents (AttentionShape::documents), over all ranks that share the micro-batch

@@ -114,6 +114,9 @@ struct RotaryScalingConfig {
   }
 };
 
+/// Default of model.prediction_weight: the weight in the first 10 of the 14.8 trillion training tokens of DeepSeek-V3.
+inline constexpr double usual_prediction_weight = 0.3;
+
 struct ModelConfig {
   ModelKind kind = ModelKind::decoder;
   int64_t layers = 4, hidden = 256, heads = 4;
@@ -141,6 +144,8 @@ struct ModelConfig {
   int64_t full_attention_every = 0;
   bool sinks = false;
   std::optional<double> swiglu_limit;
+  int64_t prediction_blocks = 0;
+  double prediction_weight = usual_prediction_weight;
   double init_std = 0.02;
   moe::MoeConfig moe;
 
@@ -175,7 +180,14 @@ struct ModelConfig {
   bool is_moe(int64_t layer) const {
     return moe.experts > 0 && layer >= moe.dense_layers && (layer - moe.dense_layers) % moe.every == moe.every - 1;
   }
-  int64_t moe_layers() const { return moe_layers_before(layers); }
+  /// Returns the number of layers and prediction blocks. Prediction block k, from 0, is block layers + k.
+  int64_t blocks() const { return layers + prediction_blocks; }
+  /// True if the last part of the model also uses the embedding: as a tied head, or in prediction blocks.
+  bool embeds_at_the_end() const { return tied_embedding || prediction_blocks > 0; }
+  /// Returns the weight of the loss of each prediction block. There must be at least one.
+  double prediction_share() const { return prediction_weight / static_cast<double>(prediction_blocks); }
+  /// Returns the number of blocks with experts, prediction blocks included.
+  int64_t moe_layers() const { return moe_layers_before(blocks()); }
   int64_t moe_layers_before(int64_t layer) const {
     int64_t count = 0;
     for (int64_t l = 0; l < layer; ++l) count += is_moe(l);
@@ -233,6 +245,12 @@ struct ModelConfig {
       "n: every n-th block attends to all earlier tokens and ignores window; 0: every block uses window", at_least(0));
     v("sinks", sinks,
       "attention sinks: each head has a trainable logit that is added to the softmax of its queries and has no value");
+    v("prediction_blocks", prediction_blocks,
+      "number of blocks after the last layer that predict further tokens in training (DeepSeek-V3): block k, from 1, "
+      "predicts the token k + 1 positions ahead; all blocks share the model's embedding and head",
+      at_least(0));
+    v("prediction_weight", prediction_weight,
+      "weight of the mean loss of the prediction blocks, relative to the model's own loss", positive());
     v("init_std", init_std,
       "standard deviation of initial weights; for output projections, it is divided by sqrt(2 layers)", at_least(0));
     v("moe", moe, "mixture of experts");

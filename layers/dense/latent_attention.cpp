@@ -87,17 +87,52 @@ LatentAttention::Keys LatentAttention::keys(Tape& t, const Value& latent, const 
   return {join_heads(t, rope, k), resize_heads(t, v, sizes_.key_size())};
 }
 
-// Computes the attention of the new tokens of one sequence to themselves and to all earlier tokens. The cache contains
-// the latents and rotary parts of earlier tokens, and receives those of the new tokens.
+// Returns the attention [1, H, value size] of the last token of a sequence, q[1, H, key size], to the rows of the
+// cache. The latent contributes q^T (W latent) = (W^T q)^T latent to the score of a head, where W is the head's matrix
+// of k_up. The result of a head is its matrix of v_up times the weighted sum of the latents.
+Tensor LatentAttention::attend_absorbed(Stream& stream, const Tensor& q, const Tensor& rows) const {
+  const auto& k = kernels::kernels(q.device());
+  const int64_t rank = sizes_.kv_rank, rope = sizes_.rope_size, nope = sizes_.nope_size, value = sizes_.value_size;
+  const auto heads_of = [&](int64_t size) { return Tensor::empty({heads_, size}, q.dtype(), q.device()); };
+  const auto matrices = [&](const Linear& up, int64_t size) {
+    return up.weight->use(stream).reshape({heads_, size, rank});
+  };
+  std::vector<int64_t> offsets;  // each head has one row
+  for (int64_t h = 0; h <= heads_; ++h) offsets.push_back(h);
+  const kernels::GroupOffsets by_head = kernels::GroupOffsets::on_host(offsets);
+
+  const Tensor query = q.reshape({heads_, sizes_.key_size()});
+  const Tensor own = heads_of(nope), absorbed = heads_of(rank), joined = heads_of(row_size());
+  k.pointwise.copy(stream, own, query.slice(1, rope, rope + nope));
+  k.grouped_matmul.input_gradient(stream, absorbed, own, matrices(k_up_, nope), by_head, kernels::Write::replace);
+  k.pointwise.copy(stream, joined.slice(1, 0, rope), query.slice(1, 0, rope));
+  k.pointwise.copy(stream, joined.slice(1, rope, row_size()), absorbed);
+  const Tensor sums = attend_from_last(stream, joined.reshape({1, heads_, row_size()}), rows);
+  const Tensor latents = heads_of(rank), out = heads_of(value);
+  k.pointwise.copy(stream, latents, sums.reshape({heads_, row_size()}).slice(1, rope, row_size()));
+  k.grouped_matmul.forward(stream, out, latents, matrices(v_up_, value), by_head, kernels::Write::replace);
+  return out.reshape({1, heads_, value});
+}
+
+// Computes the attention [new tokens, H, value size] of the new tokens of one sequence to themselves and to all earlier
+// tokens. The cache contains the rows of earlier tokens, and receives those of the new tokens.
 Value LatentAttention::attend_to_cache(Tape& t, const Value& q, const Value& latent, const Value& rope,
                                        KeyValueCache& cache) const {
-  const auto& [latents, ropes] = cache.layers[layer_];
-  const int64_t begin = cache.length, end = begin + latent.data.dim(0);
+  const int64_t tokens = latent.data.dim(0), begin = cache.length, end = begin + tokens, rotated = sizes_.rope_size;
+  const Tensor rows = cache.layers[layer_].keys.slice(0, 0, end);
+  const Tensor flat = rows.reshape({end, row_size()});
   const auto& copy = kernels::kernels(q.device()).pointwise.copy;
-  copy(t.stream, latents.slice(0, begin, end), latent.data);
-  copy(t.stream, ropes.slice(0, begin, end), rope.data);
-  const Keys all = keys(t, {latents.slice(0, 0, end)}, {ropes.slice(0, 0, end)}, {tensor_.group, false});
-  return attend_from(t, begin, q, all.k, all.v);
+  copy(t.stream, flat.slice(0, begin, end).slice(1, 0, rotated), rope.data);
+  copy(t.stream, flat.slice(0, begin, end).slice(1, rotated, row_size()), latent.data);
+  if (tokens == 1) return {attend_absorbed(t.stream, q.data, rows)};
+  const auto columns = [&](int64_t first, int64_t last) {
+    const Tensor out = Tensor::empty({end, last - first}, flat.dtype(), flat.device());
+    copy(t.stream, out, flat.slice(1, first, last));
+    return Value{out};
+  };
+  const Keys all = begin == 0 ? keys(t, latent, rope, {tensor_.group, false})
+                              : keys(t, columns(rotated, row_size()), columns(0, rotated), {tensor_.group, false});
+  return resize_heads(t, attend_from(t, begin, q, all.k, all.v), sizes_.value_size);
 }
 
 // Computes the attention of the new tokens of each sequence. Rows of padding are zero in the result and are not added
@@ -106,7 +141,7 @@ Value LatentAttention::attend_to_caches(Tape& t, const Value& q, const Value& la
                                         const ForwardContext& pass) const {
   const MicroBatch& batch = pass.batch;
   if (batch.sequences == 1 && !batch.valid.defined()) return attend_to_cache(t, q, latent, rope, *pass.caches[0]);
-  const Tensor out = Tensor::zeros(q.shape(), q.data.dtype(), q.device());
+  const Tensor out = Tensor::zeros({q.data.dim(0), heads_, sizes_.value_size}, q.data.dtype(), q.device());
   for (int64_t s = 0; s < static_cast<int64_t>(pass.caches.size()); ++s) {
     const int64_t begin = s * batch.length, end = begin + batch.valid_in(s);
     const auto rows = [&](const Value& x) { return Value{x.data.slice(0, begin, end)}; };
@@ -124,16 +159,14 @@ Value LatentAttention::operator()(Tape& t, const Value& x, const ForwardContext&
       return attend_to_caches(t, q, all, rope, pass);
     }
     const Keys all = keys(t, own, rope, tensor_);
-    return attend(t, q, all.k, all.v, pass);
+    return resize_heads(t, attend(t, q, all.k, all.v, pass), sizes_.value_size);
   };
-  const Value y = resize_heads(t, attended(), sizes_.value_size);
-  return tp::row_linear(t, reshape(t, y, {pass.batch.rows(), heads_ * sizes_.value_size}), *output_.weight,
+  return tp::row_linear(t, reshape(t, attended(), {pass.batch.rows(), heads_ * sizes_.value_size}), *output_.weight,
                         output_.bias, tensor_);
 }
 
 KeyValueCache::Layer LatentAttention::make_cache(int64_t length, Dtype dtype, Device device) const {
-  return {Tensor::empty({length, sizes_.kv_rank}, dtype, device),
-          Tensor::empty({length, sizes_.rope_size}, dtype, device)};
+  return {Tensor::empty({length, 1, row_size()}, dtype, device), {}};
 }
 
 }  // namespace hexad::layers

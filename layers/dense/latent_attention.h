@@ -16,8 +16,12 @@ namespace hexad::layers {
 ///
 /// Parameters: "q", or "q_down", "q_norm" and "q_up" if queries are compressed; "kv_down" and "kv_norm" for the latent;
 /// "k_rope" for the shared rotary part; "k_up" and "v_up" for the heads; "output". Heads are divided over tp ranks. The
-/// latents, "q_down", "kv_down", "k_rope" and the norms are replicated. In generation, the cache holds the latents and
-/// the rotated parts of keys. Each step computes the keys and values of all tokens from the cache.
+/// latents, "q_down", "kv_down", "k_rope" and the norms are replicated.
+///
+/// In generation, the cache holds one row for each token: the rotated part of its keys, followed by its latent. A pass
+/// over several tokens of a sequence computes the keys and values of all tokens from the cache. A pass over one token
+/// attends to the rows themselves (section 2.1.2 of the paper): "k_up" is absorbed into the query, and "v_up" is
+/// applied to the result.
 class LatentAttention : public SelfAttention {
  public:
   /// Makes the layer. All layers share `rotary`, which must outlive them.
@@ -37,6 +41,9 @@ class LatentAttention : public SelfAttention {
   Value attend_to_caches(Tape& t, const Value& q, const Value& latent, const Value& rope,
                          const ForwardContext& pass) const;
   Value attend_to_cache(Tape& t, const Value& q, const Value& latent, const Value& rope, KeyValueCache& cache) const;
+  Tensor attend_absorbed(Stream& stream, const Tensor& q, const Tensor& rows) const;
+  /// Returns the size of a row of the cache.
+  int64_t row_size() const { return sizes_.rope_size + sizes_.kv_rank; }
 
   int64_t layer_, heads_;  // index of the layer; number of heads on this rank
   LatentConfig sizes_;

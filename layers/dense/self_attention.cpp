@@ -1,5 +1,7 @@
 #include "layers/dense/self_attention.h"
 
+#include <algorithm>
+
 #include "parallel/cp/context_attention.h"
 
 namespace hexad::layers {
@@ -44,6 +46,26 @@ Value SelfAttention::attend_from(Tape& t, int64_t begin, const Value& q, const V
                                       .deterministic = deterministic_,
                                       .window = window_};
   return autograd::attention(t, q, k, v, {}, {}, shape, sinks_);
+}
+
+// The kernel receives the heads as queries of one head, so that it reads the rows once for all heads. It needs no
+// causal mask, because the last token sees all rows of its window.
+Tensor SelfAttention::attend_from_last(Stream& stream, const Tensor& q, const Tensor& rows) const {
+  const int64_t heads = q.dim(1), size = q.dim(2), end = rows.dim(0);
+  const Tensor seen = rows.slice(0, window_ > 0 ? std::max<int64_t>(0, end - window_) : 0, end);
+  const kernels::AttentionShape shape{.sequences = 1,
+                                      .queries = heads,
+                                      .keys = seen.dim(0),
+                                      .scale = scale_,
+                                      .causal = false,
+                                      .deterministic = deterministic_};
+  const Tensor out = Tensor::empty({heads, 1, size}, q.dtype(), q.device());
+  const Tensor log_sum_exp = Tensor::empty({heads, 1}, accumulator_dtype(q.dtype()), q.device());
+  kernels::kernels(q.device())
+      .attention.forward(stream, out, log_sum_exp, q.reshape({heads, 1, size}), seen, seen, {}, {}, shape);
+  const Tensor result = out.reshape({1, heads, size});
+  sinks_.add(stream, result, log_sum_exp.reshape({1, heads}));
+  return result;
 }
 
 }  // namespace hexad::layers

@@ -10,6 +10,7 @@ namespace hexad::layers {
 
 using autograd::Tape;
 using autograd::Value;
+using device::Stream;
 
 /// Self-attention layer of a block. With model.sinks, its parameter "sinks" [heads] contains the logit of each head's
 /// attention sink. With model.window, a token attends to a sliding window.
@@ -33,6 +34,9 @@ class SelfAttention {
   /// Returns the attention of the new tokens of one sequence to the keys and values of all its tokens so far. The new
   /// tokens begin at position `begin`.
   Value attend_from(Tape& t, int64_t begin, const Value& q, const Value& k, const Value& v) const;
+  /// Returns the attention [1, H, C] of the last token of a sequence, q[1, H, C], to `rows` [T, 1, C]. The rows are the
+  /// keys and the values of all heads. Gradients are not computed.
+  Tensor attend_from_last(Stream& stream, const Tensor& q, const Tensor& rows) const;
 
  private:
   double scale_;

@@ -17,7 +17,7 @@ using comm::ProcessGroup;
 struct SharedPieces {
   int tensor_pieces =
       0;  // number of pieces along tp if tp ranks share pieces (fewer key/value heads than tp); otherwise 0
-  bool first_and_last = false;  // true if the first and the last stage have the same piece (a tied embedding)
+  bool first_and_last = false;  // true if the first and the last stage have the same piece (of the embedding)
 };
 
 class Mesh {

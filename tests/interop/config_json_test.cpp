@@ -303,6 +303,18 @@ TEST(WriteConfig, ModelThatTheFamilyCannotExpressIsRefusedByKey) {
                   "a config.json of mixtral cannot express the model: model.moe.score: \"sigmoid\" -> \"softmax\"");
 }
 
+// Both patterns have a dense layer and a layer with experts, but they differ in the prediction block.
+TEST(WriteConfig, ExpertsOfPredictionBlocksThatTheFamilyCannotExpressAreRefused) {
+  Json config = golden_config("deepseek_v3");
+  config["num_nextn_predict_layers"] = 1;
+  ForeignConfig read = read_config(config.dump(), "config.json");
+  EXPECT_TRUE(read.keys.is_moe(2));
+  read.keys.set("model.moe.dense_layers", 0, "test"), read.keys.set("model.moe.every", 2, "test");
+  EXPECT_FALSE(read.keys.is_moe(2));
+  expect_contains(message_of(ExitCode::data, [&] { write_config(*read.family, read.keys, config.dump(), ""); }),
+                  "a config.json of deepseek_v3 cannot express the model: ");
+}
+
 TEST(ModelKeys, RoundTripThroughARecipe) {
   for (const Family& family : families()) {
     const ModelKeys keys = keys_of_config(golden_config(std::string(family.model_type)));

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 
@@ -44,19 +45,29 @@ TEST(HeadRows, ScatterUndoesGather) {
 // A model of the golden config.json of a family, with distinct weights.
 class LatentModel : public testing::TestWithParam<std::string> {
  protected:
-  void SetUp() override {
+  void SetUp() override { make(0); }
+
+  // Writes the model, with `further` prediction blocks.
+  void make(int64_t further) {
     std::filesystem::create_directories(folder_);
-    const std::string text = read_text(golden_folder(GetParam()) + "/config.json");
-    write_text(folder_ + "/config.json", text);
-    const Json config = Json::parse(text);
+    Json config = Json::parse(read_text(golden_folder(GetParam()) + "/config.json"));
+    if (further > 0) config["num_nextn_predict_layers"] = further;
+    write_text(folder_ + "/config.json", config.dump(2) + "\n");
     const auto size = [&](const char* key) { return config[key].get<int64_t>(); };
     const int64_t hidden = size("hidden_size"), heads = size("num_attention_heads"), rope = size("qk_rope_head_dim"),
                   nope = size("qk_nope_head_dim"), value = size("v_head_dim"), rank = size("kv_lora_rank");
     add("model.embed_tokens.weight", {size("vocab_size"), hidden});
     add("lm_head.weight", {size("vocab_size"), hidden});
     add("model.norm.weight", {hidden});
-    for (int64_t l = 0; l < size("num_hidden_layers"); ++l) {
-      const std::string block = "model.layers." + std::to_string(l) + ".", attention = block + "self_attn.";
+    const int64_t layers = size("num_hidden_layers");
+    for (int64_t l = 0; l < layers + further; ++l) {
+      const std::string block = base::cat("model.layers.", l, "."), attention = block + "self_attn.";
+      if (l >= layers) {
+        for (const char* norm : {"enorm", "hnorm", "shared_head.norm"}) add(block + norm + ".weight", {hidden});
+        add(block + "eh_proj.weight", {hidden, 2 * hidden});
+        tensors_[block + "embed_tokens.weight"] = tensors_.at("model.embed_tokens.weight");
+        tensors_[block + "shared_head.head.weight"] = tensors_.at("lm_head.weight");
+      }
       add(block + "input_layernorm.weight", {hidden});
       add(block + "post_attention_layernorm.weight", {hidden});
       if (config["q_lora_rank"].is_null()) {
@@ -135,6 +146,78 @@ TEST_P(LatentModel, SharedRotaryPartIsItsOwnParameter) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, LatentModel, testing::Values("deepseek_v2", "deepseek_v3", "kimi_k2"));
+
+class PredictingModel : public LatentModel {
+ protected:
+  void SetUp() override { make(2); }
+  std::vector<double> imported_values(const std::string& name) {
+    io::Checkpoint checkpoint = io::Checkpoint::open(imported_, io::Check::full);
+    device::DeviceContext memory;
+    return values_of(checkpoint.read(name, io::Kind::main, memory));
+  }
+};
+
+TEST_P(PredictingModel, ExportHasTheBytesOfTheImport) {
+  import_model(folder_, imported_);
+  io::Checkpoint checkpoint = io::Checkpoint::open(imported_, io::Check::full);
+  export_model(checkpoint, scratch_ / "exported");
+  const RawTensors after = tensors_of(scratch_ / "exported");
+  ASSERT_EQ(after.size(), tensors_.size());
+  for (const auto& [name, tensor] : tensors_) {
+    ASSERT_TRUE(after.contains(name)) << name;
+    EXPECT_EQ(after.at(name).bytes, tensor.bytes) << name;
+  }
+  EXPECT_EQ(read_text(scratch_ / "exported/config.json"), read_text(folder_ + "/config.json"));
+}
+
+TEST_P(PredictingModel, ParametersHaveTheNamesOfPredictionBlocks) {
+  import_model(folder_, imported_);
+  const auto first_of = [&](const std::string& name) {
+    float value = 0;
+    std::memcpy(&value, tensors_.at(name).bytes.data(), sizeof value);
+    return static_cast<double>(value);
+  };
+  const std::pair<const char*, const char*> names[] = {
+      {"prediction.0.token_norm.weight", "model.layers.2.enorm.weight"},
+      {"prediction.0.hidden_norm.weight", "model.layers.2.hnorm.weight"},
+      {"prediction.1.projection.weight", "model.layers.3.eh_proj.weight"},
+      {"prediction.1.norm.weight", "model.layers.3.shared_head.norm.weight"},
+      {"prediction.1.attention_norm.weight", "model.layers.3.input_layernorm.weight"},
+      {"prediction.0.moe.router.weight", "model.layers.2.mlp.gate.weight"},
+      {"layers.1.attention_norm.weight", "model.layers.1.input_layernorm.weight"}};
+  for (const auto& [ours, theirs] : names) EXPECT_EQ(imported_values(ours).front(), first_of(theirs)) << ours;
+  EXPECT_NE(read_text(imported_ + "/recipe.yaml").find("prediction_blocks: 2"), std::string::npos);
+}
+
+TEST_P(PredictingModel, CopiesMayBeMissingButNotDiffer) {
+  tensors_.erase("model.layers.2.embed_tokens.weight");
+  write_tensors(folder_ + "/model.safetensors", tensors_);
+  import_model(folder_, imported_);
+  char& byte = tensors_.at("model.layers.3.shared_head.head.weight").bytes.front();
+  byte = static_cast<char>(byte ^ 1);
+  write_tensors(folder_ + "/model.safetensors", tensors_);
+  const std::string message = message_of(base::ExitCode::data, [&] { import_model(folder_, scratch_ / "differing"); });
+  EXPECT_NE(message.find("'model.layers.3.shared_head.head.weight' differs from 'lm_head.weight'"), std::string::npos)
+      << message;
+}
+
+TEST_P(PredictingModel, BlocksThatAreNotStoredAreLeftOut) {
+  std::erase_if(tensors_, [](const auto& tensor) {
+    return tensor.first.starts_with("model.layers.2.") || tensor.first.starts_with("model.layers.3.");
+  });
+  write_tensors(folder_ + "/model.safetensors", tensors_);
+  const ImportReport report = import_model(folder_, imported_);
+  const auto is_note = [](const std::string& note) {
+    return note.starts_with("num_nextn_predict_layers (2) is not imported");
+  };
+  EXPECT_EQ(std::ranges::count_if(report.notes, is_note), 1);
+  EXPECT_EQ(read_text(imported_ + "/recipe.yaml").find("prediction_blocks"), std::string::npos);
+  io::Checkpoint checkpoint = io::Checkpoint::open(imported_, io::Check::full);
+  export_model(checkpoint, scratch_ / "exported");
+  EXPECT_EQ(Json::parse(read_text(scratch_ / "exported/config.json"))["num_nextn_predict_layers"], 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, PredictingModel, testing::Values("deepseek_v3", "kimi_k2"));
 
 }  // namespace
 }  // namespace hexad::tests

@@ -162,11 +162,68 @@ TEST(LatentAttention, ScoresGrowWithTheSquareOfTheMagnitudeOfAllDimensions) {
   EXPECT_DOUBLE_EQ(yarn.table_magnitude(), 0.1 * std::log(40.0) + 1);
 }
 
+// Returns an empty cache for a sequence of up to `tokens` tokens.
+KeyValueCache cache_of(Case& n, int64_t tokens) {
+  KeyValueCache cache;
+  cache.layers = {n.layer.make_cache(tokens, Dtype::f64, n.lab.context)};
+  kernels::kernels(n.lab.context).pointwise.fill(n.lab.stream(), cache.layers[0].keys, 0);
+  return cache;
+}
+
+// Returns the output of a pass over the next tokens x of a sequence. The cache receives these tokens.
+Tensor pass_over(Case& n, const Tensor& x, KeyValueCache& cache) {
+  MicroBatch batch;
+  batch.sequences = 1, batch.length = x.dim(0);
+  std::vector<int32_t> positions;
+  for (int64_t i = 0; i < x.dim(0); ++i) positions.push_back(static_cast<int32_t>(cache.length + i));
+  batch.positions = n.lab.values<int32_t>(positions);
+  KeyValueCache* const caches[] = {&cache};
+  const auto policy = keep_policy();
+  Tape tape(n.lab.stream(), *policy, Tape::Mode::forget);
+  const Tensor y = n.layer(tape, {x}, {.batch = batch, .caches = caches}).data;
+  cache.length += x.dim(0);
+  return y;
+}
+
+// A pass over one token attends to the rows of the cache. A longer pass computes keys and values.
+TEST_P(EqualsFormula, TokenByTokenWithACache) {
+  Case n(model_with(GetParam()));
+  const Tensor x = n.lab.randn({sequences * length, n.c.hidden});
+  const Tensor expected = n.lab.values(naive(n, values_of(x)), x.shape());
+  for (const std::vector<int64_t>& passes : {std::vector<int64_t>{1, 1, 1, 1, 1}, {3, 1, 1}, {1, 3, 1}, {5}}) {
+    KeyValueCache cache = cache_of(n, length);
+    for (const int64_t tokens : passes) {
+      const int64_t begin = cache.length, end = begin + tokens;
+      const Tensor y = pass_over(n, x.slice(0, begin, end), cache);
+      expect_close(expected.slice(0, begin, end), y, base::tolerance(Dtype::f64, 1024));
+    }
+  }
+}
+
+// Keys alone would have 4 heads of 7 elements for each of the 512 tokens.
+TEST(LatentAttention, PassOverOneTokenMakesNoKeysAndValues) {
+  constexpr int64_t tokens = 512, keys = tokens * 4 * 7 * 8;
+  const auto bytes = [](int64_t new_tokens) {
+    Case n(model_with({"model.context=512"}));
+    EXPECT_EQ(n.c.heads * n.c.latent.key_size(), 4 * 7);
+    KeyValueCache cache = cache_of(n, tokens);
+    cache.length = tokens - new_tokens;
+    const Tensor x = n.lab.randn({new_tokens, n.c.hidden});
+    device::Allocator& memory = *n.lab.context.allocator();
+    memory.reset_peaks();
+    const int64_t before = memory.stats().total;
+    pass_over(n, x, cache);
+    return memory.stats().peak_total - before;
+  };
+  EXPECT_LT(bytes(1), keys / 4);
+  EXPECT_GT(bytes(2), 2 * keys) << "keys and values";
+}
+
 TEST(LatentAttention, CacheHoldsTheLatentAndOneRotaryPart) {
   Case n(model_with({}));
   const KeyValueCache::Layer cache = n.layer.make_cache(6, Dtype::f64, n.lab.context);
-  EXPECT_EQ(cache.keys.shape(), (Shape{6, 5}));
-  EXPECT_EQ(cache.values.shape(), (Shape{6, 4}));
+  EXPECT_EQ(cache.keys.shape(), (Shape{6, 1, 5 + 4}));
+  EXPECT_FALSE(cache.values.defined());
   EXPECT_EQ(n.c.cached_elements(1), 5 + 4);
   EXPECT_EQ(n.c.cached_elements(2), 5 + 4) << "every tp rank holds the whole latent";
 }

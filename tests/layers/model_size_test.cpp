@@ -88,6 +88,28 @@ TEST(ModelSize, ModelsWithLatentAttentionHaveThePublishedParameters) {
   EXPECT_EQ(size_of_recipe("models/kimi-k2.yaml").parameters, 1'026'408'209'408);
 }
 
+TEST(ModelSize, ParametersOfThePredictionBlockOfDeepSeekV3EqualTheHandCount) {
+  ModelConfig c = load_recipe(config::load(HEXAD_SOURCE_DIR "/recipes/models/deepseek-v3.yaml"), Registry(), 0).model;
+  const int64_t without = parameter_counts(c, Registry()).parameters;
+  c.prediction_blocks = 1;
+  const int64_t block = parameter_counts(c, Registry()).parameters - without;
+  // Attention with q_down, q_up, kv_down, k_rope, k_up, v_up, output and two norms of compressed vectors; two norms of
+  // the residual stream; the router, and 257 experts of three matrices; the projection and three norms.
+  const int64_t d = 7168, attention = d * 1536 + 1536 * 128 * 192 + d * (512 + 64) + 2 * 512 * 128 * 128 +
+                                      128 * 128 * d + 1536 + 512;
+  EXPECT_EQ(block, attention + 2 * d + 256 * d + 257 * 3 * d * 2048 + 2 * d * d + 3 * d);
+}
+
+TEST(ModelSize, FlopsOfAPredictionBlockEqualTheHandCount) {
+  const auto flops = [](const char* blocks) {
+    return model_size(small_recipe({std::string("model.prediction_blocks=") + blocks}).model, Registry())
+        .flops_per_token;
+  };
+  // A block is as in the test above; its projection has 16 x 32 weights, and the head is used once more.
+  const double layer = 2 * 256 + 2 * 128 + 64 + 2 * 3 * 16 * 12;
+  EXPECT_DOUBLE_EQ(flops("2") - flops("0"), 2 * (6 * (layer + 16 * 32 + 16 * 31) + 12 * 16 * 4.0));
+}
+
 TEST(ModelSize, M1_GptOssHasThePublishedParameters) {
   EXPECT_EQ(size_of_recipe("models/gpt-oss-20b.yaml").parameters, 20'914'757'184);
   EXPECT_EQ(size_of_recipe("models/gpt-oss-120b.yaml").parameters, 116'829'156'672);
@@ -161,7 +183,8 @@ INSTANTIATE_TEST_SUITE_P(
         Overrides{"model.qk_norm=all_heads"}, Overrides{"model.sinks=true"},
         Overrides{"model.moe.expert_bias=true", "model.moe.router_bias=true"},
         Overrides{"model.moe.shared_experts=2", "model.moe.shared_hidden=7", "model.bias=true"},
-        Overrides{"model.moe.shared_experts=1", "model.moe.shared_gate=true"},
+        Overrides{"model.moe.shared_experts=1", "model.moe.shared_gate=true"}, Overrides{"model.prediction_blocks=2"},
+        Overrides{"model.prediction_blocks=1", "model.moe.experts=0", "model.mlp_hidden=20"},
         Overrides{"model.moe.dense_residual=true"}, Overrides{"model.moe.expert=gelu", "model.bias=true"},
         Overrides{"model.layers=5", "model.moe.dense_layers=1", "model.moe.every=2", "model.mlp=gelu"},
         Overrides{"model.moe.experts=0", "model.mlp_hidden=20"}, Overrides{"model.head_size=6", "model.kv_heads=1"},

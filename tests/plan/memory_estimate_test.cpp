@@ -194,6 +194,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"SharedAndResidual", 1, {"model.moe.shared_experts=1", "model.moe.dense_residual=true"}},
         Case{"LayerNormGelu", 1, {"model.norm=layer_norm", "model.moe.expert=gelu", "model.bias=true"}},
         Case{"Tied", 1, {"model.tied_embedding=true", "model.position=learned"}},
+        Case{"PredictionBlocks", 1, {"model.prediction_blocks=2"}},
+        Case{"PredictingStages", 2, {"parallel.pp=2", "model.prediction_blocks=1"}},
         Case{"Dropping", 1, {"model.moe.capacity_factor=1", "model.moe.aux_loss.scope=sequence"}},
         Case{"OffloadedActivations", 1, {"offload.activations=true", "offload.min_bytes=4096"}},
         Case{"OffloadedStates", 1, {"offload.optimizer=file"}}, Case{"Tensors", 2, {"parallel.tp=2"}},

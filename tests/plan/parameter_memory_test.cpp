@@ -99,6 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
              4,
              {"parallel.pp=2", "model.tied_embedding=true", "train.precision=bf16", "model.position=learned"}},
         Case{"Tied", 2, {"model.tied_embedding=true", "train.precision=bf16"}},
+        Case{"PredictingStages", 4, {"parallel.pp=2", "model.prediction_blocks=1", "train.precision=bf16"}},
         Case{"Contexts", 4, {"parallel.cp=2", "train.precision=bf16"}},
         Case{"Pieces", 4, {"parallel.ep=2", "parallel.zero=3", "train.precision=bf16"}}),
     [](const auto& i) { return i.param.name; });

@@ -22,6 +22,7 @@ StepMetrics full_step(int64_t step) {
   s.step = step;
   s.tokens = step * 1024;
   s.loss = 3.25;
+  s.prediction_loss = 4.5;
   s.lr = 1e-3;
   s.grad_norm = 0.1 + 0.2;  // needs many digits, because the round trip must be exact
   s.step_seconds = 0.5;
@@ -56,6 +57,7 @@ TEST(MetricsJson, LineHoldsEveryFixedName) {
                            "started_after",
                            "tokens",
                            "loss",
+                           "prediction_loss",
                            "lr",
                            "grad_norm",
                            "step_seconds",
@@ -95,6 +97,7 @@ TEST(MetricsJson, StepsReadBackExactly) {
   EXPECT_EQ(after.step, 5);
   EXPECT_EQ(after.tokens, 5120);
   EXPECT_EQ(after.loss, before.loss);
+  EXPECT_EQ(after.prediction_loss, before.prediction_loss);
   EXPECT_EQ(after.grad_norm, before.grad_norm);
   EXPECT_EQ(after.memory_peak_bytes, before.memory_peak_bytes);
   EXPECT_EQ(after.comm.at("ep").bytes, 100);

@@ -201,12 +201,14 @@ TEST(ReportData, ColumnsAlignAndMissingValuesAreNull) {
   MetricsHistory history;
   history.steps = steps_with_losses({4, std::numeric_limits<double>::infinity(), 2});
   history.steps[1].expert_load = {{}, {0.25, 0.75}};
+  history.steps[1].prediction_loss = 5;
   history.steps[2].memory_peak_bytes["activation"] = 7;
   history.steps[2].comm["ep"] = {.bytes = 5, .seconds = 0.25, .exposed_seconds = 0.125};
   history.evals = {{.step = 2, .tokens = 10, .loss = 3, .bits_per_byte = 1.5}};
   const auto data = nlohmann::json::parse(report_data(history));
   using Json = nlohmann::json;
   EXPECT_EQ(data["loss"], Json::parse("[4, null, 2]"));
+  EXPECT_EQ(data["prediction_loss"], Json::parse("[null, 5, null]"));
   EXPECT_EQ(data["seconds"], Json::parse("[0.5, 1.0, 1.5]"));
   EXPECT_EQ(data["memory"]["activation"], Json::parse("[0, 0, 7]"));
   EXPECT_EQ(data["comm"]["ep"]["exposed_seconds"], Json::parse("[0, 0, 0.125]"));

@@ -1,6 +1,7 @@
 // Semantics of one optimizer step: losses, scopes, counting, clipping, skipping.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -129,6 +130,60 @@ TEST(TrainStep, B1_BiasFollowsTheCountsOfTheWholeGlobalBatch) {
     EXPECT_EQ(values_of(states.at("layers.0.moe.router.bias/state")), expected[0]);
     EXPECT_EQ(values_of(states.at("layers.1.moe.router.bias/state")), expected[1]);
   }
+}
+
+TEST(TrainStep, PredictionBlocksDoNotChangeTheLossOrTheEvaluation) {
+  const Recipe plain = small_recipe(), predicting = small_recipe({"model.prediction_blocks=2"});
+  TrainingRun one(plain, self), other(predicting, self);
+  const FixedSource source = documents_of(plain);
+  EXPECT_EQ(evaluate(one.instance, plain, source, 5, {}).loss,
+            evaluate(other.instance, predicting, source, 5, {}).loss);
+  const StepResult without = one.step(source), with = other.step(source);
+  EXPECT_EQ(without.loss, with.loss);
+  EXPECT_FALSE(without.prediction_loss);
+  ASSERT_TRUE(with.prediction_loss);
+  EXPECT_GT(*with.prediction_loss, 0);
+  EXPECT_EQ(with.routers.size(), without.routers.size() + 2) << "prediction blocks have routers, too";
+}
+
+TEST(TrainStep, PredictionBlocksLearn) {
+  const Recipe recipe = small_recipe({"model.prediction_blocks=1"});
+  TrainingRun run(recipe, self);
+  const FixedSource source = documents_of(recipe);
+  const double first = *run.step(source).prediction_loss;
+  StepResult last;
+  for (int s = 0; s < 8; ++s) run.progress.next_sequence = 0, last = run.step(source);
+  EXPECT_LT(*last.prediction_loss, first);
+}
+
+// Only one position of each sequence has a target.
+TEST(TrainStep, PredictionBlocksHaveTheTargetsOfFurtherTokens) {
+  const auto loss = [](const char* blocks, size_t position) {
+    const Recipe recipe = small_recipe({std::string("model.prediction_blocks=") + blocks});
+    data::Batch batch = documents_of(recipe).batch(0, 8);
+    std::ranges::fill(batch.targets, data::ignored);
+    std::ranges::fill(batch.first, 0), std::ranges::fill(batch.last, 8);
+    for (size_t s = 0; s < 8; ++s) batch.targets[8 * s + position] = 5;
+    TrainingRun run(recipe, self);
+    return *run.step(FixedSource(batch)).prediction_loss;
+  };
+  EXPECT_EQ(loss("1", 0), 0) << "no token is before the first one";
+  EXPECT_GT(loss("1", 1), 0);
+  EXPECT_NEAR(loss("2", 1), loss("1", 1) / 2, rounding) << "the second block has no target";
+  EXPECT_GT(loss("2", 2), 0);
+}
+
+// The prediction loss is the only loss that depends on the parameters of a prediction block.
+TEST(TrainStep, PredictionWeightScalesTheGradients) {
+  const auto gradients = [](const char* weight) {
+    TrainingRun run(small_recipe({"model.moe.aux_loss.coefficient=0", "model.prediction_blocks=1",
+                                  std::string("model.prediction_weight=") + weight}),
+                    self);
+    run.step(documents_of(run.recipe));
+    return values_of(run.gradients().at("prediction.0.projection.weight"));
+  };
+  const auto once = gradients("0.25"), twice = gradients("0.5");
+  for (size_t i = 0; i < once.size(); ++i) ASSERT_EQ(2 * once[i], twice[i]) << i;
 }
 
 TEST(TrainStep, L1_LossIsTheMeanOverValidTokensOfAllRanks) {

@@ -111,6 +111,10 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
                      "model.latent.nope_size=3", "model.latent.rope_size=2", "model.latent.value_size=4"}),
             "forms"),
       "");
+  EXPECT_EQ(s.recipe_for(layout("dp=2,subject=prediction", 2)).model.prediction_blocks, 2);
+  EXPECT_EQ(legal(subject({"model.prediction_blocks=1"}), "prediction"),
+            "subject=prediction does not differ from the recipe");
+  EXPECT_EQ(legal(subject({"model.kind=encoder"}), "prediction"), "subject=prediction does not differ from the recipe");
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=bf16", 2)).train.precision, Precision::bf16);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=f32", 2)).train.precision, Precision::f32);
   EXPECT_EQ(s.oracle_recipe("bf16").train.precision, Precision::f64);
@@ -400,6 +404,12 @@ TEST(Shrink, KeepsLatentValuesWithinTheSizeOfKeys) {
              8, registry);
   EXPECT_EQ(s.recipe.model.latent.key_size(), 3);
   EXPECT_EQ(s.recipe.model.latent.value_size, 3);
+}
+
+TEST(Shrink, KeepsTheNumberOfPredictionBlocksBelowTheContext) {
+  const Recipe large = completed(recipe_of(large_yaml, {"model.prediction_blocks=3"}));
+  EXPECT_EQ(shrink(large, 1, registry).recipe.model.prediction_blocks, 1);
+  EXPECT_EQ(shrink(large, 8, registry).recipe.model.prediction_blocks, 2);
 }
 
 TEST(Shrink, KeepsTheStructureOfTheModel) {

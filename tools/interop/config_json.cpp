@@ -20,8 +20,13 @@ constexpr int64_t most_of_a_kind = 10'000, largest_width = int64_t{1} << 24, lon
 constexpr int64_t most_experts_of_all_blocks = 1'000'000;
 
 int64_t limit_of(std::string_view recipe_key) {
-  constexpr std::string_view counts[] = {"model.layers",    "model.heads",       "model.kv_heads",
-                                         "model.head_size", "model.moe.experts", "model.moe.shared_experts"};
+  constexpr std::string_view counts[] = {"model.layers",
+                                         "model.heads",
+                                         "model.kv_heads",
+                                         "model.head_size",
+                                         "model.prediction_blocks",
+                                         "model.moe.experts",
+                                         "model.moe.shared_experts"};
   if (recipe_key == "model.context") return longest_context;
   return std::ranges::find(counts, recipe_key) == std::end(counts) ? largest_width : most_of_a_kind;
 }
@@ -141,9 +146,8 @@ void require_sizes(const ModelKeys& keys, LayerPattern pattern, const std::strin
   for (const std::string_view path : counts)
     if (keys.integer(path) < 1)
       fail(ExitCode::data, where, ": ", path, " would be ", keys[path].dump(), ", expected at least 1");
-  if (keys.integer("model.layers") * keys.integer("model.moe.experts") > most_experts_of_all_blocks)
-    fail(ExitCode::data, where, ": all blocks together would have ",
-         keys.integer("model.layers") * keys.integer("model.moe.experts"), " experts, expected at most ",
+  if (const int64_t all = keys.blocks() * keys.integer("model.moe.experts"); all > most_experts_of_all_blocks)
+    fail(ExitCode::data, where, ": all blocks together would have ", all, " experts, expected at most ",
          most_experts_of_all_blocks);
   if (const Json& head = keys["model.head_size"]; !head.is_null() && head < 1)
     fail(ExitCode::data, where, ": head_dim is ", head.dump(), ", expected at least 1");
@@ -246,7 +250,8 @@ bool has_fp8_blocks(const Json& config, const std::string& where) {
 
 bool same_blocks(const ModelKeys& a, const ModelKeys& b) {
   bool same = a.integer("model.layers") == b.integer("model.layers");
-  for (int64_t l = 0, layers = a.integer("model.layers"); same && l < layers; ++l) same = a.is_moe(l) == b.is_moe(l);
+  const int64_t blocks = std::max(a.blocks(), b.blocks());
+  for (int64_t l = 0; same && l < blocks; ++l) same = a.is_moe(l) == b.is_moe(l);
   return same;
 }
 

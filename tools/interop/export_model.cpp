@@ -124,7 +124,7 @@ class Types {
 
   Element usual() const { return usual_; }
   Element of(const Link& link, const TensorMap& map) const {
-    const auto found = exceptions_.find(link.theirs);
+    const auto found = exceptions_.find(link.original.empty() ? link.theirs : link.original);
     if (found != exceptions_.end()) return found->second;
     const bool state = map.own[link.parts.front().own].kind == io::Kind::state;
     return state && states_in_f32_ ? Element::f32 : usual_;
@@ -255,6 +255,7 @@ struct Shard {
 std::vector<Shard> divided(const TensorMap& map, const Types& types, int64_t most) {
   std::vector<const Link*> sorted;
   for (const Link& link : map.links) sorted.push_back(&link);
+  for (const Link& copy : map.copies) sorted.push_back(&copy);
   std::ranges::sort(sorted, {}, &Link::theirs);
   std::vector<Shard> shards(1);
   int64_t bytes = 0;
@@ -319,6 +320,10 @@ ExportReport export_model(io::Checkpoint& checkpoint, const std::string& target,
   for (const Link& link : map.links) {
     ++report.tensors, report.parameters += link.shape.numel();
     report.bytes += link.shape.numel() * bytes_of(types.of(link, map));
+  }
+  for (const Link& copy : map.copies) {
+    ++report.tensors;
+    report.bytes += copy.shape.numel() * bytes_of(types.of(copy, map));
   }
   if (shards.size() > 1) folder.add_file("model.safetensors.index.json", index_json(shards, report.bytes));
   folder.add_file("config.json", config);

@@ -82,7 +82,7 @@ constexpr ConfigKey latent[] = {
 constexpr ConfigKey deepseek_v3[] = {
     {"n_shared_experts", "model.moe.shared_experts", "1"}, {"n_group", "model.moe.groups", "8"},
     {"topk_group", "model.moe.top_groups", "4"},           {"routed_scaling_factor", "model.moe.scale", "2.5"},
-    {"norm_topk_prob", "model.moe.normalize", "true"},
+    {"norm_topk_prob", "model.moe.normalize", "true"},     {"num_nextn_predict_layers", "model.prediction_blocks", "0"},
 };
 constexpr ConfigKey deepseek_v2[] = {
     {"n_shared_experts", "model.moe.shared_experts", "2"},
@@ -129,7 +129,7 @@ const std::vector<std::string_view>& dropouts() {
 Family like_deepseek_v3(std::string_view model_type) {
   return {.model_type = model_type,
           .architecture = "DeepseekV3ForCausalLM",
-          .names = {latent_names(), expert_names(), shared_expert_names(), gate_bias_names()},
+          .names = {latent_names(), expert_names(), shared_expert_names(), gate_bias_names(), prediction_names()},
           .keys = {common, untied, small_eps, dense_mlp, routing, latent, deepseek_v3},
           .fixed = {silu,
                     {"scoring_func", "\"sigmoid\""},
@@ -141,8 +141,9 @@ Family like_deepseek_v3(std::string_view model_type) {
                         {"model.moe.score", "\"sigmoid\""},
                         {"model.moe.selection_bias", "true"}},
           .neutral = {"head_dim", "qk_head_dim", "pretraining_tp", "ep_size"},
-          .training = {"attention_dropout", "aux_loss_alpha", "seq_aux", "num_nextn_predict_layers"},
-          .ignored = {"model.layers.{N}.*"},
+          .training = {"attention_dropout", "aux_loss_alpha", "seq_aux"},
+          .ignored = {},
+          .copies = prediction_copies(),
           .pattern = LayerPattern::first_dense};
 }
 

@@ -70,7 +70,10 @@ struct Target {
 };
 
 /// Mapping of one foreign tensor to Hexad's parameters. In names, {L} is the number of a block and {E} the number of an
-/// expert. `shape` has a size for each dimension: a letter of Sizes with an optional factor, or a number. After the
+/// expert. Prediction blocks follow the layers: the parameters of block model.layers + k are called "layers.{L}" here,
+/// and "prediction.k" in a checkpoint.
+///
+/// `shape` has a size for each dimension: a letter of Sizes with an optional factor, or a number. After the
 /// rearrangement, the foreign tensor is the concatenation of its targets. The mapping applies if all conditions in
 /// `when` hold (Sizes::hold); an empty `when` always holds.
 struct TensorRow {
@@ -100,6 +103,8 @@ struct Family {
   std::vector<std::string_view> training;  // config keys that affect training and are not imported
   std::vector<std::string_view> ignored;  // names of tensors that are not read; * matches any text, {N} the number of a
                                           // block that predicts further tokens
+  std::span<const TensorRow> copies{};    // tensors that repeat a tensor of `names` with the same target; an import
+                                          // only compares them, an export writes them
   LayerPattern pattern = LayerPattern::none;
   double rotary_theta =
       10000;  // base of the rotary frequencies if config.json has none; 0: the family has no rotary positions
@@ -133,6 +138,8 @@ std::span<const TensorRow> gated_shared_names();   // mlp.shared_expert with a g
 std::span<const TensorRow> gate_bias_names();      // mlp.gate.e_score_correction_bias
 std::span<const TensorRow> statics_bias_names();   // mlp.moe_statics.e_score_correction_bias
 std::span<const TensorRow> block_bias_names();     // block_sparse_moe.e_score_correction_bias
+std::span<const TensorRow> prediction_names();     // enorm, hnorm, eh_proj, shared_head.norm of prediction blocks
+std::span<const TensorRow> prediction_copies();    // embedding and head, which each prediction block stores again
 std::span<const TensorRow> gpt_oss_names();  // mlp.router, fused experts with biases, stored as [in, out] or in MXFP4
 std::span<const TensorRow> gpt2_names();
 

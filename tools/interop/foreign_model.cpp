@@ -68,6 +68,21 @@ ExpertLayout layout_of(const SourceFolder& source, const Family& family) {
   return has_suffix(source, ".mlp.experts.gate_up_proj") ? ExpertLayout::fused : ExpertLayout::separate;
 }
 
+/// Returns `config` without prediction blocks if none is stored. Some programs do not read prediction blocks: they save
+/// a model without these blocks, but keep their number in config.json.
+ForeignConfig stored_config(ForeignConfig config, const SourceFolder& source, const std::string& where) {
+  const int64_t blocks = config.keys.integer("model.prediction_blocks");
+  const std::string bare = cat("layers.", config.keys.integer("model.layers"), "."), first = cat("model.", bare);
+  const auto is_of_first = [&](const auto& tensor) {
+    return tensor.first.starts_with(first) || tensor.first.starts_with(bare);
+  };
+  if (blocks == 0 || std::ranges::any_of(source.tensors(), is_of_first)) return config;
+  config.keys.set("model.prediction_blocks", 0, where);
+  config.notes.push_back(
+      cat("num_nextn_predict_layers (", blocks, ") is not imported, because no tensor is called '", first, "*'"));
+  return config;
+}
+
 /// The part of a recipe that an import writes: the section `model`.
 struct ModelSection {
   layers::ModelConfig model;
@@ -95,7 +110,7 @@ ForeignModel::ForeignModel(const std::string& folder, const FileWork& work)
     : source_(SourceFolder::open(folder, work)),
       config_path_(checked_path(folder, "config.json")),
       config_text_(data::read_file(config_path_, max_config_bytes)),
-      config_(read_config(config_text_, config_path_)),
+      config_(stored_config(read_config(config_text_, config_path_), source_, config_path_)),
       layout_(layout_of(source_, *config_.family)),
       quantized_(layout_ == ExpertLayout::mxfp4),
       sizes_(config_.keys, *config_.family, layout_),
@@ -115,8 +130,9 @@ const SourceTensor& ForeignModel::mxfp4_scales_of(const Link& link) const {
   return *source_.find(mxfp4_scales_name(name_of(link)));
 }
 
-std::string ForeignModel::name_of(const Link& link) const {
-  return bare_ && link.theirs != "lm_head.weight" ? without_first_word(link.theirs) : link.theirs;
+// Returns the name that a tensor of the family has in this folder.
+std::string ForeignModel::stored_name(const std::string& name) const {
+  return bare_ && name != "lm_head.weight" ? without_first_word(name) : name;
 }
 
 std::string ForeignModel::where(const Link& link) const {
@@ -186,6 +202,9 @@ void ForeignModel::check_names() {
     expected.insert(scales);
     if (!source_.find(scales)) missing.push_back(scales);
   }
+  if (missing.empty())
+    for (const Link& copy : map_.copies)
+      if (has_copy(copy)) expected.insert(name_of(copy));
   int64_t ignored = 0;
   for (const auto& [name, tensor] : source_.tensors()) {
     if (expected.contains(name)) continue;
@@ -201,6 +220,16 @@ void ForeignModel::check_names() {
   if (ignored > 0)
     notes_.push_back(cat(counted(ignored, "tensor"), " without a parameter (masks, prediction layers, a tied head) ",
                          ignored == 1 ? "was" : "were", " not read"));
+}
+
+// True if the copy is stored. Throws Error(data) if it differs from its original, which must be stored.
+bool ForeignModel::has_copy(const Link& copy) const {
+  const SourceTensor *stored = source_.find(name_of(copy)), *original = source_.find(stored_name(copy.original));
+  if (!stored) return false;
+  if (stored->dtype == original->dtype && stored->shape == original->shape && equal(*stored, *original)) return true;
+  fail(ExitCode::data, folder(), "/", stored->file, ": tensor '", name_of(copy), "' differs from '",
+       stored_name(copy.original),
+       "'; expected equal tensors, because prediction blocks share the embedding and the head of the model");
 }
 
 void ForeignModel::check_tensor(const Link& link) const {

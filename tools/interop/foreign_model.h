@@ -39,10 +39,12 @@ class ForeignModel {
   std::string where(const Link& link) const;
 
  private:
-  std::string name_of(const Link& link) const;
+  std::string name_of(const Link& link) const { return stored_name(link.theirs); }
+  std::string stored_name(const std::string& name) const;
   void check_config() const;
   void check_names();
   void check_tensor(const Link& link) const;
+  bool has_copy(const Link& copy) const;
   void check_scales(const Link& link) const;
   void check_mxfp4(const Link& link) const;
   bool is_mxfp4(const Link& link) const;

@@ -67,6 +67,7 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.window", Type::integer, "null"},
                                    {"model.full_attention_every", Type::integer, "0"},
                                    {"model.sinks", Type::flag, "false"},
+                                   {"model.prediction_blocks", Type::integer, "0"},
                                    {"model.init_std", Type::real, "0.02", false},
                                    {"model.moe.experts", Type::integer, "0"},
                                    {"model.moe.top_k", Type::integer, "2"},
@@ -231,14 +232,16 @@ std::map<std::string, Json> ModelKeys::meaning() const {
   const auto drop = [&](std::string_view prefix) {
     std::erase_if(values, [&](const auto& entry) { return entry.first.starts_with(prefix); });
   };
-  int64_t moe_layers = 0;
-  std::string pattern;
+  int64_t moe_blocks = 0;
+  std::string of_layers, of_prediction;
   const int64_t layers = integer("model.layers");
-  for (int64_t l = 0; l < layers; ++l) moe_layers += is_moe(l), pattern += is_moe(l) ? 'e' : 'd';
-  values["blocks, dense or with experts"] = pattern;
+  for (int64_t l = 0; l < blocks(); ++l)
+    moe_blocks += is_moe(l), (l < layers ? of_layers : of_prediction) += is_moe(l) ? 'e' : 'd';
+  values["blocks, dense or with experts"] = of_layers;
+  values["prediction blocks, dense or with experts"] = of_prediction;
   values["width of the shared experts"] = shared_width();
-  if (moe_layers == 0) drop("model.moe."), drop("width of the shared experts");
-  if (moe_layers == layers && !flag("model.moe.dense_residual")) drop("model.mlp");
+  if (moe_blocks == 0) drop("model.moe."), drop("width of the shared experts");
+  if (moe_blocks == blocks() && !flag("model.moe.dense_residual")) drop("model.mlp");
   if (text("model.mlp") != "gelu" && text("model.moe.expert") != "gelu") drop("model.gelu");
   if (text("model.position") != "rotary") drop("model.rotary"), drop("model.yarn");
   if (real("model.yarn.factor") == 1)
@@ -271,7 +274,7 @@ std::string ModelKeys::yaml() const {
     const Json& value = (*this)[key.path];
     const Json usual = Json::parse(key.usual);
     const bool size = key.type == Type::integer && key.path.find('.') == key.path.rfind('.') &&
-                      key.path != "model.full_attention_every";
+                      key.path != "model.full_attention_every" && key.path != "model.prediction_blocks";
     const bool follows =
         (key.path == "model.qkv_bias" || key.path == "model.o_bias" || key.path == "model.moe.expert_bias") &&
         value == (*this)["model.bias"];

@@ -55,6 +55,13 @@ constexpr OwnRow own[] = {
     {"layers.{L}.moe.shared.gate_up.weight", "2 S H", "moe shared"},
     {"layers.{L}.moe.shared.down.weight", "H S", "moe shared"},
     {"layers.{L}.moe.shared_gate.weight", "1 H", "moe shared shared_gate"},
+    {"layers.{L}.token_norm.weight", "H", "further"},
+    {"layers.{L}.token_norm.bias", "H", "further norm_bias"},
+    {"layers.{L}.hidden_norm.weight", "H", "further"},
+    {"layers.{L}.hidden_norm.bias", "H", "further norm_bias"},
+    {"layers.{L}.projection.weight", "H 2H", "further"},
+    {"layers.{L}.norm.weight", "H", "further"},
+    {"layers.{L}.norm.bias", "H", "further norm_bias"},
     {"norm.weight", "H"},
     {"norm.bias", "H", "norm_bias"},
     {"head.weight", "V H", "untied"},
@@ -212,6 +219,21 @@ constexpr TensorRow block_bias[] = {
     {"model.layers.{L}.mlp.e_score_correction_bias", "E", {{"layers.{L}.moe.router.bias"}}, "moe selection_bias fused"},
 };
 
+// Tensors of prediction blocks that other blocks do not have.
+constexpr TensorRow prediction[] = {
+    {"model.layers.{L}.enorm.weight", "H", {{"layers.{L}.token_norm.weight"}}, "further"},
+    {"model.layers.{L}.hnorm.weight", "H", {{"layers.{L}.hidden_norm.weight"}}, "further"},
+    {"model.layers.{L}.eh_proj.weight", "H 2H", {{"layers.{L}.projection.weight"}}, "further"},
+    {"model.layers.{L}.shared_head.norm.weight", "H", {{"layers.{L}.norm.weight"}}, "further"},
+};
+
+// Copies of the embedding and the head in each prediction block.
+constexpr TensorRow copied_for_prediction[] = {
+    {"model.layers.{L}.embed_tokens.weight", "V H", {{"embedding.weight"}}, "further"},
+    {"model.layers.{L}.shared_head.head.weight", "V H", {{"head.weight"}}, "further untied"},
+    {"model.layers.{L}.shared_head.head.weight", "V H", {{"embedding.weight"}}, "further tied"},
+};
+
 // A matrix in MXFP4 has two tensors: NAME_blocks and NAME_scales. A table row has the name of the blocks and the shape
 // of the matrix.
 constexpr TensorRow gpt_oss[] = {
@@ -280,6 +302,8 @@ std::span<const TensorRow> gated_shared_names() { return gated_shared; }
 std::span<const TensorRow> gate_bias_names() { return gate_bias; }
 std::span<const TensorRow> statics_bias_names() { return statics_bias; }
 std::span<const TensorRow> block_bias_names() { return block_bias; }
+std::span<const TensorRow> prediction_names() { return prediction; }
+std::span<const TensorRow> prediction_copies() { return copied_for_prediction; }
 std::span<const TensorRow> gpt_oss_names() { return gpt_oss; }
 std::span<const TensorRow> gpt2_names() { return gpt2; }
 

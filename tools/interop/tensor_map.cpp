@@ -41,6 +41,8 @@ class Mapper {
       for (const TensorRow& row : table)
         for_each_block(row.theirs, row.when, [&](int64_t layer) { add_links(row, layer); });
     require_complete();
+    for (const TensorRow& row : family_.copies)
+      for_each_block(row.theirs, row.when, [&](int64_t layer) { add_copy(row, layer); });
     return std::move(map_);
   }
 
@@ -48,13 +50,19 @@ class Mapper {
   template <class F>
   void for_each_block(std::string_view name, std::string_view when, F&& f) const {
     const bool repeated = name.find("{L}") != name.npos;
-    for (int64_t layer = 0; layer < (repeated ? sizes_.layers() : 1); ++layer)
+    for (int64_t layer = 0; layer < (repeated ? sizes_.blocks() : 1); ++layer)
       if (sizes_.hold(when, layer)) f(layer);
   }
 
+  /// Returns the name of a parameter of block `layer`, given its name in the tables.
+  std::string own_name(std::string_view pattern, int64_t layer) const {
+    constexpr std::string_view of_block = "layers.{L}";
+    if (layer < sizes_.layers() || !pattern.starts_with(of_block)) return replaced(pattern, "{L}", layer);
+    return cat("prediction.", layer - sizes_.layers(), pattern.substr(of_block.size()));
+  }
+
   void add_own(const OwnRow& row, int64_t layer) {
-    OwnTensor own{replaced(row.name, "{L}", layer), row.state ? io::Kind::state : io::Kind::main,
-                  sizes_.shape(row.shape)};
+    OwnTensor own{own_name(row.name, layer), row.state ? io::Kind::state : io::Kind::main, sizes_.shape(row.shape)};
     index_[own.name] = map_.own.size();
     map_.own.push_back(std::move(own));
   }
@@ -70,8 +78,22 @@ class Mapper {
     }
   }
 
+  /// Adds a copy: a foreign tensor that repeats the foreign tensor with the same only target.
+  void add_copy(const TensorRow& row, int64_t layer) {
+    Link link{replaced(row.theirs, "{L}", layer), sizes_.shape(row.shape), row.rearrangement, {}};
+    link.parts.push_back(part_of(row.ours[0], layer, 0));
+    const auto same = [&](const Link& other) {
+      return other.parts.size() == 1 && other.parts[0].own == link.parts[0].own && other.shape == link.shape;
+    };
+    const auto original = std::ranges::find_if(map_.links, same);
+    require(original != map_.links.end(), "[interop] no tensor of ", family_.model_type, " equals its copy ",
+            link.theirs);
+    link.original = original->theirs;
+    map_.copies.push_back(std::move(link));
+  }
+
   Link::Part part_of(const Target& target, int64_t layer, int64_t expert) const {
-    const std::string name = replaced(target.name, "{L}", layer);
+    const std::string name = own_name(target.name, layer);
     const auto found = index_.find(name);
     require(found != index_.end(), "[interop] the tables of ", family_.model_type, " name the parameter ", name,
             ", which the model does not have");
@@ -224,6 +246,7 @@ bool Sizes::holds(std::string_view word, int64_t layer) const {
   if (word == "compressed") return is_latent() && size('A') > 0;
   if (word == "moe") return keys_.is_moe(layer);
   if (word == "dense") return !keys_.is_moe(layer);
+  if (word == "further") return layer >= layers();
   if (word == "gated") return keys_.text("model.mlp") == "swiglu";
   if (word == "plain") return keys_.text("model.mlp") == "gelu";
   if (word == "bias") return keys_.flag("model.bias");
@@ -235,6 +258,7 @@ bool Sizes::holds(std::string_view word, int64_t layer) const {
   if (word == "sinks") return keys_.flag("model.sinks");
   if (word == "learned") return keys_.text("model.position") == "learned";
   if (word == "untied") return !keys_.flag("model.tied_embedding");
+  if (word == "tied") return keys_.flag("model.tied_embedding");
   if (word == "shared") return keys_.shared_width() > 0;
   if (word == "shared_gate") return keys_.flag("model.moe.shared_gate");
   if (word == "expert_bias") return keys_.flag("model.moe.expert_bias");

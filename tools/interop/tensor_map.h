@@ -24,6 +24,8 @@ class Sizes {
   Sizes(const ModelKeys& keys, const Family& family, ExpertLayout layout);
 
   int64_t layers() const { return keys_.integer("model.layers"); }
+  /// Returns the number of layers and prediction blocks.
+  int64_t blocks() const { return keys_.blocks(); }
   int64_t experts() const { return keys_.integer("model.moe.experts"); }
   int64_t head() const { return keys_.integer("model.head_size"); }
   /// Returns the number of dimensions of each head that rotate.
@@ -64,6 +66,7 @@ struct Link {
   Shape shape;
   Rearrangement rearrangement;
   std::vector<Part> parts;
+  std::string original{};  // name of the foreign tensor that this copy repeats; empty: this is no copy
 
   /// Returns the index at which part `part` begins in the rearranged tensor.
   int64_t begin_of(size_t part) const;
@@ -72,6 +75,7 @@ struct Link {
 struct TensorMap {
   std::vector<OwnTensor> own;
   std::vector<Link> links;
+  std::vector<Link> copies;  // foreign tensors that repeat a tensor of `links`
 };
 
 /// True if the rearrangement works on each expert separately.

@@ -143,11 +143,12 @@ ComposedStep LayerCosts::step(const PlanCandidate& candidate) {
 
   const double kept = in_flight(r, static_cast<int64_t>(micro_batches)) / chunks;
   // With more stages, fewer ranks share the divided state, so each rank holds more of it. The embedding and the head
-  // are on different stages.
+  // are on different stages, unless there are prediction blocks: these are on the last stage, which then holds both.
   const double fewer = pp / static_cast<double>(stages_that_count(r));
   const auto state = [&](double FewLayersStep::*bytes, int64_t divided_from) {
     const Linear l = linear(bytes);
-    return (l.ends / (pp > 1 ? 2 : 1) + layers * l.layer) * (r.parallel.zero >= divided_from ? fewer : 1);
+    return (l.ends / (pp > 1 && r.model.prediction_blocks == 0 ? 2 : 1) + layers * l.layer) *
+           (r.parallel.zero >= divided_from ? fewer : 1);
   };
   step.memory = state(&FewLayersStep::weights, 3) + state(&FewLayersStep::gradients, 2) +
                 state(&FewLayersStep::optimizer, 1) + kept * linear(&FewLayersStep::activations).at(layers) +

@@ -16,7 +16,7 @@ namespace {
 // Returns the recipe with one stage and one block. The block has experts and no routing override. A step of this recipe
 // runs forward once and backward once for each micro-batch.
 Recipe with_one_layer(Recipe r) {
-  r.model.layers = 1;
+  r.model.layers = 1, r.model.prediction_blocks = 0;
   r.model.moe.dense_layers = 0, r.model.moe.every = 1;
   r.model.moe.routing = moe::Routing::model;
   r.parallel.pp = 1, r.parallel.zero = 0;
@@ -58,7 +58,8 @@ std::vector<bool> stages_with_experts(const Recipe& r, const train::Extensions& 
   for (size_t stage = 0; stage < has.size(); ++stage)
     for (int chunk = 0; chunk < split.stages().chunks; ++chunk) {
       const pp::StageSplit::Layers layers = split.layers(static_cast<int>(stage), chunk);
-      for (int64_t layer = layers.begin; layer < layers.end; ++layer)
+      const int64_t end = split.has_head(static_cast<int>(stage), chunk) ? r.model.blocks() : layers.end;
+      for (int64_t layer = layers.begin; layer < end; ++layer)
         if (r.model.is_moe(layer)) has[stage] = true;
     }
   return has;

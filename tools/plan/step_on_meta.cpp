@@ -41,7 +41,8 @@ device::MemoryStats micro_batch_memory(const Recipe& r, const mesh::Layout& layo
       {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(r.device)});
   const TwoDocuments source(r.model.context);
   const MicroBatch batch = make_micro_batch(source.batch(0, r.batch.micro), 0, r.batch.micro, context,
-                                            {layout.size(base::Axis::cp), layout.coordinate(base::Axis::cp, rank)});
+                                            {layout.size(base::Axis::cp), layout.coordinate(base::Axis::cp, rank)},
+                                            r.model.prediction_blocks);
   return context.allocator()->stats();
 }
 

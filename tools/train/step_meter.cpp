@@ -47,7 +47,7 @@ telemetry::StepMetrics StepMeter::metrics_of(const StepResult& result) {
   telemetry::StepMetrics m;
   m.step = state_.progress.step;
   m.tokens = state_.progress.tokens;
-  if (result.targets > 0) m.loss = result.loss;
+  if (result.targets > 0) m.loss = result.loss, m.prediction_loss = result.prediction_loss;
   m.lr = result.lr;
   m.grad_norm = result.grad_norm;
   m.tokens_per_second = static_cast<double>(result.tokens) / clock_.seconds();

@@ -1,5 +1,6 @@
 #include "tools/train/train_step.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -56,7 +57,8 @@ std::vector<MicroBatch> TrainStep::load(const data::Source& source, int64_t firs
   for (int64_t i = 0; i < mine; ++i) {
     const int64_t begin = first_sequence + (instance_.mesh.coordinate(Axis::dp) * mine + i) * micro;
     batches.push_back(make_micro_batch(source.batch(begin, micro), begin, micro, instance_.context,
-                                       {instance_.mesh.size(Axis::cp), instance_.mesh.coordinate(Axis::cp)}));
+                                       {instance_.mesh.size(Axis::cp), instance_.mesh.coordinate(Axis::cp)},
+                                       recipe_.model.prediction_blocks));
   }
   return batches;
 }
@@ -126,11 +128,11 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
     buckets_.ready(p, stream, last ? dp::Contribution::last : dp::Contribution::more);
   };
   span.reset();
-  const Tensor loss_sum = pipeline_.train(batches, {.step = step,
-                                                    .loss_gradient = gradient_scale,
-                                                    .aux_losses_gradient = 1 / micro_batches,
-                                                    .statistics = &statistics_.layers,
-                                                    .contributed = contributed});
+  const Tensor loss_sums = pipeline_.train(batches, {.step = step,
+                                                     .loss_gradient = gradient_scale,
+                                                     .aux_losses_gradient = 1 / micro_batches,
+                                                     .statistics = &statistics_.layers,
+                                                     .contributed = contributed});
   span.emplace(spans, "gradients: reduction");
   buckets_.finish(stream);
   span.reset();
@@ -139,11 +141,12 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   // The gradient norm and the loss determine the clipping factor on the device, so the update need not wait until the
   // host has read them.
   const auto& k = kernels::kernels(instance_.device());
-  const Tensor sums = Tensor::empty({2}, Dtype::f64, instance_.device(), Category::communication),
+  const int64_t count = 1 + loss_sums.numel();
+  const Tensor sums = Tensor::empty({count}, Dtype::f64, instance_.device(), Category::communication),
                factor = Tensor::empty({1}, Dtype::f64, instance_.device());
   span.emplace(spans, "gradients: norm");
   optim::squared_gradient_norm(sums.slice(0, 0, 1), instance_.parameters, instance_.mesh, stream);
-  k.pointwise.copy(stream, sums.slice(0, 1, 2), loss_sum);
+  k.pointwise.copy(stream, sums.slice(0, 1, count), loss_sums);
   stream.wait(world.all_reduce(sums, comm::Reduce::sum, stream));
   k.optimizer.clip(stream, factor, sums, recipe_.optim.clip);
   if (valid == 0)
@@ -169,9 +172,13 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   result.routers = statistics_.layers;
   reduce_statistics(result.routers);
   const auto values = read.wait<double>();
-  result.loss = valid > 0 ? values[1] * gradient_scale : std::numeric_limits<double>::quiet_NaN();
+  const auto per_target = [&](double sum) {
+    return valid > 0 ? sum * gradient_scale : std::numeric_limits<double>::quiet_NaN();
+  };
+  result.loss = per_target(values[1]);
+  if (count > 2) result.prediction_loss = per_target(values[2] / static_cast<double>(recipe_.model.prediction_blocks));
   result.grad_norm = std::sqrt(values[0]);
-  result.skipped = !std::isfinite(values[0]) || !std::isfinite(values[1]);
+  result.skipped = !std::ranges::all_of(values, [](double x) { return std::isfinite(x); });
   if (!result.updated()) return result;
   for (const auto& [index, layer] : instance_.model.moe_layers()) layer->finish_batch(result.routers[index].counts);
   return result;

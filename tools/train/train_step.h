@@ -19,7 +19,11 @@ using layers::ModelStatistics;
 
 /// Results of a step, equal on all ranks.
 struct StepResult {
-  double loss = 0;                        // nats per target of the global batch; NaN without targets
+  double loss = 0;  // nats per target of the global batch; NaN without targets
+  /// Mean loss of the prediction blocks. The loss of a block is its summed cross-entropy divided by the number of
+  /// targets of the global batch, although the block itself has fewer targets. NaN without targets; nullopt without
+  /// prediction blocks.
+  std::optional<double> prediction_loss{};
   double grad_norm = 0;                   // norm before clipping
   bool skipped = false;                   // loss or gradient was not finite: weights are unchanged
   double lr = 0;                          // learning rate of the update

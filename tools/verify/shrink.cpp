@@ -79,6 +79,7 @@ Shrunk shrink(const train::Recipe& recipe, int world, const train::Extensions& e
   lower(m.mlp_hidden, std::max<int64_t>(odd_width, world));
   shrink_experts(m.moe, world);
   lower(m.context, 2 * world);
+  lower(m.prediction_blocks, std::min<int64_t>(2, m.context - 1));
   lower(m.vocab, 2 * m.context + spare_ids);
   lower(small.batch.micro, 2);
   lower(small.batch.global, small.batch.micro * world);

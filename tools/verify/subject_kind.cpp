@@ -118,6 +118,14 @@ std::span<const SubjectKind> subject_kinds() {
        },
        forms},
       {"latent", [](const Recipe& r, const Extensions&) { return !r.model.is_latent(); }, latent},
+      {"prediction",
+       [](const Recipe& r, const Extensions&) {
+         return r.model.kind == layers::ModelKind::decoder && r.model.context > 1 && r.model.prediction_blocks == 0;
+       },
+       [](const OwnSubject& own) {
+         return Overrides{base::cat("model.prediction_blocks=", std::min<int64_t>(2, own.recipe.model.context - 1)),
+                          "model.prediction_weight=0.7"};
+       }},
       {"aux_global_batch",
        [](const Recipe& r, const Extensions&) {
          const moe::AuxLossConfig& aux = r.model.moe.aux_loss;

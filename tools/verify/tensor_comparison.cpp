@@ -121,6 +121,7 @@ std::string to_string(const Compared& c) {
 void Comparer::result(int64_t step, const train::StepResult& expected, const train::StepResult& actual) {
   ++steps_;
   number(step, "loss", expected.loss, actual.loss);
+  number(step, "loss of prediction blocks", expected.prediction_loss.value_or(0), actual.prediction_loss.value_or(0));
   number(step, "norm of all gradients", expected.grad_norm, actual.grad_norm);
   number(step, "learning rate", expected.lr, actual.lr);
   exact(step, "loss: tokens", cat(expected.tokens), cat(actual.tokens));
@@ -143,6 +144,9 @@ void Comparer::reported(const train::StepResult& expected, const telemetry::Step
   number(actual.step, "learning rate", expected.lr, actual.lr);
   if (ruined) return;
   number(actual.step, "loss", expected.loss, actual.loss.value_or(std::numeric_limits<double>::quiet_NaN()));
+  if (expected.prediction_loss)
+    number(actual.step, "loss of prediction blocks", *expected.prediction_loss,
+           actual.prediction_loss.value_or(std::numeric_limits<double>::quiet_NaN()));
   number(actual.step, "norm of all gradients", expected.grad_norm, actual.grad_norm);
 }
 

@@ -5,10 +5,13 @@
     chartKit([data]);
 
   function drawLoss() {
+    const predicts = finite(data.prediction_loss).length > 0;
     element('card-loss').querySelector('p').textContent = 'Nats per token' +
       (settings.smoothing > 0 ? '; faint line: each step; strong line: smoothed.' : ', each step.') +
+      (predicts ? ' Prediction blocks: the mean loss of the blocks that predict further tokens.' : '') +
       (data.heldout.length > 1 ? ' Each held-out curve belongs to a different text: compare only points of the same curve.' : '');
     const datasets = smoothed('training', data.loss, series(0));
+    if (predicts) datasets.push(...smoothed('prediction blocks', data.prediction_loss, series(6)));
     datasets.unshift(...data.heldout.map((curve, i) => heldoutLine(curve.name, curve, series(2 * i + 1), i)));
     draw('loss', datasets, {legend: true, y: {type: settings.logarithmic ? 'logarithmic' : 'linear'}});
   }

@@ -67,7 +67,8 @@ TEST(BadTokenizerJson, MergeWithAnEmptyPartIsRefused) {
 TEST(BadTokenizerJson, AddedTokensThatContradictTheVocabularyAreNamed) {
   expect_contains(damaged([](Json& j) { j["added_tokens"][0]["id"] = 5; }), "'added_tokens[0]': tokens");
   expect_contains(damaged([](Json& j) { j["added_tokens"][0]["id"] = -5; }), "'added_tokens[0].id' is -5, expected");
-  expect_contains(damaged([](Json& j) { j["added_tokens"][0]["content"] = ""; }), "'added_tokens[0].content' is empty, expected the text of the token");
+  expect_contains(damaged([](Json& j) { j["added_tokens"][0]["content"] = ""; }),
+                  "'added_tokens[0].content' is empty, expected the text of the token");
   expect_contains(damaged([](Json& j) { j["added_tokens"] = "x"; }), "'added_tokens' is string, expected a list");
 }
 

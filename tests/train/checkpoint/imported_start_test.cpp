@@ -146,6 +146,7 @@ TEST(ImportedStart, ChangedModelOfACheckpointGivesWarnings) {
   run.step(verify::documents_of(before));
   run.save();
   EXPECT_EQ(cautions_of_start(small_recipe({start, "model.context=16"})), std::vector<std::string>());
+  EXPECT_EQ(cautions_of_start(small_recipe({start, "model.prediction_blocks=1"})), std::vector<std::string>());
   // The weights have the same shapes for any number of heads.
   const std::vector<std::string> cautions =
       cautions_of_start(small_recipe({start, "model.heads=8", "model.kv_heads=4"}));

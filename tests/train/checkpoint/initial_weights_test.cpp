@@ -264,6 +264,18 @@ TEST(InitialWeights, StoredTensorsWithoutAPlaceInTheModelAreRefused) {
   EXPECT_NE(text.find("; model.moe.selection_bias: true keeps it"), std::string::npos) << text;
 }
 
+TEST(InitialWeights, ModelWithAnotherNumberOfPredictionBlocksIsRefused) {
+  const Scratch without_run, with_run;
+  const Keys with{"model.prediction_blocks=1"};
+  const std::string from_without = save(without_run, {}), from_with = save(with_run, with);
+  EXPECT_TRUE(std::isfinite(first_loss(small_recipe(start + with), from_with)));
+  const std::string lost = refusal(ExitCode::usage, from_with, {}),
+                    missing = refusal(ExitCode::data, from_without, with);
+  EXPECT_NE(lost.find(": contains prediction.0."), std::string::npos) << lost;
+  EXPECT_NE(lost.find("; set model.prediction_blocks to that of the stored model"), std::string::npos) << lost;
+  EXPECT_NE(missing.find("prediction.0."), std::string::npos) << missing;
+}
+
 TEST(InitialWeights, RowsOfSharedExpertsAreNotCopied) {
   const Scratch scratch;
   const Keys shared{"model.moe.expert=gelu", "model.moe.shared_experts=1", "model.moe.shared_hidden=8"};

@@ -218,6 +218,19 @@ TEST(Recipe, LatentAttentionRefusesKeysThatItDoesNotRead) {
   EXPECT_EQ(m.rotary_size(), 64);
 }
 
+TEST(Recipe, PredictionBlocksNeedADecoderAndFurtherTokens) {
+  const auto expect = [](const std::vector<std::string>& overrides, const char* text) {
+    EXPECT_NE(problem(overrides).find(text), std::string::npos) << problem(overrides);
+  };
+  expect({"model.prediction_weight=0.1"}, "is given, but model.prediction_blocks is 0");
+  expect({"model.prediction_blocks=1", "model.kind=encoder"}, "must be 0 for model.kind: encoder");
+  expect({"model.prediction_blocks=100000"}, "must be below model.context (");
+  expect({"model.prediction_blocks=1", "model.prediction_weight=0"},
+         "model.prediction_weight (0) must be greater than 0");
+  EXPECT_EQ(recipe_of(yaml, {"model.prediction_blocks=1", "model.prediction_weight=0.1"}).model.blocks(),
+            recipe_of(yaml).model.layers + 1);
+}
+
 TEST(Recipe, RoutingMustBePossible) {
   EXPECT_EQ(problem({"model.moe.top_k=9"}),
             "command line: model.moe.top_k=9: model.moe.top_k (9) must be at most model.moe.experts (8)");

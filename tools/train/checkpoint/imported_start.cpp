@@ -60,8 +60,11 @@ interop::ModelKeys saved_keys(const io::Checkpoint& checkpoint, const std::strin
   return interop::ModelKeys::of_recipe(config::parse(config::write(last), where), where);
 }
 
-// True if train.init_experts or train.init_vocabulary requests this difference between the two models.
-bool is_wanted(const TrainConfig& train, std::string_view change) {
+// True if this difference between the two models needs no warning. train.init_experts and train.init_vocabulary request
+// differences. Prediction blocks do not change the function of the model; InitialWeights rejects missing and additional
+// ones.
+bool needs_no_caution(const TrainConfig& train, std::string_view change) {
+  if (change.starts_with("model.prediction_blocks: ") || change.starts_with("prediction blocks, ")) return true;
   constexpr std::string_view of_experts[] = {
       "blocks, dense or with experts: ", "model.moe.experts: ", "model.moe.top_k: "};
   if (change.starts_with("model.vocab: ")) return train.init_vocabulary != InitVocabulary::none;
@@ -95,7 +98,7 @@ std::vector<std::string> cautions_of_start(const Recipe& recipe) {
       interop::ModelKeys::of_recipe(config::parse(config::write(recipe), "recipe"), "recipe");
   std::vector<std::string> cautions;
   for (const std::string& change : interop::ModelKeys::differences(before, now))
-    if (!is_wanted(recipe.train, change))
+    if (!needs_no_caution(recipe.train, change))
       cautions.push_back(cat(path, ": ", change, ": the recipe computes another function of the same weights"));
   return cautions;
 }

@@ -113,6 +113,10 @@ Tensor mean_row(io::Checkpoint& checkpoint, const std::string& name, io::Region 
 
 }  // namespace
 
+std::string_view remedy_for_unused(std::string_view parameter) {
+  return parameter.starts_with("prediction.") ? "; set model.prediction_blocks to that of the stored model" : "";
+}
+
 // Returns the number of experts that together form the dense MLP `mlp`.
 int64_t InitialWeights::parts_of_dense(const std::string& mlp) const {
   const int64_t width = checkpoint_.record(mlp + ".down.weight", kind).shape[-1],
@@ -252,7 +256,8 @@ void InitialWeights::require_place_for_all(const Extensions& extensions) const {
          remedy);
   };
   for (const io::TensorRecord& t : checkpoint_.manifest().tensors) {
-    if (t.kind == kind && !names.contains(t.name) && !becomes_expert(t.name, names)) refuse(t.name, "");
+    if (t.kind == kind && !names.contains(t.name) && !becomes_expert(t.name, names))
+      refuse(t.name, remedy_for_unused(t.name));
     if (t.kind == io::Kind::state && t.name.ends_with(".router.bias") && !model.moe.has_selection_bias())
       refuse(t.name, "; model.moe.selection_bias: true keeps it");
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "tools/train/checkpoint/parameter_reader.h"
 
@@ -60,5 +61,9 @@ class InitialWeights {
   io::Checkpoint& checkpoint_;
   const Recipe& recipe_;
 };
+
+/// Returns the remedy for a stored parameter that the recipe's model does not have, as the end of a message. Empty if
+/// there is no remedy.
+std::string_view remedy_for_unused(std::string_view parameter);
 
 }  // namespace hexad::train

@@ -78,7 +78,8 @@ void require_shapes(const interop::ForeignModel& foreign, Recipe recipe, const E
   for (const interop::OwnTensor& own : foreign.map().own)
     if (own.kind == io::Kind::main &&
         std::ranges::none_of(instance.parameters, [&](const auto& p) { return p->name() == own.name; }))
-      fail(ExitCode::usage, foreign.folder(), ": contains ", own.name, ", which the recipe's model does not have");
+      fail(ExitCode::usage, foreign.folder(), ": contains ", own.name, ", which the recipe's model does not have",
+           remedy_for_unused(own.name));
 }
 
 data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions) {

@@ -22,22 +22,23 @@ Uses of_duplicates(const Recipe& r, const moe::MoeSchedule& s) {
 
 // Properties of this rank's layers that determine which groups the layers use.
 struct Layers {
-  bool first, last, experts;
+  bool embedding, last, experts;
 };
 
 Layers layers_of(const layers::ModelConfig& model, const std::vector<layers::ModelPart>& parts) {
   Layers all{};
   for (const layers::ModelPart& p : parts) {
-    all.first |= p.first, all.last |= p.last;
-    for (int64_t l = p.begin; l < p.end; ++l) all.experts |= model.is_moe(l);
+    all.embedding |= p.first || (p.last && model.prediction_blocks > 0), all.last |= p.last;
+    const int64_t end = p.last ? model.blocks() : p.end;
+    for (int64_t l = p.begin; l < end; ++l) all.experts |= model.is_moe(l);
   }
   return all;
 }
 
 Uses of_tensor_ranks(const Recipe& r, const moe::MoeSchedule& s, const Layers& mine) {
   Uses uses = r.parallel.sp ? Use::messages : Use::sums;
-  if (r.parallel.sp && mine.first) uses = uses | Uses{Use::shares, Use::gathers};  // embedding
-  if (mine.last) uses = uses | Uses{Use::gathers, Use::sums};                      // head and loss
+  if (r.parallel.sp && mine.embedding) uses = uses | Uses{Use::shares, Use::gathers};
+  if (mine.last) uses = uses | Uses{Use::gathers, Use::sums};  // head and loss
   return mine.experts ? uses | of_duplicates(r, s) : uses;
 }
 

@@ -23,7 +23,7 @@ mesh::SharedPieces shared_pieces(const Recipe& r) {
   const bool loop = pipeline_of(r).placing() ==
                     pp::Placing::loop;  // with other placings, the first and the last part of the model are on one rank
   return {.tensor_pieces = groups < r.parallel.tp ? static_cast<int>(groups) : 0,
-          .first_and_last = r.model.tied_embedding && r.parallel.pp > 1 && loop};
+          .first_and_last = r.model.embeds_at_the_end() && r.parallel.pp > 1 && loop};
 }
 
 std::vector<ModelPart> parts_of(const Recipe& r, const Extensions& extensions, const mesh::Mesh& mesh) {
@@ -138,7 +138,7 @@ void ModelInstance::reschedule(const moe::MoeSchedule& s) {
 }
 
 MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, int64_t valid_sequences, Device device,
-                            ContextRank context) {
+                            ContextRank context, int64_t prediction_blocks) {
   MicroBatch out;
   out.sequences = batch.count, out.length = batch.context;
   out.context_ranks = context.ranks, out.context_rank = context.rank;
@@ -157,15 +157,23 @@ MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, in
   if (context.ranks > 1) out.row_tokens = split.tokens();
 
   const int64_t valid_tokens = valid_sequences * batch.context;
-  std::vector<int32_t> targets;
   std::vector<uint8_t> valid;
-  for (int64_t r = 0; r < out.rows(); ++r) {
-    const int64_t token = out.token(r);
-    valid.push_back(token < valid_tokens);
-    targets.push_back(valid.back() ? batch.targets[token] : data::ignored);
-  }
+  for (int64_t r = 0; r < out.rows(); ++r) valid.push_back(out.token(r) < valid_tokens);
+  const auto own_targets = [&](const std::vector<int32_t>& all) {
+    std::vector<int32_t> own;
+    for (int64_t r = 0; r < out.rows(); ++r) own.push_back(valid[r] ? all[out.token(r)] : data::ignored);
+    return own;
+  };
+  const auto of_rows = [&](const std::vector<int32_t>& own) {
+    return Tensor::from<int32_t>(own, {out.rows()}, device, Category::activation);
+  };
+  const std::vector<int32_t> targets = own_targets(batch.targets);
   out.predicted = out.rows() - std::count(targets.begin(), targets.end(), data::ignored);
-  out.targets = Tensor::from<int32_t>(targets, {out.rows()}, device, Category::activation);
+  out.targets = of_rows(targets);
+  for (int64_t k = 1; k <= prediction_blocks; ++k) {
+    const data::Batch::Further further = batch.further(k);
+    out.further.push_back({tensor(further.ids), of_rows(own_targets(further.targets))});
+  }
   if (valid_sequences == batch.count) return out;
   out.valid = Tensor::from<uint8_t>(valid, {out.rows()}, device, Category::activation);
   for (int64_t s = 0; s < batch.count; ++s) out.valid_tokens.push_back(s < valid_sequences ? batch.context : 0);

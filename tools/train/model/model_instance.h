@@ -80,8 +80,8 @@ struct ContextRank {
 };
 
 /// Copies a rank's rows of a data::Batch into tensors. Sequences from `valid_sequences` on are padding. Padding has no
-/// targets and is not routed to experts.
+/// targets and is not routed to experts. MicroBatch::further has an entry for each of the `prediction_blocks` blocks.
 MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, int64_t valid_sequences, Device device,
-                            ContextRank context = {});
+                            ContextRank context = {}, int64_t prediction_blocks = 0);
 
 }  // namespace hexad::train

@@ -30,7 +30,8 @@ class ModelPipeline {
     std::function<void(Parameter&, bool last)> contributed;  // called by pp::TapeStages
   };
   /// Runs forward and backward of `batches`, the micro-batches of this rank's dp coordinate, in the order of
-  /// schedule.pipeline. Returns this rank's part of the summed cross-entropy, [1] f64.
+  /// schedule.pipeline. Returns this rank's part of the summed cross-entropy, [1] f64. If the model has prediction
+  /// blocks, the result is [2]: the second element is this rank's part of the sum of their losses.
   Tensor train(std::span<const MicroBatch> batches, const Training& training);
   /// Runs only forward and keeps no activations. Returns this rank's part of the summed cross-entropy.
   double evaluate(std::span<const MicroBatch> batches);

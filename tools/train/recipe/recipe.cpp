@@ -130,8 +130,22 @@ void check_window(const layers::ModelConfig& m, Problems& problems) {
                  cat("must not be 1 with model.window (", *m.window, "), which no block would read; nearest: 0, 2"));
 }
 
+void check_prediction(const layers::ModelConfig& m, Problems& problems) {
+  if (m.prediction_blocks == 0) {
+    if (m.prediction_weight != layers::usual_prediction_weight)
+      problems.add("model.prediction_weight", "is given, but model.prediction_blocks is 0; expected at least 1");
+    return;
+  }
+  if (m.kind != layers::ModelKind::decoder)
+    problems.add("model.prediction_blocks", "must be 0 for model.kind: encoder, which predicts no further tokens");
+  else if (m.prediction_blocks >= m.context)
+    problems.add("model.prediction_blocks",
+                 cat("must be below model.context (", m.context, "), because prediction block ", m.context,
+                     " would have no targets; nearest: ", m.context - 1));
+}
+
 void check_swiglu_limit(const layers::ModelConfig& m, Problems& problems) {
-  const bool dense = m.mlp == "swiglu" && (m.moe_layers() < m.layers || m.moe.dense_residual);
+  const bool dense = m.mlp == "swiglu" && (m.moe_layers() < m.blocks() || m.moe.dense_residual);
   const bool experts = m.moe.expert == moe::ExpertKind::swiglu && m.moe_layers() > 0;
   if (m.swiglu_limit && !dense && !experts)
     problems.add("model.swiglu_limit",
@@ -159,7 +173,7 @@ void check_moe(const layers::ModelConfig& model, Problems& problems) {
   if (m.bias_rate > 0 && !m.has_selection_bias())
     problems.add("model.moe.selection_bias",
                  cat("must be auto or true for model.moe.bias_rate (", m.bias_rate, "), which changes it"));
-  if (model.moe_layers() == 0)
+  if (model.moe_layers_before(model.layers) == 0)
     problems.add("model.moe.experts", cat("is set, but no layer has experts: dense_layers ", m.dense_layers, ", every ",
                                           m.every, ", layers ", model.layers));
   if (m.routing == moe::Routing::trace && m.trace.empty())
@@ -281,9 +295,11 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
                      "model.bias", "model.qkv_bias", "model.yarn"}))
     check_attention(r.model, problems);
   if (problems.good({"model.kind", "model.window", "model.full_attention_every"})) check_window(r.model, problems);
+  if (problems.good({"model.kind", "model.context", "model.prediction_blocks", "model.prediction_weight"}))
+    check_prediction(r.model, problems);
   if (problems.good({"model.yarn", "model.rotary_scaling"})) check_rotary_scaling(r.model, problems);
   if (problems.good({"model.moe", "model.layers"})) check_moe(r.model, problems);
-  if (problems.good({"model.moe", "model.layers", "model.mlp", "model.swiglu_limit"}))
+  if (problems.good({"model.moe", "model.layers", "model.prediction_blocks", "model.mlp", "model.swiglu_limit"}))
     check_swiglu_limit(r.model, problems);
   check_names(r, extensions, problems);
   if (problems.good({"train"})) check_init(r.train, problems);

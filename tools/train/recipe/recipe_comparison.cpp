@@ -22,6 +22,7 @@ std::vector<std::string> changes_of_model(const Recipe& before, const Recipe& no
     was.rotary_scaling = now.model.rotary_scaling;
   }
   const layers::ModelConfig& is = now.model;
+  was.prediction_weight = is.prediction_weight;  // may change during a run, as in DeepSeek-V3
   if (was.has_qkv_bias() == is.has_qkv_bias()) was.qkv_bias = is.qkv_bias;
   if (was.has_o_bias() == is.has_o_bias()) was.o_bias = is.o_bias;
   if (was.has_expert_bias() == is.has_expert_bias()) was.moe.expert_bias = is.moe.expert_bias;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/counted.h"
 #include "layers/model_size.h"
 
 namespace hexad::train {
@@ -27,7 +28,10 @@ std::string stage_table(const Recipe& r, const layers::Registry& registry) {
       if (chunk > 0) text += " | ";
       if (split.has_embedding(rank, chunk)) text += "embedding, ";
       text += end - begin == 1 ? fmt::format("layer {}", begin) : fmt::format("layers {}-{}", begin, end - 1);
-      if (split.has_head(rank, chunk)) text += ", head";
+      if (!split.has_head(rank, chunk)) continue;
+      text += ", head";
+      if (const int64_t n = r.model.prediction_blocks; n > 0)
+        text += fmt::format(", {}", base::counted(n, "prediction block"));
     }
     text += "\n";
   }
