@@ -16,7 +16,11 @@ class EngineGroup final : public ProcessGroup {
   /// Splits the group. In one small all_gather, the ranks agree on the number of the new communicator, which becomes
   /// part of the tags of its messages. A group of one rank is a SelfGroup.
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
+  /// Like split(), but the ranks agree in a reduction of one number, which takes O(log(size())) messages.
+  std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
+                                         std::string name) const override;
   std::unique_ptr<ProcessGroup> urgent(std::string name) const override;
+  std::unique_ptr<ProcessGroup> twin(std::string name) const override;
   CommEngine& engine() const { return engine_; }
 
  protected:

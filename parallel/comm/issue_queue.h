@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -71,13 +72,16 @@ struct Request {
   size_t started = 0;          // number of rounds started
   size_t finished_prefix = 0;  // number of rounds that have finished without a gap, from the first
   std::vector<bool> finished;
-  size_t ended = 0;          // number of all rounds that have finished
-  std::vector<int> unheard;  // peers that have not yet shown that they participate
+  size_t ended = 0;               // number of all rounds that have finished
+  std::unordered_set<int> heard;  // peers that have shown that they participate
   int64_t sent_bytes = 0;
 
-  /// True if all ranks have called the operation, which then completes without further work of their programs. Always
-  /// false if some ranks exchange no messages, because nothing shows that they participate.
-  bool matched() const { return planned && unheard.empty(); }
+  /// True if this rank has heard from all ranks, so that they have called the operation, which then completes without
+  /// further work of their programs. Always false if this rank exchanges no messages with some of them, because nothing
+  /// shows that they participate.
+  bool matched() const { return planned && heard.size() == others(); }
+  /// Returns the number of ranks that take part in the operation besides this one.
+  size_t others() const { return operation.is_point_to_point() ? 1 : members->size() - 1; }
   bool done() const { return planned && finished_prefix == plan.rounds.size(); }
   std::string what() const { return cat("[", group, "] ", operation.to_string()); }  // description for messages
 };

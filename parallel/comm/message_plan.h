@@ -41,11 +41,14 @@ struct MessagePlan {
 };
 
 /// Returns the plan of rank `rank` among `size` ranks. Copies within the rank are performed in this call. A message has
-/// at most about `round_bytes` / (size - 1) bytes.
+/// at most about `round_bytes` / (size - 1) bytes, or `round_bytes` if it is the only one of its round.
 /// - Reductions exchange pieces, and each rank sums the pieces that it receives in the order of the ranks. all_reduce
 ///   then gathers the sums. Each rank sends 2 (size - 1) / size times the tensor, which is optimal.
 /// - A broadcast scatters pieces and gathers them. No rank sends more than in a reduction.
 /// - Small tensors are sent as a whole to every rank.
+/// - In groups of more than BlockSizes::direct_ranks ranks, barriers, gathers and reductions of small tensors, and all
+///   broadcasts take about log2(size) steps, in each of which a rank has one message or two (tree.h). Results are
+///   bitwise the same as in small groups. A round of an all-to-all has messages to few ranks.
 MessagePlan make_message_plan(const Operation& op, int rank, int size, int64_t round_bytes);
 using MakeMessagePlan = MessagePlan (*)(const Operation& op, int rank, int size, int64_t round_bytes);
 

@@ -291,6 +291,26 @@ std::vector<int> Layout::ranks_of(const Sharers& sharers) const {
   return ranks;
 }
 
+// Returns runs that differ if and only if the places of the sharers do. The first run has step 1 and contains the
+// lowest place. The others have several places each and are merged with the runs that continue them.
+std::vector<Layout::Run> Layout::merged(const Sharers& sharers) {
+  std::vector<Run> out{{1, 0, 1}};
+  for (auto run = sharers.runs.rbegin(); run != sharers.runs.rend(); ++run) {  // in ascending order of steps
+    out.front().first += run->step * run->first;
+    if (run->count == 1) continue;
+    if (out.size() > 1 && out.back().step * out.back().count == run->step)
+      out.back().count *= run->count;
+    else
+      out.push_back({run->step, 0, run->count});
+  }
+  return out;
+}
+
+bool Layout::same_reducers(const Placement& a, const Placement& b, int rank) const {
+  const Sharers of_a = sharers(a, rank, Copies::partial), of_b = sharers(b, rank, Copies::partial);
+  return of_a.stages == of_b.stages && merged(of_a) == merged(of_b);
+}
+
 int Layout::lowest(const Sharers& sharers) const {
   int place = 0;
   for (const Run& run : sharers.runs) place += run.step * run.first;

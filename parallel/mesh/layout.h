@@ -59,7 +59,8 @@ struct ExpertPlace {
 /// in that order. Dense layers have no ep. Experts have no cp, and their etp and edp are at the positions of tp and dp.
 /// A rank must have the same stage in both views.
 ///
-/// Every function takes time linear in the number of ranks that it returns.
+/// Every function takes time linear in the number of ranks that it returns. Functions that return no ranks take at most
+/// time linear in the sizes of tp and etp.
 class Layout {
  public:
   /// Throws IllegalLayout if `sizes` are illegal for `world` ranks. The error contains the arithmetic and the nearest
@@ -92,6 +93,8 @@ class Layout {
   /// Returns the ranks of the stage that have the same piece, in ascending order, even if they do not sum its gradient.
   /// For a tied piece, the ranks of the other stage that has it are included.
   std::vector<int> holders(const Placement& placement, int rank) const;
+  /// True if reducers() returns the same ranks for both placements. Needs no list of these ranks.
+  bool same_reducers(const Placement& a, const Placement& b, int rank) const;
   /// Returns the lowest rank of reducers().
   int first_reducer(const Placement& placement, int rank) const;
   /// True if `rank` is the holder that counts this piece in norms and writes it to checkpoints.
@@ -111,6 +114,7 @@ class Layout {
   // Places step * k for k in [first, first + count).
   struct Run {
     int step, first, count;
+    bool operator==(const Run&) const = default;
   };
   // Ranks of some stages. The place of each rank is a sum of one place from each run. Runs are sorted by descending
   // step.
@@ -131,6 +135,7 @@ class Layout {
   int part(Axis axis, int coordinate) const;
   Sharers sharers(const Placement& placement, int rank, Copies copies) const;
   Run same_pieces(const Placement& placement, Axis tensor, int mine, Copies copies) const;
+  static std::vector<Run> merged(const Sharers& sharers);
   std::vector<int> ranks_of(const Sharers& sharers) const;
   int lowest(const Sharers& sharers) const;
   /// Returns the ranks that differ from `rank` along two axes of one view, ordered by (major, minor).

@@ -45,11 +45,10 @@ Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& sh
   ep_nodes_ = comm::split_by_node((*this)[Axis::ep]);
   if (size(Axis::etp) > 1) experts_nodes_ = comm::split_by_node(*experts_);
   for (const Placement& kind : kinds_of(layout_, world.rank(), shared)) {
-    std::vector<int> ranks = layout_.reducers(kind, world.rank());
     std::string name = kind.view == MeshView::dense ? "dp x cp" : "edp";
     for (Axis axis : kind.partial) name += cat(" x ", name_of(axis));
-    auto group = world.subgroup(ranks, TrafficClass::dp, std::move(name));
-    reducers_.push_back({std::move(ranks), std::move(group)});
+    reducers_.push_back(
+        {kind, world.subgroup(layout_.reducers(kind, world.rank()), TrafficClass::dp, std::move(name))});
   }
 }
 
@@ -64,9 +63,8 @@ std::unique_ptr<ProcessGroup> Mesh::group_of(const std::vector<int>& ranks, Traf
 }
 
 const ProcessGroup& Mesh::reducers(const Placement& placement) const {
-  const std::vector<int> ranks = layout_.reducers(placement, world_.rank());
   for (const Reducers& r : reducers_)
-    if (r.ranks == ranks) return *r.group;
+    if (layout_.same_reducers(r.placement, placement, world_.rank())) return *r.group;
   base::fail_invariant("[mesh] no group was made for the ranks that share this parameter");
 }
 

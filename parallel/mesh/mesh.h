@@ -49,7 +49,7 @@ class Mesh {
   std::unique_ptr<ProcessGroup> group_of(const std::vector<int>& ranks, comm::TrafficClass traffic, std::string name,
                                          Axis like) const;
   struct Reducers {
-    std::vector<int> ranks;
+    Placement placement;  // a placement whose gradients are summed over the group
     std::unique_ptr<ProcessGroup> group;
   };
   const ProcessGroup& world_;
