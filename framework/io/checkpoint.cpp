@@ -37,6 +37,19 @@ Region relative(Region region, const Shape& origin) {
   return region;
 }
 
+constexpr std::string_view not_a_checkpoint = ", so this is not a checkpoint";
+
+std::string manifest_path(const std::string& folder) { return folder + "/manifest.json"; }
+
+/// Locks a checkpoint against removal.
+FileLock locked(const std::string& folder) {
+  const std::string path = manifest_path(folder);
+  require_regular_file(path, not_a_checkpoint);
+  std::optional<FileLock> lock = FileLock::take(path, FileLock::Mode::shared);
+  if (!lock) fail(ExitCode::data, folder, ": is being deleted");
+  return std::move(*lock);
+}
+
 auto key(const TensorRecord& t) { return std::tuple(std::string_view(t.name), t.kind); }
 
 }  // namespace
@@ -52,26 +65,37 @@ void require_regular_file(const std::string& path, std::string_view about) {
   }
 }
 
-Checkpoint::Checkpoint(std::string folder, FileLock lock, Manifest manifest, FileWork work)
-    : folder_(std::move(folder)), lock_(std::move(lock)), manifest_(std::move(manifest)), work_(std::move(work)) {}
-
-Checkpoint Checkpoint::open(const std::string& folder, Check check, FileWork work) {
-  const std::string path = folder + "/manifest.json";
-  require_regular_file(path, ", so this is not a checkpoint");
-  std::optional<FileLock> lock = FileLock::take(path, FileLock::Mode::shared);
-  if (!lock) fail(ExitCode::data, folder, ": is being deleted");
-  Checkpoint checkpoint(folder, std::move(*lock), manifest_from_json(data::read_file(path, max_manifest_bytes), path),
-                        std::move(work));
-  checkpoint.work_.moved(path);
-  auto& tensors = checkpoint.manifest_.tensors;
+Checkpoint::Checkpoint(std::string folder, FileLock lock, std::string_view text, FileWork work)
+    : folder_(std::move(folder)),
+      lock_(std::move(lock)),
+      manifest_(manifest_from_json(text, manifest_path(folder_))),
+      work_(std::move(work)) {
+  work_.moved(manifest_path(folder_));
+  auto& tensors = manifest_.tensors;
   std::ranges::sort(tensors, {}, key);
   const auto twice = std::ranges::adjacent_find(tensors, {}, key);
   if (twice != tensors.end()) {
-    fail(ExitCode::data, path, ": ", name_of(twice->kind), " '", twice->name, "' is listed twice");
+    fail(ExitCode::data, manifest_path(folder_), ": ", name_of(twice->kind), " '", twice->name, "' is listed twice");
   }
+}
+
+std::string Checkpoint::read_manifest(const std::string& folder) {
+  const std::string path = manifest_path(folder);
+  require_regular_file(path, not_a_checkpoint);
+  return data::read_file(path, max_manifest_bytes);
+}
+
+Checkpoint Checkpoint::open_read(const std::string& folder, std::string_view text, FileWork work) {
+  return {folder, locked(folder), text, std::move(work)};
+}
+
+Checkpoint Checkpoint::open(const std::string& folder, Check check, FileWork work) {
+  FileLock lock = locked(folder);
+  Checkpoint checkpoint(folder, std::move(lock), read_manifest(folder), std::move(work));
   for (size_t i = 0; i < checkpoint.manifest_.shards.size(); ++i) {
     checkpoint.check_presence(i);
-    checkpoint.work_.moved(path);  // reports progress after each check, because the file system may be remote
+    // Reports progress after each check, because the file system may be remote.
+    checkpoint.work_.moved(manifest_path(folder));
   }
   if (check == Check::full) checkpoint.verify();
   return checkpoint;
@@ -163,21 +187,21 @@ Tensor Checkpoint::read(std::string_view name, Kind kind, Device device, Categor
 }
 
 void Checkpoint::verify(Share share) {
-  for (size_t i = share.index; i < manifest_.shards.size(); i += share.of) verify_shard(i);
+  std::vector<std::vector<Held>> pieces(manifest_.shards.size());  // of the shards of this share
+  for (const TensorRecord& tensor : manifest_.tensors)
+    for (const Piece& piece : tensor.pieces)
+      if (piece.shard % share.of == share.index) pieces[piece.shard].push_back({&tensor, &piece});
+  for (size_t i = share.index; i < manifest_.shards.size(); i += share.of) verify_shard(i, pieces[i]);
 }
 
-void Checkpoint::verify_shard(size_t shard) {
+void Checkpoint::verify_shard(size_t shard, const std::vector<Held>& pieces) {
   check_presence(shard);
   const bool damaged = digest_of_file(shard_path(shard), work_) != manifest_.shards[shard].digest;
-  for (const TensorRecord& tensor : manifest_.tensors) {
-    for (const Piece& piece : tensor.pieces) {
-      if (piece.shard != shard) continue;
-      if (damaged) {
-        open_piece(tensor, piece);  // throws an error that names the tensor if the damage is inside it
-      } else {
-        checked_.emplace(piece.shard, piece.stored);
-      }
-    }
+  for (const auto& [tensor, piece] : pieces) {
+    if (damaged)
+      open_piece(*tensor, *piece);  // throws an error that names the tensor if the damage is inside it
+    else
+      checked_.emplace(shard, piece->stored);
   }
   if (damaged)
     fail(ExitCode::data, shard_path(shard), ": is damaged in its header, outside of every tensor", holdings(shard));

@@ -30,6 +30,12 @@ class Checkpoint {
   /// of it. Progress of this and later reads is reported to `work`.
   static Checkpoint open(const std::string& folder, Check check, FileWork work = {});
 
+  /// Opens a checkpoint whose manifest.json contains `text`, which another rank has read. A file is checked only when
+  /// it is verified or read. Throws like open().
+  static Checkpoint open_read(const std::string& folder, std::string_view text, FileWork work = {});
+  /// Returns the text of the checkpoint's manifest.json. Throws Error(data) if it cannot be read.
+  static std::string read_manifest(const std::string& folder);
+
   const std::string& folder() const { return folder_; }
   const Manifest& manifest() const { return manifest_; }
   int64_t step() const { return manifest_.run.step; }
@@ -50,12 +56,17 @@ class Checkpoint {
   void verify(Share share = {});
 
  private:
-  Checkpoint(std::string folder, FileLock lock, Manifest manifest, FileWork work);
+  Checkpoint(std::string folder, FileLock lock, std::string_view text, FileWork work);
   const TensorRecord* find(std::string_view name, Kind kind) const;
   std::string shard_path(size_t shard) const { return folder_ + "/" + manifest_.shards[shard].file; }
   std::string holdings(size_t shard) const;
   void check_presence(size_t shard) const;
-  void verify_shard(size_t shard);
+  // A piece, and the tensor to which it belongs.
+  struct Held {
+    const TensorRecord* tensor;
+    const Piece* piece;
+  };
+  void verify_shard(size_t shard, const std::vector<Held>& pieces);
   const SafetensorsFile& open_shard(size_t shard);
   const SafetensorsFile& open_piece(const TensorRecord& tensor, const Piece& piece);
 

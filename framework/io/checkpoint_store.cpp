@@ -1,6 +1,7 @@
 #include "framework/io/checkpoint_store.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <charconv>
@@ -193,9 +194,59 @@ std::vector<std::string> CheckpointStore::abandon_after(int64_t step) const {
   return abandoned;
 }
 
+std::optional<CheckpointStore::FileVersion> CheckpointStore::manifest_version(int64_t step) const {
+  struct stat status {};
+  if (::lstat((path(step) + "/manifest.json").c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  return FileVersion{status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+}
+
+// Returns what is known of a checkpoint if its manifest has not changed since it was read, and all shards are there;
+// otherwise null.
+const CheckpointStore::Known* CheckpointStore::known(int64_t step) const {
+  const auto found = known_.find(step);
+  if (found == known_.end() || manifest_version(step) != found->second.manifest) return nullptr;
+  for (const ShardRecord& shard : found->second.shards) {
+    const std::string file = path(step) + "/" + shard.file;
+    struct stat status {};
+    const bool there = ::lstat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size == shard.bytes;
+    options_.work.moved(file);
+    if (!there) return nullptr;
+  }
+  return &found->second;
+}
+
+// Returns the checkpoints that scan() would call good after a quick check, newest first. Reads only manifests that are
+// new or have changed.
+std::vector<CheckpointStore::Saved> CheckpointStore::good_steps() const {
+  std::vector<Saved> good;
+  const std::vector<int64_t> all = steps();
+  std::erase_if(known_, [&](const auto& entry) { return !std::ranges::binary_search(all, entry.first); });
+  for (const int64_t step : all) {
+    if (const Known* before = known(step)) {
+      good.push_back({before->sequence, step});
+      continue;
+    }
+    known_.erase(step);
+    const std::optional<FileVersion> version = manifest_version(step);
+    if (!version) continue;
+    try {
+      const Checkpoint checkpoint = open(step, Check::quick);
+      const Manifest& manifest = checkpoint.manifest();
+      good.push_back({manifest.sequence, step});
+      // A file that was written a moment ago could change again without a new time.
+      if (std::time(nullptr) - version->seconds > 2)
+        known_.insert_or_assign(step, Known{*version, manifest.sequence, manifest.shards});
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::data) throw;  // not damage, for example out of memory
+    }
+  }
+  std::ranges::sort(good, std::greater{});
+  return good;
+}
+
 int64_t CheckpointStore::next_sequence() const {
-  const Scan found = scan(Check::quick);
-  return found.good.empty() ? 1 : found.good.front().manifest().sequence + 1;
+  const std::vector<Saved> good = good_steps();
+  return good.empty() ? 1 : good.front().sequence + 1;
 }
 
 void CheckpointStore::clean() const {
@@ -221,19 +272,14 @@ void CheckpointStore::clean() const {
 void CheckpointStore::retain() const {
   if (options_.keep == 0) return;
   require_current();
+  const std::vector<Saved> good = good_steps();
+  const int64_t newest = good.empty() ? -1 : good.front().step;
+  const auto first_expendable = good.begin() + std::min<std::ptrdiff_t>(std::ssize(good), options_.keep);
   std::vector<int64_t> expendable;
-  {
-    const Scan found = scan(Check::quick);
-    const int64_t newest = found.good.empty() ? -1 : found.good.front().step();
-    const size_t kept = std::min(found.good.size(), static_cast<size_t>(options_.keep));
-    for (int64_t step : steps()) {
-      const auto is_step = [&](const Checkpoint& c) { return c.step() == step; };
-      const bool good = std::ranges::any_of(found.good, is_step);
-      const bool keep =
-          std::any_of(found.good.begin(), found.good.begin() + static_cast<std::ptrdiff_t>(kept), is_step);
-      if (!keep && (good || step < newest)) expendable.push_back(step);
-    }
-  }  // the locks of the scan are released here
+  for (const int64_t step : steps()) {
+    const auto at = std::ranges::find(good, step, &Saved::step);
+    if (at == good.end() ? step < newest : at >= first_expendable) expendable.push_back(step);
+  }
   for (int64_t step : expendable) remove(step);
 }
 

@@ -1,7 +1,11 @@
 // Selection of the newest good checkpoint of a run, and removal of old checkpoints.
 #pragma once
 
+#include <sys/types.h>
+
+#include <ctime>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,8 +37,8 @@ struct StoreOptions {
 
 /// The checkpoints in a folder: step-00000100/, ..., and `latest`. `latest` is a text file for people and scripts; it
 /// is only a hint and is written last. Only one rank may call functions that change files, and only while it holds the
-/// RunLock of the run. If StoreOptions::generation is no longer the newest of the run, these functions change no file
-/// and throw Error(usage).
+/// RunLock of the run, and only one thread at a time may use a store. If StoreOptions::generation is no longer the
+/// newest of the run, these functions change no file and throw Error(usage).
 class CheckpointStore {
  public:
   explicit CheckpointStore(std::string folder, StoreOptions options = {});
@@ -83,11 +87,35 @@ class CheckpointStore {
   Scan scan(Check check) const;
 
  private:
+  // Identity and version of a file. It changes whenever a manifest is replaced.
+  struct FileVersion {
+    dev_t device;
+    ino_t inode;
+    off_t bytes;
+    time_t seconds;
+    long nanoseconds;
+    bool operator==(const FileVersion&) const = default;
+  };
+  // Contents of a good checkpoint's manifest that the store needs again at every save.
+  struct Known {
+    FileVersion manifest;
+    int64_t sequence;
+    std::vector<ShardRecord> shards;
+  };
+  // A good checkpoint.
+  struct Saved {
+    int64_t sequence, step;
+    auto operator<=>(const Saved&) const = default;
+  };
   void check_hint(bool any) const;
   void remove(int64_t step) const;
+  std::vector<Saved> good_steps() const;
+  const Known* known(int64_t step) const;
+  std::optional<FileVersion> manifest_version(int64_t step) const;
 
   std::string folder_;
   StoreOptions options_;
+  mutable std::map<int64_t, Known> known_;  // by step
 };
 
 /// Suffixes of folders that are not checkpoints.

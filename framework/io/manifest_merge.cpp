@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <map>
 
 #include "framework/io/json.h"
@@ -13,16 +15,34 @@ namespace {
 
 constexpr const char* where = "[checkpoint] part of a shard";
 
-void require_tiling(const TensorRecord& t) {
-  std::vector<Region> regions;
-  int64_t elements = 0;
-  for (const Piece& p : t.pieces) {
-    elements += p.region.size.numel();
-    if (p.region.size.numel() > 0) regions.push_back(p.region);
+using Corner = std::array<int64_t, Shape::max_rank>;
+
+// Adds the corners of a region to `corners`, with a sign that alternates along each dimension. The sum over disjoint
+// regions then has, and only has, the corners of their union. Corners whose signs cancel are removed.
+void add_corners(const Region& region, int sign, std::map<Corner, int64_t>& corners) {
+  const int rank = region.size.rank();
+  for (unsigned ends = 0; ends < 1u << rank; ++ends) {  // bit d: the end along dimension d, not the beginning
+    Corner corner{};
+    for (int d = 0; d < rank; ++d)
+      corner[static_cast<size_t>(d)] = region.begin[d] + (ends >> d & 1 ? region.size[d] : 0);
+    const auto at = corners.try_emplace(corner, 0).first;
+    at->second += std::popcount(ends) % 2 ? -sign : sign;
+    if (at->second == 0) corners.erase(at);
   }
-  require(elements == t.shape.numel(), "[checkpoint] pieces of ", name_of(t.kind), " '", t.name, "' ", t.shape,
-          " hold ", elements, " elements in ", t.pieces.size(), " pieces, expected ", t.shape.numel());
-  if (t.shape.rank() == 0) return;
+}
+
+// True if the regions make up the whole shape, without gaps and overlaps. A function of the position is zero if all its
+// mixed differences are zero, and the difference of two indicator functions is such a function. Takes time linear in
+// the number of regions, but for a logarithm.
+bool make_up(const std::vector<Region>& regions, const Shape& shape) {
+  std::map<Corner, int64_t> corners;
+  for (const Region& region : regions) add_corners(region, 1, corners);
+  if (shape.numel() > 0) add_corners(whole(shape), -1, corners);
+  return corners.empty();
+}
+
+// Throws an error that names two overlapping regions, if there are any.
+void refuse_overlaps(const TensorRecord& t, std::vector<Region> regions) {
   // Sorts by the first index, because a piece that begins beyond the end of another piece cannot overlap it.
   std::ranges::sort(regions, {}, [](const Region& r) { return r.begin[0]; });
   for (size_t i = 0; i < regions.size(); ++i) {
@@ -32,6 +52,20 @@ void require_tiling(const TensorRecord& t) {
               "' is written twice: ", to_string(regions[i]), " and ", to_string(regions[j]));
     }
   }
+}
+
+void require_tiling(const TensorRecord& t) {
+  std::vector<Region> regions;
+  int64_t elements = 0;
+  for (const Piece& p : t.pieces) {
+    elements += p.region.size.numel();
+    if (p.region.size.numel() > 0) regions.push_back(p.region);
+  }
+  require(elements == t.shape.numel(), "[checkpoint] pieces of ", name_of(t.kind), " '", t.name, "' ", t.shape,
+          " hold ", elements, " elements in ", t.pieces.size(), " pieces, expected ", t.shape.numel());
+  if (t.shape.rank() == 0 || make_up(regions, t.shape)) return;
+  refuse_overlaps(t, regions);
+  fail_invariant(cat("[checkpoint] the pieces of ", name_of(t.kind), " '", t.name, "' do not make it up"));
 }
 
 ShardPart part_from_json(const std::string& text) {
