@@ -2,9 +2,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "framework/base/file_work.h"
 #include "framework/io/file_lock.h"
@@ -37,8 +40,13 @@ class Checkpoint {
   static std::string read_manifest(const std::string& folder);
 
   const std::string& folder() const { return folder_; }
-  const Manifest& manifest() const { return manifest_; }
+  const RunState& run() const { return manifest_.run; }
   int64_t step() const { return manifest_.run.step; }
+  int64_t sequence() const { return manifest_.sequence; }
+  /// Returns all files except manifest.json: shards and pages.
+  std::vector<ShardRecord> files() const;
+  /// Returns the manifest with all tensors. Reads all pages. Throws Error(data) if a page is missing or damaged.
+  const Manifest& manifest() const;
 
   bool contains(std::string_view name, Kind kind) const { return find(name, kind) != nullptr; }
   /// Returns the record of a tensor. Throws Error(data) if the checkpoint does not contain it.
@@ -59,22 +67,21 @@ class Checkpoint {
   Checkpoint(std::string folder, FileLock lock, std::string_view text, FileWork work);
   const TensorRecord* find(std::string_view name, Kind kind) const;
   std::string shard_path(size_t shard) const { return folder_ + "/" + manifest_.shards[shard].file; }
+  const std::vector<TensorRecord>& page(size_t index) const;
   std::string holdings(size_t shard) const;
   void check_presence(size_t shard) const;
-  // A piece, and the tensor to which it belongs.
-  struct Held {
-    const TensorRecord* tensor;
-    const Piece* piece;
-  };
-  void verify_shard(size_t shard, const std::vector<Held>& pieces);
+  void verify_shard(size_t shard);
   const SafetensorsFile& open_shard(size_t shard);
   const SafetensorsFile& open_piece(const TensorRecord& tensor, const Piece& piece);
 
   std::string folder_;
   FileLock lock_;
-  Manifest manifest_;
+  mutable Manifest manifest_;  // if there are pages: without tensors until manifest() is called
+  // Pages read so far. Tensors are never moved, because record() returns references to them.
+  mutable std::vector<std::optional<std::vector<TensorRecord>>> pages_;
   FileWork work_;
   std::map<size_t, SafetensorsFile> shards_;          // shards opened so far
+  std::set<size_t> checked_shards_;                   // shards all of whose bytes are correct
   std::set<std::pair<size_t, std::string>> checked_;  // (shard, stored name) of pieces with a correct digest
 };
 

@@ -94,7 +94,7 @@ CheckpointStore::Scan CheckpointStore::scan(Check check) const {
     }
   }
   // Sorts by the order of saving and not by step, because a run may have returned to an earlier step.
-  std::ranges::sort(scan.good, std::greater{}, [](const Checkpoint& c) { return c.manifest().sequence; });
+  std::ranges::sort(scan.good, std::greater{}, &Checkpoint::sequence);
   return scan;
 }
 
@@ -194,22 +194,22 @@ std::vector<std::string> CheckpointStore::abandon_after(int64_t step) const {
   return abandoned;
 }
 
-std::optional<CheckpointStore::FileVersion> CheckpointStore::manifest_version(int64_t step) const {
+std::optional<CheckpointStore::FileVersion> CheckpointStore::version_of_manifest(int64_t step) const {
   struct stat status {};
   if (::lstat((path(step) + "/manifest.json").c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
   return FileVersion{status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
 }
 
-// Returns what is known of a checkpoint if its manifest has not changed since it was read, and all shards are there;
+// Returns what is known of a checkpoint if its manifest has not changed since it was read, and all files are there;
 // otherwise null.
 const CheckpointStore::Known* CheckpointStore::known(int64_t step) const {
   const auto found = known_.find(step);
-  if (found == known_.end() || manifest_version(step) != found->second.manifest) return nullptr;
-  for (const ShardRecord& shard : found->second.shards) {
-    const std::string file = path(step) + "/" + shard.file;
+  if (found == known_.end() || version_of_manifest(step) != found->second.manifest) return nullptr;
+  for (const ShardRecord& file : found->second.files) {
+    const std::string name = path(step) + "/" + file.file;
     struct stat status {};
-    const bool there = ::lstat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size == shard.bytes;
-    options_.work.moved(file);
+    const bool there = ::lstat(name.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size == file.bytes;
+    options_.work.moved(name);
     if (!there) return nullptr;
   }
   return &found->second;
@@ -227,15 +227,14 @@ std::vector<CheckpointStore::Saved> CheckpointStore::good_steps() const {
       continue;
     }
     known_.erase(step);
-    const std::optional<FileVersion> version = manifest_version(step);
+    const std::optional<FileVersion> version = version_of_manifest(step);
     if (!version) continue;
     try {
       const Checkpoint checkpoint = open(step, Check::quick);
-      const Manifest& manifest = checkpoint.manifest();
-      good.push_back({manifest.sequence, step});
+      good.push_back({checkpoint.sequence(), step});
       // A file that was written a moment ago could change again without a new time.
       if (std::time(nullptr) - version->seconds > 2)
-        known_.insert_or_assign(step, Known{*version, manifest.sequence, manifest.shards});
+        known_.insert_or_assign(step, Known{*version, checkpoint.sequence(), checkpoint.files()});
     } catch (const Error& error) {
       if (error.code() != ExitCode::data) throw;  // not damage, for example out of memory
     }

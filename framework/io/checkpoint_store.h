@@ -33,6 +33,7 @@ struct StoreOptions {
   FaultHook fault;                               // called at each file boundary of a save
   FileWork work = {};                            // receives the progress of reads, writes and removals
   std::optional<RunGeneration> generation = {};  // generation of the job that saves; none: writes are not fenced
+  int64_t page_pieces = 4096;  // a manifest with more pieces is divided into pages of this size (manifest_files())
 };
 
 /// The checkpoints in a folder: step-00000100/, ..., and `latest`. `latest` is a text file for people and scripts; it
@@ -100,7 +101,7 @@ class CheckpointStore {
   struct Known {
     FileVersion manifest;
     int64_t sequence;
-    std::vector<ShardRecord> shards;
+    std::vector<ShardRecord> files;  // shards and pages
   };
   // A good checkpoint.
   struct Saved {
@@ -111,7 +112,7 @@ class CheckpointStore {
   void remove(int64_t step) const;
   std::vector<Saved> good_steps() const;
   const Known* known(int64_t step) const;
-  std::optional<FileVersion> manifest_version(int64_t step) const;
+  std::optional<FileVersion> version_of_manifest(int64_t step) const;
 
   std::string folder_;
   StoreOptions options_;

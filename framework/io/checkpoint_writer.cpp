@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "framework/base/atomic_file.h"
+#include "framework/io/manifest_pages.h"
 #include "framework/io/output_file.h"
 #include "framework/io/remove_folder.h"
 
@@ -89,11 +90,14 @@ void CheckpointWriter::commit(const RunState& state, std::span<const std::string
   manifest.sequence = store_.next_sequence();
   if (const auto& generation = store_.options().generation) manifest.generation = generation->number();
   require_visible(manifest);
-  const std::string text = manifest_to_json(manifest), path = unfinished_ + "/manifest.json";
-  require_readable(text, path);
-  OutputFile file(path, store_.options().work);
-  file.append(text.data(), static_cast<int64_t>(text.size()));
-  file.finish(fault("manifest"));
+  for (const ManifestFile& part : manifest_files(std::move(manifest), store_.options().page_pieces)) {
+    const std::string path = unfinished_ + "/" + part.name;
+    const bool last = path.ends_with("/manifest.json");
+    if (last) require_readable(part.text, path);
+    OutputFile file(path, store_.options().work);
+    file.append(part.text.data(), static_cast<int64_t>(part.text.size()));
+    file.finish(fault(last ? "manifest" : "page"));
+  }
   sync_folder(unfinished_);
   reach(store_.options().fault, "folder: synced");
   store_.while_current([&] { replace_folder(); });

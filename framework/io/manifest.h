@@ -42,6 +42,13 @@ struct ShardRecord {
   std::string digest;
 };
 
+/// A file that has a part of a manifest's tensors: from the tensor of this name and kind on, up to the next page.
+struct ManifestPage {
+  ShardRecord file;
+  std::string name;
+  Kind kind;
+};
+
 /// Position in the run. The JSON texts belong to other modules. A checkpoint preserves their values, but not their
 /// formatting.
 struct RunState {
@@ -61,11 +68,13 @@ struct Manifest {
                          // run returned to an earlier step.
   int64_t generation = 0;  // RunGeneration of the job that saved; 0: unknown
   std::vector<ShardRecord> shards;
-  std::vector<TensorRecord> tensors;  // sorted by name, then by kind
+  std::vector<TensorRecord> tensors;  // sorted by name, then by kind; empty if there are pages
+  std::vector<ManifestPage> pages{};  // sorted like the tensors
 };
 
-inline constexpr int64_t manifest_version = 1;
-/// Maximum size of a manifest.json, in bytes, that readers accept.
+/// Newest version that this program reads. Version 1 has no pages; manifests without pages are written in version 1.
+inline constexpr int64_t manifest_version = 2;
+/// Maximum size of a manifest.json or of a page, in bytes, that readers accept.
 inline constexpr int64_t max_manifest_bytes = int64_t{1} << 30;
 
 /// Returns the text of manifest.json. It contains its own digest.

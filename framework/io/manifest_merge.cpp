@@ -90,7 +90,7 @@ std::string part_to_json(const ShardPart& part) {
 }
 
 Manifest merge_parts(const RunState& run, std::span<const std::string> parts) {
-  Manifest manifest{run, 1, std::vector<ShardRecord>(parts.size()), {}};
+  Manifest manifest{.run = run, .shards = std::vector<ShardRecord>(parts.size()), .tensors = {}};
   std::map<std::pair<std::string, Kind>, TensorRecord> merged;
   for (const std::string& text : parts) {
     ShardPart part = part_from_json(text);

@@ -349,8 +349,8 @@ TEST_F(CheckpointFaults, Fault12ManifestMissingCorruptOrNewerIsNotACheckpoint) {
   expect_fallback("not valid JSON");
   write_bytes(path, "[]");
   expect_fallback("the document is an array of 0, expected an object");
-  with("\"version\": 1", "\"version\": 2");
-  expect_fallback("has version 2, written by a newer program; this one reads up to 1");
+  with("\"version\": 1", "\"version\": 3");
+  expect_fallback("has version 3, written by a newer program; this one reads up to 2");
   with("hexad-checkpoint", "hexad-checkpoinT");
   expect_fallback("format is \"hexad-checkpoinT\", expected \"hexad-checkpoint\"");
   with("\"tokens\": 819200", "\"tokens\": 819201");

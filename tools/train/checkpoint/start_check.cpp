@@ -41,6 +41,7 @@ void require_shapes(io::Checkpoint checkpoint, Recipe recipe, const Extensions& 
 
 // Returns lines about the parameters that a run of `now` trains and the checkpoint's run did not, and the reverse.
 std::vector<std::string> changes_of_frozen(const io::Checkpoint& checkpoint, const Recipe& before, const Recipe& now) {
+  if (before.optim.freeze == now.optim.freeze) return {};
   std::vector<std::string> released, frozen;
   for (const io::TensorRecord& t : checkpoint.manifest().tensors) {
     if (t.kind != io::Kind::main) continue;
