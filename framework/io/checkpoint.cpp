@@ -132,13 +132,13 @@ const Manifest& Checkpoint::manifest() const {
 }
 
 const std::vector<TensorRecord>& Checkpoint::page(size_t index) const {
-  std::optional<std::vector<TensorRecord>>& page = pages_[index];
-  if (page) return *page;
+  std::optional<std::vector<TensorRecord>>& tensors = pages_[index];
+  if (tensors) return *tensors;
   const std::string path = folder_ + "/" + manifest_.pages[index].file.file;
   require_regular_file(path);
-  page = page_from_json(manifest_, index, data::read_file(path, max_manifest_bytes), path);
+  tensors = page_from_json(manifest_, index, data::read_file(path, max_manifest_bytes), path);
   work_.moved(path, manifest_.pages[index].file.bytes);
-  return *page;
+  return *tensors;
 }
 
 const TensorRecord* Checkpoint::find(std::string_view name, Kind kind) const {

@@ -32,6 +32,23 @@ std::vector<Placement> kinds_of(const Layout& layout, int rank, const SharedPiec
   return kinds;
 }
 
+// Returns the first group of group_of(rank) that an exchange in two levels cannot use.
+template <class GroupOf>
+std::optional<UnfitGroup> first_unfit(const ProcessGroup& world, const GroupOf& group_of) {
+  std::optional<UnfitGroup> unfit;
+  std::optional<bool> two_levels;
+  for_each_group(world.size(), group_of, [&](const std::vector<int>& ranks) {
+    if (unfit) return;
+    std::vector<int> nodes;
+    for (const int r : ranks) nodes.push_back(world.node_of_rank()[r]);
+    const comm::NodeGrid grid(nodes);
+    const bool unlike_others = two_levels.value_or(grid.two_levels()) != grid.two_levels();
+    if (unlike_others || grid.places() == 0) unfit = UnfitGroup{ranks, unlike_others};
+    two_levels = grid.two_levels();
+  });
+  return unfit;
+}
+
 }  // namespace
 
 Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& shared)
@@ -60,6 +77,16 @@ std::unique_ptr<ProcessGroup> Mesh::group_of(const std::vector<int>& ranks, Traf
   if (ranks.size() > 1 && other && other->traffic() == traffic && layout_.members(like, world_.rank()) == ranks)
     return other->twin(std::move(name));
   return world_.subgroup(ranks, traffic, std::move(name));
+}
+
+const std::optional<UnfitGroup>& Mesh::unfit_ep_group() const {
+  if (!unfit_ep_) unfit_ep_ = first_unfit(world_, [&](int rank) { return layout_.members(Axis::ep, rank); });
+  return *unfit_ep_;
+}
+
+const std::optional<UnfitGroup>& Mesh::unfit_experts_group() const {
+  if (!unfit_experts_) unfit_experts_ = first_unfit(world_, [&](int rank) { return layout_.expert_sharers(rank); });
+  return *unfit_experts_;
 }
 
 const ProcessGroup& Mesh::reducers(const Placement& placement) const {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "framework/base/ordinal.h"
@@ -17,6 +18,13 @@ using comm::ProcessGroup;
 struct SharedPieces {
   int tensor_pieces = 0;        // pieces along tp if ranks share pieces (fewer key/value heads than tp); otherwise 0
   bool first_and_last = false;  // true if the first and the last stage have the same piece (a tied embedding)
+};
+
+/// A group of ranks that an exchange in two levels cannot use.
+struct UnfitGroup {
+  std::vector<int> ranks;
+  bool unlike_others;  // true if it has two levels and the groups of lower ranks have one, or the reverse; false if the
+                       // numbers of ranks on its nodes differ
 };
 
 class Mesh {
@@ -39,6 +47,10 @@ class Mesh {
   const comm::NodeGroups* experts_nodes() const {
     return size(Axis::etp) == 1 ? ep_nodes_.get() : experts_nodes_.get();
   }
+  /// Return the first ep group of the world, or the first group of ep x etp ranks, that an exchange in two levels
+  /// cannot use; nullopt if all can. The result is the same on all ranks. Only the first call scans all ranks.
+  const std::optional<UnfitGroup>& unfit_ep_group() const;
+  const std::optional<UnfitGroup>& unfit_experts_group() const;
   /// Returns the ranks over which the gradient of a parameter with this placement is summed, in ascending order.
   /// Placements with the same ranks share a group.
   const ProcessGroup& reducers(const Placement& placement) const;
@@ -58,6 +70,7 @@ class Mesh {
   std::unique_ptr<ProcessGroup> tokens_, experts_;
   std::unique_ptr<comm::NodeGroups> ep_nodes_, experts_nodes_;
   std::vector<Reducers> reducers_;
+  mutable std::optional<std::optional<UnfitGroup>> unfit_ep_, unfit_experts_;  // set by the first call
 };
 
 }  // namespace hexad::mesh
