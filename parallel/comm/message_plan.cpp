@@ -93,7 +93,7 @@ class Planner {
     // Maxima, minima and sums of integers do not depend on how a tree groups the ranks.
     const bool any_grouping =
         op_.reduce != Reduce::sum || x.dtype() == Dtype::i32 || x.dtype() == Dtype::i64 || x.dtype() == Dtype::u8;
-    if (is_small(x) && any_grouping) return all_reduce_along_tree();
+    if (any_grouping && x.bytes() <= lone_piece_) return all_reduce_along_tree();
     if (is_small(x) && size_ * x.bytes() <= block_sizes().scratch_bytes) return all_reduce_gathered();
     all_reduce();
   }
