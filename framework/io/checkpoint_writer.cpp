@@ -86,11 +86,12 @@ std::string CheckpointWriter::write_shard(int index, int count, std::span<const 
 
 void CheckpointWriter::commit(const RunState& state, std::span<const std::string> parts) const {
   require(state.step == step_, "[checkpoint] the state is of step ", state.step, "; expected step ", step_);
-  Manifest manifest = merge_parts(state, parts);
+  Manifest manifest = merge_parts(state, parts, store_.options().work);
   manifest.sequence = store_.next_sequence();
   if (const auto& generation = store_.options().generation) manifest.generation = generation->number();
   require_visible(manifest);
-  for (const ManifestFile& part : manifest_files(std::move(manifest), store_.options().page_pieces)) {
+  for (const ManifestFile& part :
+       manifest_files(std::move(manifest), store_.options().page_pieces, store_.options().work)) {
     const std::string path = unfinished_ + "/" + part.name;
     const bool last = path.ends_with("/manifest.json");
     if (last) require_readable(part.text, path);

@@ -7,10 +7,12 @@
 #include <string_view>
 #include <vector>
 
+#include "framework/base/file_work.h"
 #include "framework/io/region.h"
 
 namespace hexad::io {
 
+using base::FileWork;
 using base::size_of;
 
 /// Role of a tensor for the parameter of the same name. The pair (name, kind) identifies a tensor in a checkpoint.
@@ -94,7 +96,8 @@ struct ShardPart {
 };
 std::string part_to_json(const ShardPart& part);
 /// Merges the parts of all writers. Throws std::logic_error if the checkpoint could not be loaded: a shard is missing
-/// or occurs twice, ranks disagree about a tensor, or the pieces of a tensor do not make it up exactly.
-Manifest merge_parts(const RunState& run, std::span<const std::string> parts);
+/// or occurs twice, ranks disagree about a tensor, or the pieces of a tensor do not make it up exactly. Reports
+/// progress to `work` after each part, because there may be thousands.
+Manifest merge_parts(const RunState& run, std::span<const std::string> parts, const FileWork& work = {});
 
 }  // namespace hexad::io

@@ -89,11 +89,12 @@ std::string part_to_json(const ShardPart& part) {
       .dump();
 }
 
-Manifest merge_parts(const RunState& run, std::span<const std::string> parts) {
+Manifest merge_parts(const RunState& run, std::span<const std::string> parts, const FileWork& work) {
   Manifest manifest{.run = run, .shards = std::vector<ShardRecord>(parts.size()), .tensors = {}};
   std::map<std::pair<std::string, Kind>, TensorRecord> merged;
   for (const std::string& text : parts) {
     ShardPart part = part_from_json(text);
+    work.moved(part.shard.file);
     require(part.count == static_cast<int>(parts.size()) && part.index < part.count, "[checkpoint] shard ", part.index,
             " of ", part.count, " among ", parts.size(), " parts");
     ShardRecord& shard = manifest.shards[part.index];
@@ -110,6 +111,7 @@ Manifest merge_parts(const RunState& run, std::span<const std::string> parts) {
   }
   for (auto& [key, tensor] : merged) {
     require_tiling(tensor);
+    work.moved(tensor.name);
     manifest.tensors.push_back(std::move(tensor));
   }
   return manifest;

@@ -35,7 +35,7 @@ size_t fitting(std::span<const TensorRecord> tensors, int64_t page_pieces) {
 
 }  // namespace
 
-std::vector<ManifestFile> manifest_files(Manifest manifest, int64_t page_pieces) {
+std::vector<ManifestFile> manifest_files(Manifest manifest, int64_t page_pieces, const FileWork& work) {
   const std::vector<TensorRecord>& tensors = manifest.tensors;
   if (fitting(tensors, page_pieces) == tensors.size()) return {ManifestFile{manifest_name, manifest_to_json(manifest)}};
   std::vector<ManifestFile> files;
@@ -50,6 +50,7 @@ std::vector<ManifestFile> manifest_files(Manifest manifest, int64_t page_pieces)
         {{file.name, static_cast<int64_t>(file.text.size()), data::digest_of(file.text).to_string()},
          page.front().name,
          page.front().kind});
+    work.moved(file.name);
     files.push_back(std::move(file));
     first += count;
   }

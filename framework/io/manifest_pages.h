@@ -18,7 +18,8 @@ struct ManifestFile {
 /// Returns the files of a manifest without pages, manifest.json last. If the tensors have more than `page_pieces`
 /// pieces, they are divided into pages: a page has as many whole tensors as have at most `page_pieces` pieces, and at
 /// least one.
-std::vector<ManifestFile> manifest_files(Manifest manifest, int64_t page_pieces);
+/// Reports progress to `work` after each page.
+std::vector<ManifestFile> manifest_files(Manifest manifest, int64_t page_pieces, const FileWork& work = {});
 
 /// Parses page `page` of a manifest. Throws Error(data) beginning with `where` if the text is not the page that the
 /// manifest names, or is inconsistent.
