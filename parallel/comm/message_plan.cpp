@@ -228,11 +228,13 @@ class Planner {
     const auto edge = [step, bytes = x.bytes()](int block) { return std::min(block * step, bytes); };
     const TreePlace place = tree_place(rank_, op_.peer, size_);
     const auto blocks_of = [&](const Subtree& s, int peer) {
-      return std::vector<Transfer>{{peer, byte_at(x, edge(s.begin)), edge(s.end) - edge(s.begin)}};
+      return Transfer{peer, byte_at(x, edge(s.begin)), edge(s.end) - edge(s.begin)};
     };
-    if (place.parent >= 0) follow({}, blocks_of(place.own, place.parent));
-    for (auto child = place.children.rbegin(); child != place.children.rend(); ++child)
-      follow(blocks_of(*child, child->rank), {});
+    std::vector<Transfer> sends;
+    for (auto child = place.children.rbegin(); child != place.children.rend(); ++child)  // the largest subtree first
+      sends.push_back(blocks_of(*child, child->rank));
+    if (place.parent >= 0) follow({}, {blocks_of(place.own, place.parent)});
+    follow(sends, {});
     gather(x, op_.peer, true, edge);
   }
 
