@@ -46,9 +46,8 @@ struct MessagePlan {
 ///   then gathers the sums. Each rank sends 2 (size - 1) / size times the tensor, which is optimal.
 /// - A broadcast scatters pieces and gathers them. No rank sends more than in a reduction.
 /// - Small tensors are sent as a whole to every rank.
-/// - In groups of more than BlockSizes::direct_ranks ranks, barriers, gathers and reductions of small tensors, and all
-///   broadcasts take about log2(size) steps, in each of which a rank has one message or two (tree.h). Results are
-///   bitwise the same as in small groups. A round of an all-to-all has messages to few ranks.
+/// - In large groups, operations on small tensors, barriers and broadcasts have other plans (large_group_plan.h), and a
+///   round of an all-to-all has messages to few ranks.
 MessagePlan make_message_plan(const Operation& op, int rank, int size, int64_t round_bytes);
 using MakeMessagePlan = MessagePlan (*)(const Operation& op, int rank, int size, int64_t round_bytes);
 

@@ -46,8 +46,7 @@ bool is_import_of(const std::string& folder, const std::string& source) {
   std::error_code error;
   if (!fs::exists(folder + "/manifest.json", error)) return false;
   const io::Checkpoint imported = io::Checkpoint::open(folder, io::Check::quick);
-  return io::parse_json(imported.run().layout, folder + "/manifest.json: layout") ==
-         cat("imported from ", source);
+  return io::parse_json(imported.run().layout, folder + "/manifest.json: layout") == cat("imported from ", source);
 }
 
 /// Returns the folder with the config.json of the model from which the checkpoint's run started, over any number of
