@@ -17,6 +17,9 @@ namespace {
 // alignment of the tensors.
 int64_t piece_of(int64_t bytes) { return std::max(block_sizes().message_bytes, bytes) / 64 * 64; }
 
+// Maximum number of rounds in flight of an exchange whose rounds have messages to some of the ranks each.
+constexpr int rounds_in_flight = 16;
+
 }  // namespace
 
 PlanBuilder::PlanBuilder(const Operation& op, int rank, int size, int64_t round_bytes)
@@ -57,9 +60,12 @@ void PlanBuilder::exchange(const std::vector<Transfer>& sends, const std::vector
   int64_t longest = 0;
   for (const auto* list : {&sends, &receives})
     for (const Transfer& t : *list) longest = std::max(longest, t.bytes);
+  const size_t most = std::max(sends.size(), receives.size());
   for (int64_t begin = 0; begin < longest; begin += piece)
-    for (size_t first = 0; first < std::max(sends.size(), receives.size()); first += steps) {
+    for (size_t first = 0; first < most; first += steps) {
       Round round{.sends = pieces(sends, begin, first), .receives = pieces(receives, begin, first), .after = after};
+      // Rounds of tiny messages would fill no window, so that a poll would look at the messages of all ranks.
+      if (most > steps) round.after = std::max(after, static_cast<int>(plan_.rounds.size()) - rounds_in_flight);
       if (!round.sends.empty() || !round.receives.empty()) add(std::move(round));
     }
 }

@@ -1,6 +1,7 @@
 // Plans of groups in which ranks do not exchange small tensors directly, and their direct twins.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "framework/base/block_sizes.h"
@@ -147,6 +148,18 @@ TEST(LargeGroupPlan, RoundsOfAnAllToAllHaveMessagesToFewRanks) {
     sends += r.sends.size();
   }
   EXPECT_EQ(sends, 63u);
+}
+
+TEST(LargeGroupPlan, FewRoundsOfTinyMessagesAreInFlight) {
+  constexpr int ranks = 1024;
+  DeviceContext context;
+  const std::vector<int64_t> rows(ranks, 1);
+  const Tensor in = Tensor::zeros({ranks, 1}, Dtype::u8, context), out = Tensor::like(in);
+  const MessagePlan plan =
+      make_message_plan({.kind = Kind::all_to_all, .out = out, .in = in, .splits = {rows, rows}}, 0, ranks, 1 << 17);
+  ASSERT_EQ(plan.rounds.size(), 64u);
+  for (size_t r = 0; r < plan.rounds.size(); ++r)
+    EXPECT_EQ(plan.rounds[r].after, std::max(-1, static_cast<int>(r) - 16));
 }
 
 TEST(Tree, SubtreesOfTheChildrenFollowTheirParentWithoutAGap) {
