@@ -179,7 +179,7 @@ TEST(Tree, SubtreesOfTheChildrenFollowTheirParentWithoutAGap) {
           EXPECT_EQ(its.own.end, child.end);
         }
         EXPECT_EQ(next, place.own.end);
-        EXPECT_LE(place.children.size(), std::bit_width(static_cast<unsigned>(size)));
+        EXPECT_LE(place.children.size(), static_cast<size_t>(std::bit_width(static_cast<unsigned>(size))));
       }
 }
 
