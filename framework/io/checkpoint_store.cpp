@@ -202,7 +202,7 @@ std::optional<CheckpointStore::FileVersion> CheckpointStore::version_of_manifest
 
 // Returns what is known of a checkpoint if its manifest has not changed since it was read, and all files are there;
 // otherwise null.
-const CheckpointStore::Known* CheckpointStore::known(int64_t step) const {
+const CheckpointStore::Known* CheckpointStore::known_good(int64_t step) const {
   const auto found = known_.find(step);
   if (found == known_.end() || version_of_manifest(step) != found->second.manifest) return nullptr;
   for (const ShardRecord& file : found->second.files) {
@@ -222,7 +222,7 @@ std::vector<CheckpointStore::Saved> CheckpointStore::good_steps() const {
   const std::vector<int64_t> all = steps();
   std::erase_if(known_, [&](const auto& entry) { return !std::ranges::binary_search(all, entry.first); });
   for (const int64_t step : all) {
-    if (const Known* before = known(step)) {
+    if (const Known* before = known_good(step)) {
       good.push_back({before->sequence, step});
       continue;
     }

@@ -111,7 +111,7 @@ class CheckpointStore {
   void check_hint(bool any) const;
   void remove(int64_t step) const;
   std::vector<Saved> good_steps() const;
-  const Known* known(int64_t step) const;
+  const Known* known_good(int64_t step) const;
   std::optional<FileVersion> version_of_manifest(int64_t step) const;
 
   std::string folder_;
