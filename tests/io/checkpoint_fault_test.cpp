@@ -84,6 +84,7 @@ std::pair<bool, std::string> save_and_die(const std::string& path, StoreOptions 
 
 TEST_F(CheckpointFaults, Fault9KillAtAnyFileBoundaryLeavesTheOldOrTheNewCheckpoint) {
   options.keep = 2;
+  options.page_pieces = 5;
   std::string seen;
   for (int n = 0;; ++n) {
     const CheckpointStore run(folder / cat("run-", n), options);
@@ -110,9 +111,9 @@ TEST_F(CheckpointFaults, Fault9KillAtAnyFileBoundaryLeavesTheOldOrTheNewCheckpoi
     if (!died) break;
   }
   for (const char* point :
-       {"folder: created", "shard: file created", "shard: file written", "shard: file synced", "manifest: file written",
-        "manifest: file synced", "folder: synced", "folder: renamed", "folder: rename synced", "latest: file written",
-        "latest: file renamed", "retention: renamed", "retention: removed"}) {
+       {"folder: created", "shard: file created", "shard: file written", "shard: file synced", "page: file synced",
+        "manifest: file written", "manifest: file synced", "folder: synced", "folder: renamed", "folder: rename synced",
+        "latest: file written", "latest: file renamed", "retention: renamed", "retention: removed"}) {
     EXPECT_NE(seen.find(point), std::string::npos) << point << " was never reached";
   }
 }
