@@ -22,7 +22,7 @@ test_model_cut_over_ranks_makes_samples_in_its_layout() {
   expect 0 train_cut checkpoint.at_end=false
   expect_no_text err "no samples"
   expect_text run/report.html "the quick"
-  expect 0 train_cut parallel.zero=3 checkpoint.at_end=false run.dir=shared
+  expect 0 train_cut parallel.tp=1 parallel.zero=3 checkpoint.at_end=false run.dir=shared
   expect_no_text err "no samples"
   expect_text shared/report.html "the quick"
 }
