@@ -21,8 +21,8 @@ namespace {
 struct Counts {
   int64_t etp, ep, chunks, local;
   int64_t here;  // ep rank of this rank
-  std::vector<int64_t> slots,
-      rows;  // number of slots for each expert of this rank, and number of rows for each ep rank
+  // Number of slots for each expert of this rank, and number of rows for each ep rank.
+  std::vector<int64_t> slots, rows;
 
   /// Returns the number of slots that this sender has for local expert e in chunk c.
   int64_t at(int64_t j, int64_t p, int64_t c, int64_t e) const { return slots[index(j, p, c) * local + e]; }

@@ -16,8 +16,8 @@ using comm::ProcessGroup;
 
 /// Parameters of which several ranks have the same piece. Their gradients need additional groups.
 struct SharedPieces {
-  int tensor_pieces =
-      0;  // number of pieces along tp if tp ranks share pieces (fewer key/value heads than tp); otherwise 0
+  // Number of pieces along tp if tp ranks share pieces (fewer key/value heads than tp); otherwise 0.
+  int tensor_pieces = 0;
   bool first_and_last = false;  // true if the first and the last stage have the same piece (a tied embedding)
 };
 

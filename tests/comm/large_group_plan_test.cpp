@@ -112,25 +112,24 @@ TEST_P(LargeGroupPlan, BroadcastsFromEveryRoot) {
 TEST_P(LargeGroupPlan, BarrierHearsFromAllRanks) {
   const int ranks = GetParam();
   const WithBlockSizes sizes(no_direct_messages);
-  for (int late = 0; late < ranks; ++late) {
-    // Element r * ranks + s is true if rank r knows that rank s has called the barrier.
-    std::vector<bool> knows(static_cast<size_t>(ranks) * ranks);
-    std::vector<MessagePlan> plans;
-    for (int r = 0; r < ranks; ++r) {
-      plans.push_back(make_message_plan({.kind = Kind::barrier}, r, ranks, round_bytes));
-      knows[r * ranks + r] = true;
-    }
-    for (size_t step = 0; step < plans[0].rounds.size(); ++step) {
-      const std::vector<bool> before = knows;
-      for (int r = 0; r < ranks; ++r) {
-        ASSERT_EQ(plans[r].rounds[step].after, static_cast<int>(step) - 1);
-        for (const Transfer& t : plans[r].rounds[step].receives)
-          for (int of = 0; of < ranks; ++of)
-            if (before[t.peer * ranks + of]) knows[r * ranks + of] = true;
-      }
-    }
-    for (int r = 0; r < ranks; ++r) EXPECT_TRUE(knows[r * ranks + late]) << "rank " << r;
+  std::vector<std::vector<bool>> knows;  // knows[r][s] is true if rank r knows that rank s has called the barrier
+  std::vector<MessagePlan> plans;
+  for (int r = 0; r < ranks; ++r) {
+    plans.push_back(make_message_plan({.kind = Kind::barrier}, r, ranks, round_bytes));
+    knows.emplace_back(ranks);
+    knows[r][r] = true;
   }
+  for (size_t step = 0; step < plans[0].rounds.size(); ++step) {
+    const std::vector<std::vector<bool>> before = knows;
+    for (int r = 0; r < ranks; ++r) {
+      ASSERT_EQ(plans[r].rounds[step].after, static_cast<int>(step) - 1);
+      for (const Transfer& t : plans[r].rounds[step].receives)
+        for (int s = 0; s < ranks; ++s)
+          if (before[t.peer][s]) knows[r][s] = true;
+    }
+  }
+  for (int r = 0; r < ranks; ++r)
+    for (int s = 0; s < ranks; ++s) EXPECT_TRUE(knows[r][s]) << "rank " << r << " does not hear from rank " << s;
 }
 
 TEST(LargeGroupPlan, RoundsOfAnAllToAllHaveMessagesToFewRanks) {

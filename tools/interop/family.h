@@ -101,8 +101,8 @@ struct Family {
   std::vector<std::string_view> ignored;  // names of tensors that are not read; * matches any text, {N} the number of a
                                           // block that predicts further tokens
   LayerPattern pattern = LayerPattern::none;
-  double rotary_theta =
-      10000;  // base of the rotary frequencies if config.json has none; 0: the family has no rotary positions
+  // Base of the rotary frequencies if config.json has none; 0: the family has no rotary positions.
+  double rotary_theta = 10000;
   double rotary_share = 1;     // share of each head that rotates if config.json does not give it
   bool pairs = false;          // true if each rotary pair consists of neighbouring elements
   bool windows = false;        // true if layer_types may name blocks with sliding windows
