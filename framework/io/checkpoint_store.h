@@ -1,7 +1,11 @@
 // Selection of the newest good checkpoint of a run, and removal of old checkpoints.
 #pragma once
 
+#include <sys/types.h>
+
+#include <ctime>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,12 +33,13 @@ struct StoreOptions {
   FaultHook fault;                               // called at each file boundary of a save
   FileWork work = {};                            // receives the progress of reads, writes and removals
   std::optional<RunGeneration> generation = {};  // generation of the job that saves; none: no check for newer jobs
+  int64_t page_pieces = 4096;  // maximum pieces of a manifest without pages, and of a page (manifest_files())
 };
 
 /// The checkpoints in a folder: step-00000100/, ..., and `latest`. `latest` is a text file for people and scripts; it
 /// is only a hint and is written last. Only one rank may call functions that change files, and only while it holds the
 /// RunLock of the run. If StoreOptions::generation is no longer the newest of the run, these functions change no file
-/// and throw Error(usage).
+/// and throw Error(usage). Not thread-safe.
 class CheckpointStore {
  public:
   explicit CheckpointStore(std::string folder, StoreOptions options = {});
@@ -84,11 +89,35 @@ class CheckpointStore {
   Scan scan(Check check) const;
 
  private:
+  // Identity and version of a file. It changes whenever a manifest is replaced.
+  struct FileVersion {
+    dev_t device;
+    ino_t inode;
+    off_t bytes;
+    time_t seconds;
+    long nanoseconds;
+    bool operator==(const FileVersion&) const = default;
+  };
+  // Contents of a good checkpoint's manifest that every save needs.
+  struct Known {
+    FileVersion manifest;
+    int64_t sequence;
+    std::vector<ShardRecord> files;  // shards and pages
+  };
+  // A good checkpoint.
+  struct Saved {
+    int64_t sequence, step;
+    auto operator<=>(const Saved&) const = default;
+  };
   void check_hint(bool any) const;
   void remove(int64_t step) const;
+  std::vector<Saved> good_steps() const;
+  const Known* known_good(int64_t step) const;
+  std::optional<FileVersion> version_of_manifest(int64_t step) const;
 
   std::string folder_;
   StoreOptions options_;
+  mutable std::map<int64_t, Known> known_;  // contents of manifests read so far, by step
 };
 
 /// Suffixes of folders that are not checkpoints.

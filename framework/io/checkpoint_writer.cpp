@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "framework/base/atomic_file.h"
+#include "framework/io/manifest_pages.h"
 #include "framework/io/output_file.h"
 #include "framework/io/remove_folder.h"
 
@@ -85,16 +86,20 @@ std::string CheckpointWriter::write_shard(int index, int count, std::span<const 
 
 void CheckpointWriter::commit(const RunState& state, std::span<const std::string> parts) const {
   require(state.step == step_, "[checkpoint] the state is of step ", state.step, "; expected step ", step_);
-  Manifest manifest = merge_parts(state, parts);
+  Manifest manifest = merge_parts(state, parts, store_.options().work);
   manifest.sequence = store_.next_sequence();
   if (const auto& generation = store_.options().generation) manifest.generation = generation->number();
   require_visible(manifest);
-  const std::string text = manifest_to_json(manifest), path = unfinished_ + "/manifest.json";
-  require_readable(text, path);
-  store_.require_current();
-  OutputFile file(path, store_.options().work);
-  file.append(text.data(), static_cast<int64_t>(text.size()));
-  file.finish(fault("manifest"));
+  for (const ManifestFile& part :
+       manifest_files(std::move(manifest), store_.options().page_pieces, store_.options().work)) {
+    const std::string path = unfinished_ + "/" + part.name;
+    const bool is_page = part.name != manifest_name;
+    is_page ? require_accepted_size(part.text, path) : require_readable(part.text, path);
+    store_.require_current();
+    OutputFile file(path, store_.options().work);
+    file.append(part.text.data(), static_cast<int64_t>(part.text.size()));
+    file.finish(fault(is_page ? "page" : "manifest"));
+  }
   sync_folder(unfinished_);
   reach(store_.options().fault, "folder: synced");
   store_.while_current([&] { replace_folder(); });

@@ -165,8 +165,8 @@ class Run {
   std::vector<State> states_;
   std::vector<Queue> queues_;     // the queues of the sets, then one for each job without a queue
   std::vector<size_t> queue_of_;  // queue of each job
-  std::vector<size_t> first_waiting_,
-      waiting_;  // jobs that wait for job j: waiting_[first_waiting_[j]] to waiting_[first_waiting_[j + 1] - 1]
+  // Jobs that wait for job j: waiting_[first_waiting_[j]] to waiting_[first_waiting_[j + 1] - 1].
+  std::vector<size_t> first_waiting_, waiting_;
   std::vector<size_t> active_;                    // bit set of the working queues of each set
   std::vector<std::vector<size_t>> collectives_;  // jobs of each collective
   std::vector<size_t> unmoved_;                   // number of jobs in each collective that have not done their work

@@ -28,8 +28,8 @@ struct Linear {
     bool bias = false;
     Parallel parallel = Parallel::none;
     int64_t pieces = 0;  // pieces of the outputs (see Builder::shard), for key/value heads; 0: one per rank
-    std::vector<std::string>
-        stack{};  // prefixes that the stacked layers would have as separate layers (Builder::prefix); empty: no stack
+    // Prefixes that the stacked layers would have as separate layers (Builder::prefix); empty: no stack.
+    std::vector<std::string> stack{};
 
     int first_dim() const { return stack.empty() ? 0 : 1; }
     Shape shape(std::vector<int64_t> of_one) const {

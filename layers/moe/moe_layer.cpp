@@ -30,35 +30,28 @@ Experts::Config experts_config(const ModelConfig& c) {
           .swiglu_limit = c.swiglu_limit};
 }
 
-// Throws Error(usage) if the all-to-all is hierarchical and a group of ranks cannot be divided into two levels. Every
-// rank checks all groups, so either all ranks throw or none does.
+// Throws Error(usage) on all ranks if the all-to-all is hierarchical and a group of ranks cannot be divided into two
+// levels. All groups must have the same number of levels, because all ranks must issue the same number of tasks.
 void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
   if (s.all_to_all == ep::AllToAll::direct) return;
   const bool direct = s.esp_exchange_used() == ep::EspExchange::direct;
-  const mesh::Layout& layout = mesh.layout();
-  const auto group_of = [&](int rank) { return direct ? layout.expert_sharers(rank) : layout.members(Axis::ep, rank); };
-  const std::vector<int>& node_of_rank = mesh.world().node_of_rank();
-  std::optional<bool> two_levels;
-  mesh::for_each_group(layout.world(), group_of, [&](const std::vector<int>& ranks) {
-    std::vector<int> nodes;
-    for (const int r : ranks) nodes.push_back(node_of_rank[r]);
-    const comm::NodeGrid grid(nodes);
-    const auto rank = [&] { return *std::min_element(ranks.begin(), ranks.end()); };
-    // All ranks must issue the same number of tasks, so all groups must have the same number of levels.
-    if (two_levels.value_or(grid.two_levels()) != grid.two_levels())
-      base::fail(base::ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs all groups of ",
-                 direct ? "ep x etp" : "ep", " ranks to be placed on nodes in the same way, but the group of rank ",
-                 rank(), " has ",
-                 grid.two_levels() ? "two levels and another group has one" : "one level and another group has two",
-                 "; legal here: direct");
-    two_levels = grid.two_levels();
-    if (grid.places() > 0) return;
-    std::string counts;
-    for (int n = 0; n < grid.nodes(); ++n) counts += cat(n == 0 ? "" : ", ", grid.ranks(n).size());
-    base::fail(base::ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs the same number of ",
-               "ranks on each node of an all-to-all, but the all-to-all of rank ", rank(), " (", ranks.size(),
-               " ranks) has ", counts, " ranks on its ", grid.nodes(), " nodes; legal here: direct");
-  });
+  const std::optional<mesh::UnfitGroup>& unfit = direct ? mesh.unfit_experts_group() : mesh.unfit_ep_group();
+  if (!unfit) return;
+  std::vector<int> nodes;
+  for (const int r : unfit->ranks) nodes.push_back(mesh.world().node_of_rank()[r]);
+  const comm::NodeGrid grid(nodes);
+  const int rank = *std::min_element(unfit->ranks.begin(), unfit->ranks.end());
+  if (unfit->unlike_others)
+    base::fail(base::ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs all groups of ",
+               direct ? "ep x etp" : "ep", " ranks to be placed on nodes in the same way, but the group of rank ", rank,
+               " has ",
+               grid.two_levels() ? "two levels and another group has one" : "one level and another group has two",
+               "; legal here: direct");
+  std::string counts;
+  for (int n = 0; n < grid.nodes(); ++n) counts += cat(n == 0 ? "" : ", ", grid.ranks(n).size());
+  base::fail(base::ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs the same number of ",
+             "ranks on each node of an all-to-all, but the all-to-all of rank ", rank, " (", unfit->ranks.size(),
+             " ranks) has ", counts, " ranks on its ", grid.nodes(), " nodes; legal here: direct");
 }
 
 PassSettings pass_settings(const MoeLayer::Spec& s, const Builder& b) {

@@ -56,8 +56,17 @@ std::unique_ptr<ProcessGroup> CardMessageGroup::split(int color, int key, Traffi
   return of(other_.split(color, key, traffic, std::move(name)));
 }
 
+std::unique_ptr<ProcessGroup> CardMessageGroup::subgroup(const std::vector<int>& members, TrafficClass traffic,
+                                                         std::string name) const {
+  return of(other_.subgroup(members, traffic, std::move(name)));
+}
+
 std::unique_ptr<ProcessGroup> CardMessageGroup::urgent(std::string name) const {
   return of(other_.urgent(std::move(name)));
+}
+
+std::unique_ptr<ProcessGroup> CardMessageGroup::twin(std::string name) const {
+  return of(other_.twin(std::move(name)));
 }
 
 std::unique_ptr<ProcessGroup> CardMessageGroup::of(std::unique_ptr<ProcessGroup> group) const {

@@ -18,7 +18,10 @@ class CardMessageGroup final : public ProcessGroup {
   int rank() const override { return other_.rank(); }
   int size() const override { return other_.size(); }
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
+  std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
+                                         std::string name) const override;
   std::unique_ptr<ProcessGroup> urgent(std::string name) const override;
+  std::unique_ptr<ProcessGroup> twin(std::string name) const override;
 
  protected:
   Event start(Operation op, Stream& stream) const override;

@@ -7,7 +7,7 @@
 namespace hexad::comm {
 namespace {
 
-std::vector<int> everybody(int size) {
+std::vector<int> first_ranks(int size) {
   std::vector<int> ranks(size);
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
@@ -22,7 +22,7 @@ std::vector<int> nodes_of(const Topology& topology, const std::vector<int>& memb
 }  // namespace
 
 EngineGroup::EngineGroup(CommEngine& engine, TrafficClass traffic, std::string name)
-    : EngineGroup(engine, {}, everybody(engine.topology().size), engine.topology().rank, traffic, std::move(name)) {}
+    : EngineGroup(engine, {}, first_ranks(engine.topology().size), engine.topology().rank, traffic, std::move(name)) {}
 
 EngineGroup::EngineGroup(CommEngine& engine, Communicator communicator, std::vector<int> members, int rank,
                          TrafficClass traffic, std::string name)
@@ -36,8 +36,17 @@ std::unique_ptr<ProcessGroup> EngineGroup::split(int color, int key, TrafficClas
   return make(agree(color, key, engine_.next_communicator()), Urgency::ordinary, traffic, std::move(name));
 }
 
+std::unique_ptr<ProcessGroup> EngineGroup::subgroup(const std::vector<int>& members, TrafficClass traffic,
+                                                    std::string name) const {
+  return make(agree_on(members, engine_.next_communicator()), Urgency::ordinary, traffic, std::move(name));
+}
+
 std::unique_ptr<ProcessGroup> EngineGroup::urgent(std::string name) const {
-  return make(agree(0, rank_, engine_.next_communicator()), Urgency::urgent, traffic(), std::move(name));
+  return make(agree_on(first_ranks(size()), engine_.next_communicator()), Urgency::urgent, traffic(), std::move(name));
+}
+
+std::unique_ptr<ProcessGroup> EngineGroup::twin(std::string name) const {
+  return subgroup(first_ranks(size()), traffic(), std::move(name));
 }
 
 std::unique_ptr<ProcessGroup> EngineGroup::make(const Members& members, Urgency urgency, TrafficClass traffic,

@@ -6,19 +6,6 @@
 #include "parallel/comm/signature.h"
 
 namespace hexad::comm {
-namespace {
-
-// Returns all peers of a request. In an all-to-all, includes peers with which this rank exchanges no rows, because
-// other ranks may have to wait for these peers.
-std::vector<int> others_of(const Request& r) {
-  if (r.operation.is_point_to_point()) return {r.operation.peer};
-  std::vector<int> others;
-  for (int rank = 0; rank < static_cast<int>(r.members->size()); ++rank)
-    if (rank != r.rank) others.push_back(rank);
-  return others;
-}
-
-}  // namespace
 
 void IssueQueue::post(RequestPtr request) {
   request->number = posted_[request->channel]++;
@@ -80,7 +67,6 @@ IssueQueue::Start IssueQueue::startable(Queue& queue) const {
       r.plan = make_message_plan_(r.operation, r.rank, size, r.round_bytes);
       if (r.checked) check_first(r.plan, r.operation, r.group, r.number, r.rank, size);
       r.finished.assign(r.plan.rounds.size(), false);
-      r.unheard = others_of(r);
       r.planned = true;
     }
     const bool allowed = r.plan.rounds[r.started].after < static_cast<int>(r.finished_prefix);
@@ -157,8 +143,8 @@ void IssueQueue::finish(const RequestPtr& request, size_t round) {
   if (finished.finish) finished.finish();
   // A peer has begun the operation if its message has arrived or, in a round without receives, if it has taken the
   // message of this rank.
-  for (const Transfer& t : finished.receives.empty() ? finished.sends : finished.receives)
-    std::erase(r.unheard, t.peer);
+  if (!r.matched())
+    for (const Transfer& t : finished.receives.empty() ? finished.sends : finished.receives) r.heard.insert(t.peer);
   r.finished[round] = true;
   ++r.ended;
   while (r.finished_prefix < r.finished.size() && r.finished[r.finished_prefix]) ++r.finished_prefix;

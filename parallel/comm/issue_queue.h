@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -71,13 +72,16 @@ struct Request {
   size_t started = 0;          // number of rounds started
   size_t finished_prefix = 0;  // number of rounds before the first one that is unfinished
   std::vector<bool> finished;
-  size_t ended = 0;          // number of finished rounds
-  std::vector<int> unheard;  // peers that are not known to have begun the operation
+  size_t ended = 0;               // number of finished rounds
+  std::unordered_set<int> heard;  // peers that are known to have begun the operation
   int64_t sent_bytes = 0;
 
   /// True if all ranks are known to have called the operation. It then completes without further work of their
-  /// programs. Always false if some ranks exchange no messages, because this rank cannot know that they have called it.
-  bool matched() const { return planned && unheard.empty(); }
+  /// programs. Always false if this rank exchanges no messages with some ranks, because it cannot know that they have
+  /// called it.
+  bool matched() const { return planned && heard.size() == others(); }
+  /// Returns the number of ranks that take part in the operation besides this one.
+  size_t others() const { return operation.is_point_to_point() ? 1 : members->size() - 1; }
   bool done() const { return planned && finished_prefix == plan.rounds.size(); }
   std::string what() const { return cat("[", group, "] ", operation.to_string()); }  // description for messages
 };

@@ -42,12 +42,14 @@ struct MessagePlan {
 };
 
 /// Returns the plan of rank `rank` among `size` ranks. Copies within the rank are performed in this call. A message has
-/// at most about `round_bytes` / (size - 1) bytes.
+/// at most about `round_bytes` / (size - 1) bytes, or `round_bytes` if it is the only message of its round.
 /// - In reductions, ranks exchange pieces, and each rank sums the pieces that it receives in the order of the ranks.
 ///   all_reduce then gathers the sums. Each rank sends 2 (size - 1) / size times the bytes of the tensor, which is
 ///   optimal.
 /// - A broadcast scatters pieces and then gathers them. No rank sends more than in a reduction.
 /// - Small tensors are sent as a whole to every rank.
+/// - In large groups, operations on small tensors, barriers and broadcasts have other plans (large_group_plan.h). A
+///   round of an all-to-all then has messages to only some of the ranks.
 MessagePlan make_message_plan(const Operation& op, int rank, int size, int64_t round_bytes);
 using MakeMessagePlan = MessagePlan (*)(const Operation& op, int rank, int size, int64_t round_bytes);
 

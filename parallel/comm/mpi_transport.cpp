@@ -11,6 +11,7 @@
 
 #include "framework/base/error.h"
 #include "parallel/comm/launcher.h"
+#include "parallel/comm/location.h"
 #include "parallel/comm/mpi_cards.h"
 
 namespace hexad::comm {
@@ -29,15 +30,6 @@ std::string text_of(int code) {
 void check(int code, const char* call) {
   if (code != MPI_SUCCESS) base::fail(ExitCode::communication, call, ": ", text_of(code));
 }
-
-// Location of a rank. Its size is fixed, because all ranks gather the locations as bytes.
-struct Location {
-  std::array<char, 256> node{};  // value of HEXAD_NODE, or name of the host
-  // Lowest rank that shares memory with this rank; -1 if HEXAD_NODE is set. Distinguishes hosts of the same name.
-  int leader = -1;
-  bool operator==(const Location&) const = default;
-  void set(std::string_view name) { name.substr(0, node.size() - 1).copy(node.data(), node.size() - 1); }
-};
 
 Location my_location(int rank) {
   Location location;
@@ -92,18 +84,7 @@ Topology discover(int rank, int size) {
   check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, locations.data(), sizeof mine, MPI_BYTE, MPI_COMM_WORLD),
         "MPI_Allgather");
 
-  Topology topology{.rank = rank, .size = size, .node_of_rank = {}, .node_names = {}, .local_rank = 0};
-  std::vector<Location> nodes;
-  for (int r = 0; r < size; ++r) {
-    const Location& location = locations[r];
-    const auto found = std::find(nodes.begin(), nodes.end(), location);
-    topology.node_of_rank.push_back(static_cast<int>(found - nodes.begin()));
-    if (found == nodes.end()) {
-      nodes.push_back(location);
-      topology.node_names.emplace_back(location.node.data());
-    }
-    if (r < rank && location == mine) ++topology.local_rank;
-  }
+  Topology topology = topology_of(locations, rank);
   int takes_cards = mpi_takes_cards();
   check(MPI_Allreduce(MPI_IN_PLACE, &takes_cards, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
   topology.takes_cards = takes_cards != 0;

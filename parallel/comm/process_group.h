@@ -75,6 +75,8 @@ class ProcessGroup {
   bool any(bool flag, Device device, Where where = Where::current()) const {
     return all_reduce_value(flag ? 1 : 0, Reduce::max, device, where) > 0;
   }
+  /// True on all ranks if all ranks pass the same values. All ranks must pass the same number of values.
+  bool same_on_all(std::span<const int64_t> mine, Device device, Where where = Where::current()) const;
 
   /// Splits the group. The ranks with the same `color` form a new group, ordered by `key` and then by rank in this
   /// group. Collective and blocking. This group must outlive the new one.
@@ -133,6 +135,8 @@ class ProcessGroup {
     int64_t largest;
   };
   Members agree(int color, int key, int64_t proposal) const;
+  /// Returns `members` and the largest `proposal` of all ranks. Unlike agree(), does not gather a list of all ranks.
+  Members agree_on(const std::vector<int>& members, int64_t proposal) const;
 
  private:
   TrafficClass traffic_;

@@ -11,8 +11,8 @@ namespace hexad::comm {
 struct Signature {
   int64_t number = 0;  // index of the operation in its channel
   int64_t elements = 0;
-  int64_t row_bytes = 0, rows_to_peer = 0,
-          rows_from_peer = 0;  // only for all_to_all, whose sizes differ between pairs of ranks
+  // Set only for all_to_all, whose sizes differ between pairs of ranks.
+  int64_t row_bytes = 0, rows_to_peer = 0, rows_from_peer = 0;
   int32_t kind = 0, dtype = 0, reduce = 0, root = -1;
 
   static Signature of(const Operation& op, int64_t number, int peer);

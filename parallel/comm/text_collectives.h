@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,16 @@ namespace hexad::comm {
 std::vector<std::string> gather_texts(const std::string& text, const ProcessGroup& group, device::Device device);
 /// Returns the text of rank `root`. Collective.
 std::string broadcast_text(const std::string& text, int root, const ProcessGroup& group, device::Device device);
+
+/// Text of a rank, and the code that the rank passed with it.
+struct RankText {
+  int rank = 0;
+  std::string text{};
+  int code = 0;
+};
+/// Returns the text and the code of the lowest rank whose text is not empty, or nullopt if all texts are empty. In that
+/// case, the ranks exchange only one number. `code` must be at least 0. Collective.
+std::optional<RankText> first_text(const std::string& text, int code, const ProcessGroup& group, device::Device device);
 
 /// Calls `take` on rank 0 once for each rank, in the order of the ranks, with the bytes of that rank. Rank 0 has the
 /// bytes of only one rank in memory at a time. Collective.

@@ -23,8 +23,8 @@ struct ChunkIndices {
 
 /// Indices for T tokens with K slots each, S slot rows with at most M slots each, and W rows to send.
 struct PlanIndices {
-  Tensor
-      rows;  // [T, K] i64: slot row of each slot; -1: dropped, or the row of an earlier slot of the token represents it
+  // [T, K] i64: slot row of each slot; -1: dropped, or the row of an earlier slot of the token represents it.
+  Tensor rows;
   Tensor row_slots;    // [S, M] i64: slots t K + k of each slot row, in order, then -1; undefined in local plans
   Tensor wire_slots;   // [W] i64: slot row of each row to send; undefined if row i sends slot row i
   Tensor wire_tokens;  // [W] i64: token of each row to send

@@ -21,8 +21,8 @@ namespace {
 struct Counts {
   int64_t etp, ep, chunks, local;
   int64_t here;  // ep rank of this rank
-  std::vector<int64_t> slots,
-      rows;  // number of slots for each expert of this rank, and number of rows for each ep rank
+  // Number of slots for each expert of this rank, and number of rows for each ep rank.
+  std::vector<int64_t> slots, rows;
 
   /// Returns the number of slots that this sender has for local expert e in chunk c.
   int64_t at(int64_t j, int64_t p, int64_t c, int64_t e) const { return slots[index(j, p, c) * local + e]; }
@@ -121,7 +121,11 @@ void for_each_source(const Counts& n, EspExchange esp_exchange, const F& f) {
 // Index of the first grouped row of each combination of expert, etp rank, ep rank and chunk.
 class GroupedOrder {
  public:
-  GroupedOrder(const Counts& n, int64_t first_chunk, int64_t last_chunk) : n_(n), first_(n.slots.size()) {
+  GroupedOrder(const Counts& n, int64_t first_chunk, int64_t last_chunk)
+      : n_(n),
+        first_chunk_(first_chunk),
+        chunks_(last_chunk - first_chunk),
+        first_(static_cast<size_t>(n.etp * n.ep * chunks_ * n.local)) {
     int64_t row = 0;
     offsets.push_back(0);
     for (int64_t e = 0; e < n.local; ++e) {
@@ -139,9 +143,10 @@ class GroupedOrder {
 
  private:
   size_t index(int64_t j, int64_t p, int64_t c, int64_t e) const {
-    return static_cast<size_t>(((j * n_.ep + p) * n_.chunks + c) * n_.local + e);
+    return static_cast<size_t>(((j * n_.ep + p) * chunks_ + c - first_chunk_) * n_.local + e);
   }
   const Counts& n_;
+  int64_t first_chunk_, chunks_;  // the chunks whose rows are grouped together
   std::vector<int64_t> first_;
 };
 

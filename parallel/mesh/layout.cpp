@@ -291,6 +291,27 @@ std::vector<int> Layout::ranks_of(const Sharers& sharers) const {
   return ranks;
 }
 
+// Returns a normal form: two sharers have equal runs in this form if and only if they have equal places. The first run
+// contains only the lowest place. Each further run has several places. A run that continues another one is merged with
+// it.
+std::vector<Layout::Run> Layout::merged(const Sharers& sharers) {
+  std::vector<Run> out{{1, 0, 1}};
+  for (auto run = sharers.runs.rbegin(); run != sharers.runs.rend(); ++run) {  // in ascending order of steps
+    out.front().first += run->step * run->first;
+    if (run->count == 1) continue;
+    if (out.size() > 1 && out.back().step * out.back().count == run->step)
+      out.back().count *= run->count;
+    else
+      out.push_back({run->step, 0, run->count});
+  }
+  return out;
+}
+
+bool Layout::same_reducers(const Placement& a, const Placement& b, int rank) const {
+  const Sharers of_a = sharers(a, rank, Copies::partial), of_b = sharers(b, rank, Copies::partial);
+  return of_a.stages == of_b.stages && merged(of_a) == merged(of_b);
+}
+
 int Layout::lowest(const Sharers& sharers) const {
   int place = 0;
   for (const Run& run : sharers.runs) place += run.step * run.first;

@@ -59,7 +59,8 @@ struct ExpertPlace {
 /// in the given order. The view of dense layers has no ep. The view of experts has no cp, and has etp and edp in place
 /// of tp and dp. A rank must have the same stage in both views.
 ///
-/// The time of every function is linear in the number of ranks that it returns.
+/// The time of every function that returns ranks is linear in their number. The time of every other function is at most
+/// linear in the sizes of tp and etp.
 class Layout {
  public:
   /// Throws IllegalLayout if `sizes` are illegal for `world` ranks. The error contains the arithmetic and the nearest
@@ -93,6 +94,8 @@ class Layout {
   /// Returns the ranks of the stage that have the same piece, in ascending order, even if they are not in reducers().
   /// For a tied piece, also includes ranks of the other stage.
   std::vector<int> holders(const Placement& placement, int rank) const;
+  /// True if reducers() returns the same ranks for both placements. Does not list these ranks.
+  bool same_reducers(const Placement& a, const Placement& b, int rank) const;
   /// Returns the lowest rank of reducers().
   int first_reducer(const Placement& placement, int rank) const;
   /// True if `rank` is the one holder that counts this piece in norms and writes it to checkpoints.
@@ -112,6 +115,7 @@ class Layout {
   // The places step * k for k in [first, first + count).
   struct Run {
     int step, first, count;
+    bool operator==(const Run&) const = default;
   };
   // Set of ranks in `stages`. The place of each rank is a sum of one place from each run. Runs are sorted by descending
   // step.
@@ -135,6 +139,7 @@ class Layout {
   int part(Axis axis, int coordinate) const;
   Sharers sharers(const Placement& placement, int rank, Copies copies) const;
   Run same_pieces(const Placement& placement, Axis tensor, int mine, Copies copies) const;
+  static std::vector<Run> merged(const Sharers& sharers);
   std::vector<int> ranks_of(const Sharers& sharers) const;
   int lowest(const Sharers& sharers) const;
   /// Returns the ranks that differ from `rank` along two axes of one view, ordered by (major, minor).

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "framework/base/ordinal.h"
@@ -15,9 +16,17 @@ using comm::ProcessGroup;
 
 /// Parameters of which several ranks have the same piece. Their gradients need additional groups.
 struct SharedPieces {
-  int tensor_pieces =
-      0;  // number of pieces along tp if tp ranks share pieces (fewer key/value heads than tp); otherwise 0
+  // Number of pieces along tp if tp ranks share pieces (fewer key/value heads than tp); otherwise 0.
+  int tensor_pieces = 0;
   bool first_and_last = false;  // true if the first and the last stage have the same piece (of the embedding)
+};
+
+/// A group of ranks that an exchange in two levels cannot use.
+struct UnfitGroup {
+  std::vector<int> ranks;
+  // True if the group has two levels and the groups before it have one, or the reverse. False if the numbers of its
+  // ranks on its nodes differ.
+  bool unlike_others;
 };
 
 class Mesh {
@@ -42,6 +51,11 @@ class Mesh {
   const comm::NodeGroups* experts_nodes() const {
     return size(Axis::etp) == 1 ? ep_nodes_.get() : experts_nodes_.get();
   }
+  /// Returns the first ep group of the world that an exchange in two levels cannot use; nullopt if it can use all. The
+  /// result is the same on all ranks. Only the first call scans all ranks. Not thread-safe.
+  const std::optional<UnfitGroup>& unfit_ep_group() const;
+  /// Like unfit_ep_group(), for the groups of ep x etp ranks.
+  const std::optional<UnfitGroup>& unfit_experts_group() const;
   /// Returns the ranks over which the gradient of a parameter with this placement is summed, in ascending order.
   /// Placements with the same ranks share a group.
   const ProcessGroup& reducers(const Placement& placement) const;
@@ -52,7 +66,7 @@ class Mesh {
   std::unique_ptr<ProcessGroup> group_of(const std::vector<int>& ranks, comm::TrafficClass traffic, std::string name,
                                          Axis like) const;
   struct Reducers {
-    std::vector<int> ranks;
+    Placement placement;  // a placement for which gradients are summed over `group`
     std::unique_ptr<ProcessGroup> group;
   };
   const ProcessGroup& world_;
@@ -61,6 +75,7 @@ class Mesh {
   std::unique_ptr<ProcessGroup> tokens_, experts_;
   std::unique_ptr<comm::NodeGroups> ep_nodes_, experts_nodes_;
   std::vector<Reducers> reducers_;
+  mutable std::optional<std::optional<UnfitGroup>> unfit_ep_, unfit_experts_;  // set by the first call
 };
 
 }  // namespace hexad::mesh

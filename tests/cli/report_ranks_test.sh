@@ -17,9 +17,19 @@ peak_bytes() {
     awk -F: '{ sum += $2 } END { print sum }'
 }
 
-test_model_cut_over_ranks_is_loaded_whole_for_the_samples() {
+test_model_cut_over_ranks_makes_samples_in_its_layout() {
   prepared
-  expect 0 train_cut
+  expect 0 train_cut checkpoint.at_end=false
+  expect_no_text err "no samples"
+  expect_text run/report.html "the quick"
+  expect 0 train_cut parallel.tp=1 parallel.zero=3 checkpoint.at_end=false run.dir=shared
+  expect_no_text err "no samples"
+  expect_text shared/report.html "the quick"
+}
+
+test_model_with_cut_sequences_is_loaded_whole_for_the_samples() {
+  prepared
+  expect 0 train_cut parallel.tp=1 parallel.cp=2
   expect_no_text err "no samples"
   expect_text run/report.html "the quick"
 }
@@ -27,9 +37,9 @@ test_model_cut_over_ranks_is_loaded_whole_for_the_samples() {
 test_samples_stay_within_the_memory_limit_of_the_run() {
   local peak
   prepared
-  expect 0 train_cut
+  expect 0 train_cut parallel.tp=1 parallel.cp=2
   peak=$(peak_bytes)
-  expect 0 train_cut memory.limit_bytes=$((peak * 11 / 10)) run.dir=limited
+  expect 0 train_cut parallel.tp=1 parallel.cp=2 memory.limit_bytes=$((peak * 11 / 10)) run.dir=limited
   expect_count 1 err "no samples in the report: the whole model takes about"
   expect_text err "of memory.limit_bytes is left; \`hexad generate\` makes them on a machine with enough memory"
   expect_file limited/report.html

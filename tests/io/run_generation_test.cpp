@@ -77,6 +77,22 @@ TEST_F(RunGenerationTest, StaleJobIsRefusedBeforeItWritesTheManifest) {
   EXPECT_FALSE(fs::exists(store.path(100) + ".tmp/manifest.json"));
 }
 
+// The newer job starts when the first page has been written.
+TEST_F(RunGenerationTest, StaleJobIsRefusedBetweenThePagesOfTheManifest) {
+  options.page_pieces = 1;
+  options.fault = [&](std::string_view point) {
+    if (point == "page: file synced") RunGeneration::take(folder.path());
+  };
+  const CheckpointStore old = store_of(stale);
+  const Model model = model_of(100, device);
+  CheckpointWriter writer(old, 100);
+  writer.create();
+  const std::vector<std::string> parts{writer.write_shard(0, 1, items_of(model, 0, 1))};
+  expect_error(ExitCode::usage, refusal, [&] { writer.commit(state_of(100), parts); });
+  EXPECT_TRUE(fs::exists(store.path(100) + ".tmp/tensors-00000.json"));
+  EXPECT_FALSE(fs::exists(store.path(100) + ".tmp/tensors-00001.json"));
+}
+
 TEST_F(RunGenerationTest, StaleJobIsRefusedBeforeItWritesShards) {
   const CheckpointStore old = store_of(stale);
   const Model model = model_of(100, device);

@@ -156,7 +156,12 @@ void expect_like_scan(const Layout& m, int rank, const Scan& scan) {
   for (Axis axis : axes) ASSERT_EQ(m.members(axis, rank), scan.members(axis, rank)) << m.to_string();
   ASSERT_EQ(m.token_sharers(rank), scan.replica(Axis::dp, Axis::cp, Axis::tp, rank)) << m.to_string();
   ASSERT_EQ(m.expert_sharers(rank), scan.replica(Axis::edp, Axis::ep, Axis::etp, rank)) << m.to_string();
-  for (const Placement& p : placements(m, rank)) {
+  const std::vector<Placement> all = placements(m, rank);
+  for (const Placement& a : all)
+    for (const Placement& b : all)
+      ASSERT_EQ(m.same_reducers(a, b, rank), scan.sharers(a, rank, false) == scan.sharers(b, rank, false))
+          << m.to_string();
+  for (const Placement& p : all) {
     const auto reducers = scan.sharers(p, rank, false), holders = scan.sharers(p, rank, true);
     ASSERT_EQ(m.reducers(p, rank), reducers) << m.to_string();
     ASSERT_EQ(m.holders(p, rank), holders) << m.to_string();

@@ -47,8 +47,8 @@ struct Options {
 
 // Process groups of a rank.
 struct Groups {
-  std::unique_ptr<comm::ProcessGroup> nodes, node,
-      none;  // groups: one rank of each node, this node's ranks, and this rank alone
+  // Groups: one rank of each node, this node's ranks, and this rank alone.
+  std::unique_ptr<comm::ProcessGroup> nodes, node, none;
 
   Groups(const comm::ProcessGroup& world, int ranks)
       : nodes(world.split(world.rank() % ranks, world.rank(), comm::TrafficClass::ep, "ep")),

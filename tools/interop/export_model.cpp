@@ -31,7 +31,7 @@ namespace {
 constexpr int64_t block_elements = 1 << 21;  // elements converted at a time
 
 config::Document recipe_of(const io::Checkpoint& checkpoint) {
-  return config::parse(checkpoint.manifest().run.recipe, checkpoint.folder() + "/manifest.json: recipe");
+  return config::parse(checkpoint.run().recipe, checkpoint.folder() + "/manifest.json: recipe");
 }
 
 /// Returns the value of train.init_from in a recipe; empty if it is not set.
@@ -46,8 +46,7 @@ bool is_import_of(const std::string& folder, const std::string& source) {
   std::error_code error;
   if (!fs::exists(folder + "/manifest.json", error)) return false;
   const io::Checkpoint imported = io::Checkpoint::open(folder, io::Check::quick);
-  return io::parse_json(imported.manifest().run.layout, folder + "/manifest.json: layout") ==
-         cat("imported from ", source);
+  return io::parse_json(imported.run().layout, folder + "/manifest.json: layout") == cat("imported from ", source);
 }
 
 /// Returns the folder with the config.json of the foreign model from which the checkpoint's run started. Follows

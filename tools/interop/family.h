@@ -106,8 +106,8 @@ struct Family {
   std::span<const TensorRow> copies{};    // tensors that repeat a tensor of `names` with the same target; an import
                                           // only compares them, an export writes them
   LayerPattern pattern = LayerPattern::none;
-  double rotary_theta =
-      10000;  // base of the rotary frequencies if config.json has none; 0: the family has no rotary positions
+  // Base of the rotary frequencies if config.json has none; 0: the family has no rotary positions.
+  double rotary_theta = 10000;
   double rotary_share = 1;     // share of each head that rotates if config.json does not give it
   bool pairs = false;          // true if each rotary pair consists of neighbouring elements
   bool windows = false;        // true if layer_types may name blocks with sliding windows

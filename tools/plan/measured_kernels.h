@@ -15,8 +15,8 @@ namespace hexad::plan {
 struct Attention {
   base::Dtype dtype = base::Dtype::bf16;
   AttentionPass pass = AttentionPass::forward;
-  double flops =
-      0;  // FLOPs of unmasked scores: half of all scores if causal; backward has 2.5 times the FLOPs of forward
+  // FLOPs of unmasked scores: half of all scores if causal; backward has 2.5 times the FLOPs of forward.
+  double flops = 0;
   double sequence = 0, head_dim = 128;
   double heads = 1;  // total number of heads of all sequences
 };

@@ -11,8 +11,8 @@ struct MemoryEstimate {
   double weights = 0, gradients = 0, optimizer = 0;
   double activations = 0;  // peak of the tensors kept for backward
   double connections = 0;  // NCCL's buffers; 0 if ranks do not communicate by NCCL
-  double temporary =
-      0;  // rest of the peak: results of running operations, scratch memory, pieces of other ranks' tensors
+  // Rest of the peak: results of running operations, scratch memory, pieces of other ranks' tensors.
+  double temporary = 0;
   double offloaded = 0;  // bytes in offload memory: a file, or a GPU's host memory; not part of the total
   double total = 0;
   double blocks = 0;  // total if the size of every block is rounded up (device::block_size), as for memory.limit_bytes

@@ -12,7 +12,6 @@
 #include "framework/telemetry/trace_timeline.h"
 #include "parallel/comm/text_collectives.h"
 #include "tools/plan/cluster.h"
-#include "tools/plan/rank_graphs.h"
 #include "tools/train/report/trace_gathering.h"
 
 namespace hexad::plan {
@@ -84,13 +83,14 @@ void from_json(const Json& json, Sum& s) {
        .exposed_by_collective = json.at(4).get<std::map<std::string, double>>()};
 }
 
-// Returns the predicted timelines of this rank's passes. They are simulated together with the passes of all other
-// ranks.
+// Returns the predicted timelines of this rank's passes. They are simulated together with the passes of all ranks of
+// Predictor::meeting.
 std::vector<Timeline> predictions_of(const std::vector<PassRecorder::Recording>& passes, const Predictor& predictor,
-                                     const comm::ProcessGroup& world, Device device) {
-  const size_t rank = world.rank();
+                                     Device device) {
+  const comm::ProcessGroup& group = *predictor.meeting.group;
+  const size_t rank = group.rank();
   const auto most =
-      static_cast<size_t>(world.all_reduce_value(static_cast<double>(passes.size()), comm::Reduce::max, device));
+      static_cast<size_t>(group.all_reduce_value(static_cast<double>(passes.size()), comm::Reduce::max, device));
   // Sorts by name, because two micro-batches in flight at the same time may end their passes in a different order on
   // each rank.
   std::vector<size_t> order(passes.size());
@@ -100,12 +100,13 @@ std::vector<Timeline> predictions_of(const std::vector<PassRecorder::Recording>&
   for (size_t k = 0; k < most; ++k) {  // a stage with fewer passes contributes empty graphs
     const bool own = k < passes.size();
     const schedule::TaskGraph none, &mine = own ? passes[order[k]].graph : none;
-    const std::vector<schedule::TaskGraph> all = graphs_of_all(mine, world, device);
+    const std::vector<schedule::TaskGraph> all = graphs_of_all(mine, group, device);
     std::vector<const schedule::TaskGraph*> graphs;
     for (const auto& g : all) graphs.push_back(&g);
     graphs[rank] = &mine;  // the original graph, whose tasks have names
     if (own)
-      out[order[k]] = simulate(graphs, predictor.rates, predictor.groups, schedule::drive_of(device.context()))[rank];
+      out[order[k]] =
+          simulate(graphs, predictor.rates, predictor.meeting_groups, schedule::drive_of(device.context()))[rank];
   }
   return out;
 }
@@ -193,7 +194,10 @@ std::vector<std::string> pictures_of(const std::vector<PassRecorder::Recording>&
 }  // namespace
 
 Predictor::Predictor(const Recipe& recipe, const mesh::Mesh& mesh)
-    : rates(schedule::Rates::defaults()), groups(rank_groups(mesh.layout(), mesh.world().node_of_rank())) {
+    : rates(schedule::Rates::defaults()),
+      groups(rank_groups(mesh.layout(), mesh.world().node_of_rank())),
+      meeting(meeting_of(mesh)),
+      meeting_groups(groups_among(meeting.ranks, groups)) {
   if (recipe.schedule.profile.empty()) return;
   const auto plain = rates.other_links;
   rates =
@@ -225,7 +229,7 @@ std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Record
   const double first =
       passes.empty() ? std::numeric_limits<double>::infinity() : in_order(passes).front()->begin() - ahead;
   const double zero = world.all_reduce_value(first, comm::Reduce::min, device) + ahead;
-  const std::vector<Timeline> predictions = predictions_of(passes, predictor, world, device);
+  const std::vector<Timeline> predictions = predictions_of(passes, predictor, device);
   const RankTrace mine = trace_of(passes, predictions, predictor, zero, world.rank());
   ScheduleTrace out;
   out.begin = zero;

@@ -8,6 +8,7 @@
 #include "framework/schedule/simulator.h"
 #include "framework/telemetry/metrics.h"
 #include "framework/telemetry/trace.h"
+#include "tools/plan/rank_graphs.h"
 #include "tools/train/model/pass_recorder.h"
 
 namespace hexad::plan {
@@ -17,10 +18,13 @@ using train::PassRecorder;
 /// Rates and groups for the prediction of a pass.
 struct Predictor {
   schedule::Rates rates;
-  schedule::RankGroups groups;
+  schedule::RankGroups groups;  // groups of all ranks
+  Meeting meeting;
+  schedule::RankGroups meeting_groups;  // groups of the ranks of `meeting`
 
-  /// Reads the cluster file schedule.profile. Without a file, and for links that the file lacks, assumes a default
-  /// machine. Throws Error(usage) if the file cannot be read or lacks products, copies or groups of `mesh`.
+  /// Keeps a pointer to a group of `mesh`, which must outlive the predictor. Reads the cluster file schedule.profile.
+  /// Without a file, and for links that the file lacks, assumes a default machine. Throws Error(usage) if the file
+  /// cannot be read or lacks products, copies or groups of `mesh`.
   Predictor(const train::Recipe& recipe, const mesh::Mesh& mesh);
 };
 
@@ -49,8 +53,8 @@ struct ScheduleTrace {
   static std::string line(const Kind& kind);
 };
 
-/// Gathers the trace on rank 0. Predicts each pass together with the passes of all ranks: the k-th pass of a name is
-/// paired with the k-th pass of the same name on all other ranks. Collective.
+/// Gathers the trace on rank 0. Predicts each pass together with the passes of all ranks of Predictor::meeting: the
+/// k-th pass of a name is paired with the k-th pass of the same name on the other ranks. Collective.
 std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Recording>& passes,
                                           const Predictor& predictor, const comm::ProcessGroup& world,
                                           device::Device device);

@@ -95,8 +95,8 @@ class RankJobs {
   std::vector<Interval> times_of(std::span<const Job> jobs, std::span<const Interval> times) const {
     std::vector<Interval> all;
     all.reserve(record_.issues.size());
-    std::array<std::pair<int, double>, device::lane_count>
-        passed{};  // by lane: the current job, and its seconds so far
+    // Current job of each lane, and the seconds of this job so far.
+    std::array<std::pair<int, double>, device::lane_count> passed{};
     for (size_t i = 0; i < record_.issues.size(); ++i) {
       const int job = job_of_[i];
       const Interval& at = times[job];
@@ -204,8 +204,8 @@ class Matches {
   void match(std::span<const RankJobs> ranks) {
     std::set<const Group*, ByNameAndRanks> groups;
     std::map<const Group*, std::vector<Member>> collectives;
-    std::map<std::tuple<const Group*, int, int>, std::array<std::optional<Member>, 2>>
-        messages;  // by group, sender and receiver: the sending and the receiving member
+    // Sending and receiving member, by group, sender and receiver.
+    std::map<std::tuple<const Group*, int, int>, std::array<std::optional<Member>, 2>> messages;
     for (const RankJobs& r : ranks) {
       std::vector<const Group*> group_of;
       for (const Group& g : r.record().groups) group_of.push_back(*groups.insert(&g).first);

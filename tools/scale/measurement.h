@@ -14,8 +14,8 @@ namespace hexad::scale {
 struct StepParts {
   double work = 0;       // own work: computation, data, files; mean over ranks
   double imbalance = 0;  // waiting for the rank that works longest
-  std::map<std::string, double>
-      waiting{};  // other waiting in communication, by class of traffic; pp includes the bubble
+  // Other waiting in communication, by class of traffic; pp includes the bubble.
+  std::map<std::string, double> waiting{};
 
   double total() const;
 };

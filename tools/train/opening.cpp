@@ -121,7 +121,7 @@ std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, co
     const auto phase = work.announce("reading " + recipe.train.init_from);
     if (!starts_from_foreign_model(recipe)) require_checkpoint(recipe.train.init_from);
     auto weights = open_verified(start_folder(recipe, world.group(), work), world.group(), work);
-    // open_verified() has read the files on all ranks, so this cannot fail on a single rank.
+    // All ranks have opened the checkpoint, so reading its manifest does not fail on a single rank.
     for (const std::string& caution : cautions_of_start(recipe)) directory.warn(caution);
     InitialWeights(weights, recipe).load(state.instance, state.optimizer);
     directory.info(fmt::format("weights from {}", recipe.train.init_from));

@@ -74,7 +74,7 @@ void StepObservers::check_replicas(int64_t step) {
   const int64_t every = recipe_.distributed.replica_check_every;
   if (every == 0 || step % every != 0) return;
   const device::Span span(state_.instance.context.spans(), "replica check");
-  train::check_replicas(state_.instance.parameters, world_.group());
+  train::check_replicas(state_.instance.parameters, state_.instance.mesh);
 }
 
 }  // namespace hexad::train

@@ -9,8 +9,8 @@
 namespace hexad::data {
 namespace {
 
-constexpr double unknown_penalty =
-    10;  // difference between the lowest score and that of an unknown character, as in SentencePiece
+// Difference between the lowest score and that of an unknown character, as in SentencePiece.
+constexpr double unknown_penalty = 10;
 
 class Unigram final : public TextModel {
  public:

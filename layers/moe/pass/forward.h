@@ -12,8 +12,8 @@ using autograd::Value;
 
 /// Tensors that forward keeps for backward.
 struct ForwardKeeps {
-  std::vector<ChunkActivations>* all =
-      nullptr;  // by chunk, or one entry if chunks are computed together; null: nothing is kept
+  // Activations by chunk, or one entry if chunks are computed together; null: nothing is kept.
+  std::vector<ChunkActivations>* all = nullptr;
   /// Replaces `all` under memory reuse, and offloads the tensors. The pass is then bounded: it combines the results of
   /// each chunk separately, for the chunk's tokens in `tokens`.
   OffloadedActivations* offloaded = nullptr;

@@ -37,8 +37,8 @@ class Handoff {
 /// and `weight_gradients` are called only once, with chunk 0.
 struct PassSteps {
   std::function<void(size_t)> dispatch;
-  std::function<void()>
-      beside;  // called once, before the first `compute`; adds tasks that need no rows from other ranks
+  // Adds tasks that need no rows from other ranks. Called once, before the first `compute`.
+  std::function<void()> beside;
   std::function<void(size_t)> compute, combine;
   std::function<void(size_t)> weight_gradients{};  // empty if the pass has no weight gradients
 };

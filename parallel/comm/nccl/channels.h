@@ -50,8 +50,8 @@ class Channels {
   const Communicator& group_;
   const ProcessGroup& its_;
   std::set<Route> routes_;  // routes of all ranks
-  std::vector<std::unique_ptr<Channel>>
-      all_;  // channels of this rank, in the order in which both ranks make and destroy them
+  // Channels of this rank, in the order in which both ranks make and destroy them.
+  std::vector<std::unique_ptr<Channel>> all_;
   ByPeer to_, from_;
 };
 

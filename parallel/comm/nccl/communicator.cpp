@@ -11,8 +11,8 @@ namespace {
 ncclConfig_t nccl_config(const CommunicatorConfig& config, const std::string& name) {
   ncclConfig_t c = NCCL_CONFIG_INITIALIZER;
   c.blocking = 1;  // non-blocking communicators start a thread for every launch
-  c.splitShare =
-      0;  // communicators do not share resources, because several may have operations in flight at the same time
+  // Communicators do not share resources, because several may have operations in flight at the same time.
+  c.splitShare = 0;
   c.minCTAs = config.min_ctas, c.maxCTAs = config.max_ctas;
   c.commName = name.c_str();
   if (config.network_class) c.trafficClass = *config.network_class;

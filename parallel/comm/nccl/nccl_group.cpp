@@ -131,6 +131,14 @@ std::unique_ptr<ProcessGroup> NcclGroup::split(int color, int key, TrafficClass 
   return make(color, key, control_.split(color, key, traffic, std::move(name)), Urgency::ordinary);
 }
 
+std::unique_ptr<ProcessGroup> NcclGroup::subgroup(const std::vector<int>& members, TrafficClass traffic,
+                                                  std::string name) const {
+  check_same_split(name);
+  std::unique_ptr<ProcessGroup> control = control_.subgroup(members, traffic, std::move(name));
+  const int color = *std::min_element(members.begin(), members.end()), key = control->rank();
+  return make(color, key, std::move(control), Urgency::ordinary);
+}
+
 std::unique_ptr<ProcessGroup> NcclGroup::urgent(std::string name) const {
   check_same_split(name);
   return make(0, rank(), control_.urgent(std::move(name)), Urgency::urgent);
@@ -175,6 +183,7 @@ void NcclGroup::check_same_split(const std::string& name) const {
   std::array<int64_t, name_words> mine{};
   std::memcpy(mine.data(), name.data(), std::min(name.size(), sizeof mine));
   device::DeviceContext host;
+  if (control_.same_on_all(mine, host)) return;
   const std::vector<int64_t> all = control_.all_gather_values(mine, host);
   for (int r = 0; r < size(); ++r) {
     std::array<char, sizeof mine + 1> others{};

@@ -39,6 +39,8 @@ class NcclGroup final : public ProcessGroup {
   int rank() const override { return control_.rank(); }
   int size() const override { return control_.size(); }
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
+  std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
+                                         std::string name) const override;
   std::unique_ptr<ProcessGroup> urgent(std::string name) const override;
   std::unique_ptr<ProcessGroup> twin(std::string name) const override;
   void connect(Uses uses, Device device) const override;

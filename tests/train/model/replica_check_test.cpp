@@ -30,10 +30,11 @@ std::string check(const std::function<void(int rank, ParameterSet&)>& damage) {
   std::vector<std::string> texts(8);
   comm::with_ranks(8, [&](const comm::ProcessGroup& world) {
     device::DeviceContext context;
+    const mesh::Mesh mesh(world, {.pp = 2, .dp = 2, .tp = 2});
     ParameterSet parameters = parameters_of(world.rank(), context);
     damage(world.rank(), parameters);
     try {
-      check_replicas(parameters, world);
+      check_replicas(parameters, mesh);
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), base::ExitCode::numeric);
       texts[world.rank()] = e.what();
@@ -64,6 +65,14 @@ TEST(ReplicaCheck, PieceIsComparedOnlyWithTheSamePiece) {
               if (rank == 7) change(p, "stage1.split.weight");  // rank 3 also holds it, but ranks 2 and 6 do not
             }),
             "weights differ between replicas: 'stage1.split.weight' on rank 7 and on rank 3 "
+            "(distributed.replica_check_every)");
+}
+
+TEST(ReplicaCheck, ComparesCopiesAlongTheTensorAxis) {
+  EXPECT_EQ(check([](int rank, ParameterSet& p) {
+              if (rank == 1 || rank == 5) change(p, "stage0.whole.weight");  // all ranks that sum with them agree
+            }),
+            "weights differ between replicas: 'stage0.whole.weight' on ranks 1, 5 and on ranks 0, 4 "
             "(distributed.replica_check_every)");
 }
 

@@ -75,21 +75,27 @@ Failure attempted(F&& work) {
 // that exits determines the job's exit code. Collective.
 void throw_first(const Failure& mine, const comm::ProcessGroup& world) {
   device::DeviceContext host;
-  const std::vector<std::string> texts = gather_texts(mine.text, world, host);
-  const auto first = std::find_if(texts.begin(), texts.end(), [](const std::string& t) { return !t.empty(); });
-  if (first == texts.end()) return;
-  const int64_t code[] = {static_cast<int64_t>(mine.code)};
-  const auto codes = world.all_gather_values(code, host);
-  fail(static_cast<ExitCode>(codes[first - texts.begin()]), *first);
+  if (const auto first = first_text(mine.text, static_cast<int>(mine.code), world, host))
+    fail(static_cast<ExitCode>(first->code), first->text);
 }
 
-// Verifies this rank's share of the shards. Collective.
-void verify_together(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work) {
+// Opens the checkpoint on every rank and verifies this rank's share of its files. Only rank 0 reads the manifest, and
+// broadcasts its text. A rank does not look for files that it neither verifies nor reads. Collective.
+io::Checkpoint open_together(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work) {
+  device::DeviceContext host;
+  std::string text;
+  const Failure unread = attempted([&] {
+    if (world.rank() == 0) text = io::Checkpoint::read_manifest(folder);
+  });
+  throw_first(unread, world);
+  text = broadcast_text(text, 0, world, host);
+  std::optional<io::Checkpoint> checkpoint;
   const Failure failure = attempted([&] {
-    io::Checkpoint::open(folder, io::Check::quick, work)
-        .verify({static_cast<size_t>(world.rank()), static_cast<size_t>(world.size())});
+    checkpoint = io::Checkpoint::open_read(folder, text, work);
+    checkpoint->verify({static_cast<size_t>(world.rank()), static_cast<size_t>(world.size())});
   });
   throw_first(failure, world);
+  return std::move(*checkpoint);
 }
 
 }  // namespace
@@ -101,8 +107,7 @@ void require_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe) 
 }
 
 io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work) {
-  verify_together(folder, world, work);
-  return io::Checkpoint::open(folder, io::Check::quick, work);
+  return open_together(folder, world, work);
 }
 
 data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe) {
@@ -154,15 +159,11 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
     } catch (const std::exception& e) {
       mine = {e.what(), code};
     }
-    const std::vector<std::string> problems = gather_texts(mine.text, world_, device);
-    for (size_t r = 0; r < problems.size(); ++r) {
-      if (problems[r].empty()) continue;
-      const int64_t my_code[] = {static_cast<int64_t>(mine.code)};
-      const std::vector<int64_t> codes = world_.all_gather_values(my_code, device);
-      if (world_.rank() == 0) writer.discard();
-      fail(static_cast<ExitCode>(codes[r]), "checkpoint of step ", progress.step,
-           " was not saved: ", problems.size() > 1 ? cat("rank ", r, ": ") : "", problems[r]);
-    }
+    const auto problem = first_text(mine.text, static_cast<int>(mine.code), world_, device);
+    if (!problem) return;
+    if (world_.rank() == 0) writer.discard();
+    fail(static_cast<ExitCode>(problem->code), "checkpoint of step ", progress.step,
+         " was not saved: ", world_.size() > 1 ? cat("rank ", problem->rank, ": ") : "", problem->text);
   };
   const std::vector<io::ShardItem> items = items_of(instance, optimizer);
   // Rejects weights that are not finite, because they must not replace the last good checkpoints.
@@ -174,7 +175,9 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
   });
   std::string part;
   attempt(ExitCode::resource, [&] { part = writer.write_shard(world_.rank(), world_.size(), items); });
-  const std::vector<std::string> parts = gather_texts(part, world_, device);
+  std::vector<std::string> parts;  // empty except on rank 0
+  gather_bytes({part.begin(), part.end()}, world_, device,
+               [&](int, const std::vector<uint8_t>& bytes) { parts.emplace_back(bytes.begin(), bytes.end()); });
   attempt(ExitCode::resource, [&] {
     if (world_.rank() != 0) return;
     writer.commit(saved_run(progress, recipe_, world_.size()), parts);
@@ -189,24 +192,28 @@ std::optional<io::Checkpoint> Checkpointer::find() const {
   const auto phase = work.announce("looking for the checkpoint to resume from");
   device::DeviceContext host;
   const auto say = [&](const std::string& text) { return broadcast_text(text, 0, world_, host); };
-  // Rank 0 searches, and broadcasts the name of each folder to verify. Then every rank verifies its share of the
-  // folder. An empty name ends the search.
+  // Rank 0 searches, and broadcasts the name of each folder to verify. Then every rank opens the folder and verifies
+  // its share of it. An empty name ends the search. If a checkpoint is found, it is the one that was opened last.
   Failure failure;
   std::string found;
+  std::optional<io::Checkpoint> opened;
+  const auto open = [&](const std::string& folder) {
+    opened.reset();
+    opened = open_together(folder, world_, work);
+  };
   if (world_.rank() == 0) {
     failure = attempted([&] {
-      const auto verify = [&](io::Checkpoint& c) { verify_together(say(c.folder()), world_, work); };
+      const auto verify = [&](io::Checkpoint& c) { open(say(c.folder())); };
       if (const auto checkpoint = store_.find(io::Resume::parse(recipe_.checkpoint.resume), verify))
         found = checkpoint->folder();
     });
     say("");
   } else {
-    for (std::string folder; !(folder = say("")).empty();) attempted([&] { verify_together(folder, world_, work); });
+    for (std::string folder; !(folder = say("")).empty();) attempted([&] { open(folder); });
   }
   throw_first(failure, world_);
-  found = say(found);
-  if (found.empty()) return {};
-  return io::Checkpoint::open(found, io::Check::quick, work);
+  if (say(found).empty()) return {};
+  return opened;
 }
 
 Progress Checkpointer::load(io::Checkpoint& checkpoint, const Recipe& recipe, ModelInstance& instance,

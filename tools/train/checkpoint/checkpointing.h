@@ -60,8 +60,8 @@ class Checkpointer {
 /// checkpoint's run. A run of the recipe can continue from the checkpoint only if there is no difference.
 void require_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe);
 
-/// Opens the checkpoint on every rank. Each rank verifies every byte of its share of the shards. If any rank finds an
-/// error, all ranks throw the error of the lowest such rank. Collective.
+/// Opens the checkpoint on every rank. Only rank 0 reads the manifest. Each rank verifies every byte of its share of
+/// the other files. If any rank finds an error, all ranks throw the error of the lowest such rank. Collective.
 io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work);
 
 /// Returns the order of the data (data.shuffle) of the checkpoint's run, which a continued run must keep. In another

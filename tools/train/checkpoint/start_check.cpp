@@ -42,6 +42,7 @@ void require_shapes(io::Checkpoint checkpoint, Recipe recipe, const Extensions& 
 // Returns warnings about parameters that only one of the two runs trains: the checkpoint's run (recipe `before`), or a
 // run that continues with the recipe `now`.
 std::vector<std::string> changes_of_frozen(const io::Checkpoint& checkpoint, const Recipe& before, const Recipe& now) {
+  if (before.optim.freeze == now.optim.freeze) return {};
   std::vector<std::string> released, frozen;
   for (const io::TensorRecord& t : checkpoint.manifest().tensors) {
     if (t.kind != io::Kind::main) continue;
