@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "parallel/comm/node_groups.h"
@@ -17,6 +18,12 @@ struct ExpertGroups {
   const comm::ProcessGroup *ep, *etp, *experts;
   /// Two levels of `ep`, and of `experts`. Null if the group is on one node or has only one rank on each node.
   const comm::NodeGroups *ep_nodes = nullptr, *experts_nodes = nullptr;
+
+  /// Returns the group whose counts a rank needs. With EspExchange::replicated, each etp rank receives the same rows
+  /// from its own ep group, so the counts of that group suffice.
+  const comm::ProcessGroup& sources(EspExchange esp_exchange) const {
+    return esp_exchange == EspExchange::replicated ? *ep : *experts;
+  }
 };
 
 /// Counts of one chunk, whose rows are sent and computed together. R is the number of rows on this rank after receiving
@@ -27,8 +34,10 @@ struct ChunkCounts {
   comm::Splits splits;                     // numbers of rows to send to, and receive from, each rank of the all-to-all
   std::optional<NodeSteps> steps;          // set if the all-to-all is hierarchical
   std::vector<int64_t> shared;             // [etp]: rows received by each of the ranks that gather them
-  std::vector<int64_t> offsets;  // [E/P + 1]: offsets of each local expert's grouped rows; a local plan, whose offsets
-                                 // only the device has, divides all rows evenly
+  std::vector<int64_t> offsets;  // [E/P + H + 1]: offsets of the grouped rows of each own expert, then of each shadow;
+                                 // a local plan, whose offsets only the device has, divides all rows evenly
+  std::vector<int64_t> shadow_offsets;  // [H + 1]: offsets of the shadows, from the first row of a shadow; empty without
+                                        // shadows
   int64_t rows_in_chunk = 0;     // C, even if `offsets` covers the rows of all chunks
   bool placed = false;           // true if rows are copied to other places before they are computed
 
@@ -38,6 +47,11 @@ struct ChunkCounts {
   int64_t rows_to_send() const { return wire_end - wire_begin; }
   int64_t rows_received() const;
   int64_t rows_computed() const { return offsets.back(); }
+  /// Returns the offsets of the own experts, [E/P + 1].
+  std::span<const int64_t> own_offsets() const {
+    const size_t shadows = shadow_offsets.empty() ? 0 : shadow_offsets.size() - 1;
+    return std::span(offsets).first(offsets.size() - shadows);
+  }
 };
 
 /// Counts of all chunks, and the options with which the plan was made.
@@ -49,6 +63,7 @@ struct PlanCounts {
   /// the rows of all chunks.
   bool merged = false;
   int64_t slots_per_row = 1;  // M, the maximum number of slots of a row; 1 if a row belongs to a slot
+  HotExperts hot{};           // H experts of which every ep rank has a shadow
   std::vector<ChunkCounts> chunks;
 
   /// Returns S, the total number of slot rows.

@@ -7,6 +7,7 @@
 #include "layers/base/builder.h"
 #include "layers/base/micro_batch.h"
 #include "layers/moe/experts/expert_weights.h"
+#include "layers/moe/experts/shadow_gradients.h"
 
 namespace hexad::moe {
 
@@ -46,10 +47,13 @@ class Experts {
   /// this function once, before any work that depends on the number of its rows.
   ExpertWeights hold(Stream& s, kernels::Direction direction) const;
 
-  /// Adds to the parameters' gradients. May be called at any time after ExpertWeights::input_gradients, which returns
-  /// `g`.
+  /// Adds to the parameters' gradients, for the rows of own experts. May be called at any time after
+  /// ExpertWeights::input_gradients, which returns `g`.
   void weight_gradients(Stream& s, const Tensor& rows, const ExpertActivations& activations, const ExpertGradients& g,
                         const Tensor& doutput, const RowGroups& groups) const;
+  /// Adds to the gradients of shadows, for the rows of shadows. The arguments are those of weight_gradients().
+  void shadow_gradients(Stream& s, const Tensor& rows, const ExpertActivations& activations, const ExpertGradients& g,
+                        const Tensor& doutput, const RowGroups& groups, ShadowGradients& out) const;
   /// Gradients for rows whose results are multiplied by weights afterwards: out[t] += weights[r] result[r].
   struct Weighted {
     Tensor rows;     // gradient of the rows, [R, D]
@@ -58,9 +62,10 @@ class Experts {
   /// Returns the gradients of the rows and of their routing weights, and adds to the parameters' gradients. Needs
   /// memory for one tensor [R, F] and a block of another tensor, in addition to the arguments and the result. `doutput`
   /// is the gradient of the weighted sum. `weights` [R] acc are the routing weights. `activations` is overwritten; its
-  /// `activated` is not read.
+  /// `activated` is not read. If `groups` has shadows, also adds to their gradients `shadows`, unless that is null.
   Weighted backward_weighted(Stream& s, const ExpertWeights& held, const Tensor& rows, ExpertActivations activations,
-                             const Tensor& doutput, const Tensor& weights, const RowGroups& groups) const;
+                             const Tensor& doutput, const Tensor& weights, const RowGroups& groups,
+                             ShadowGradients* shadows = nullptr) const;
 
   /// True if routing weights can multiply the activations before the product `down`: SwiGLU experts without biases.
   bool can_weight() const { return gated() && !config_.bias; }
@@ -73,6 +78,8 @@ class Experts {
   /// Returns the number of matrix products per expert in forward: 3 with gates, otherwise 2. Cost estimates assume
   /// products with D F weights, so gate and up count as two products although one call computes both.
   int64_t products() const;
+  /// Returns the bytes of one expert's weights on this rank.
+  int64_t weight_bytes() const;
   /// Returns the floating-point operations of one product per row: 2 D F.
   double flops_per_row() const;
 
@@ -82,6 +89,10 @@ class Experts {
     bool adds_bias = false;  // true if this rank adds the bias; only the first etp rank adds the bias of `down`
     void weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const;
     void weight_gradient_without_bias(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const;
+    void shadow_gradient(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups,
+                         ShadowGradients& out) const;
+    void shadow_gradient_without_bias(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups,
+                                      ShadowGradients& out) const;
   };
   Projection make_first(const Config& c, const Builder& b) const;
   Projection make_down(const Config& c, const Builder& b) const;
@@ -89,7 +100,8 @@ class Experts {
   /// Adds to the gradient of the bias of `down`. Adds the contribution of this bias to `dweights`. The results are
   /// multiplied by `weights` [R].
   void result_bias_gradients(Stream& s, const ExpertWeights& held, const Tensor& dy, const Tensor& weights,
-                             const Tensor& own, const RowGroups& groups, const Tensor& dweights) const;
+                             const Tensor& own, const RowGroups& groups, const Tensor& dweights,
+                             ShadowGradients* shadows) const;
 
   Config config_;
   std::vector<Parameter*> parameters_;
