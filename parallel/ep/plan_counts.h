@@ -36,10 +36,10 @@ struct ChunkCounts {
   std::vector<int64_t> shared;             // [etp]: rows received by each of the ranks that gather them
   std::vector<int64_t> offsets;  // [E/P + H + 1]: offsets of the grouped rows of each own expert, then of each shadow;
                                  // a local plan, whose offsets only the device has, divides all rows evenly
-  std::vector<int64_t> shadow_offsets;  // [H + 1]: offsets of the shadows, from the first row of a shadow; empty without
-                                        // shadows
-  int64_t rows_in_chunk = 0;     // C, even if `offsets` covers the rows of all chunks
-  bool placed = false;           // true if rows are copied to other places before they are computed
+  std::vector<int64_t> shadow_offsets;  // [H + 1]: offsets of the shadows, from the first row of a shadow; empty
+                                        // without shadows
+  int64_t rows_in_chunk = 0;  // C, even if `offsets` covers the rows of all chunks
+  bool placed = false;        // true if rows are copied to other places before they are computed
 
   int64_t slots() const { return slots_end - slots_begin; }
   /// Returns the chunk's part of a tensor with one entry for each row to send; undefined if `wire` is undefined.

@@ -82,10 +82,9 @@ Counts received_counts(const SlotOrder& order, const ExpertGroups& g, const Plan
       const auto rows = of_source.subspan(static_cast<size_t>(message.chunks * message.experts));
       for (int64_t c = 0; c < counts.chunks; ++c) {
         const int64_t of_message = of_pair ? 0 : c;
-        const std::vector<int64_t> slots =
-            options.hot.by_number(of_source.subspan(static_cast<size_t>(of_message * message.experts),
-                                                    static_cast<size_t>(message.experts)),
-                                  p);
+        const std::vector<int64_t> slots = options.hot.by_number(
+            of_source.subspan(static_cast<size_t>(of_message * message.experts), static_cast<size_t>(message.experts)),
+            p);
         for (int64_t to = 0; to < ep; ++to) {
           const bool sent = !of_pair || options.chunking.chunk(0, 1, to * local, local, static_cast<int>(p),
                                                                static_cast<int>(ep)) == c;

@@ -83,8 +83,8 @@ class ExpertWeights {
   /// Adds the bias of `down` to the results on the ranks that add it (Experts::Projection::adds_bias).
   void add_result_bias(Stream& s, const Tensor& results, const RowGroups& groups) const;
 
-  /// Broadcasts the weights of hot experts among `ranks`, the ep group, whose ranks then have a shadow of each. Required
-  /// before any use with RowGroups that have shadows. Collective. `s` waits for the weights.
+  /// Broadcasts the weights of hot experts among `ranks`, the ep group, whose ranks then have a shadow of each.
+  /// Required before any use with RowGroups that have shadows. Collective. `s` waits for the weights.
   void receive_shadows(Stream& s, const ep::HotExperts& hot, const comm::ProcessGroup& ranks);
 
  private:
@@ -93,7 +93,7 @@ class ExpertWeights {
                         const kernels::SwigluSaved& saved) const;
   struct HeldProjection {
     HeldWeight weight, bias;
-    bool adds_bias = false;              // true if there is a bias and this rank adds it
+    bool adds_bias = false;                 // true if there is a bias and this rank adds it
     Tensor shadow_weight{}, shadow_bias{};  // of the shadows, [H, ...]; undefined: there are none
     Tensor forward(Stream& s, const Tensor& x, const RowGroups& groups) const;
     void add_bias(Stream& s, const Tensor& out, const RowGroups& groups) const;

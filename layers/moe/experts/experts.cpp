@@ -209,8 +209,7 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& hel
   if (groups.has_shadows()) {
     const std::vector<int64_t> none(groups.rows.host.size(), 0);
     compute_blocks(groups.shadows.host, groups.rows.host.back(), [&](const kernels::GroupOffsets& rows_of_block) {
-      return RowGroups{
-          .rows = kernels::GroupOffsets::on_host(none), .dense = groups.dense, .shadows = rows_of_block};
+      return RowGroups{.rows = kernels::GroupOffsets::on_host(none), .dense = groups.dense, .shadows = rows_of_block};
     });
   }
   result_bias_gradients(s, held, doutput, weights, own, groups, out.weights, shadows);

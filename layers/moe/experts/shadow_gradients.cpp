@@ -19,8 +19,7 @@ Shape shape_of_shadows(const Parameter& p, int64_t shadows) {
 
 }  // namespace
 
-ShadowGradients::ShadowGradients(const std::vector<Parameter*>& parameters, ep::HotExperts hot)
-    : hot_(std::move(hot)) {
+ShadowGradients::ShadowGradients(const std::vector<Parameter*>& parameters, ep::HotExperts hot) : hot_(std::move(hot)) {
   for (Parameter* p : parameters)
     if (p->trainable()) entries_.push_back({.parameter = p});
 }
@@ -33,7 +32,7 @@ int64_t ShadowGradients::bytes() const {
 }
 
 ShadowGradients::Entry& ShadowGradients::entry_of(const Parameter& p) {
-  const auto at = std::ranges::find(entries_, &p, &Entry::parameter);
+  const auto at = std::ranges::find_if(entries_, [&](const Entry& e) { return e.parameter == &p; });
   require(at != entries_.end(), "[moe] ", p.name(), " has no gradient of shadows");
   if (!at->gradient.defined())
     at->gradient = Tensor::empty(shape_of_shadows(p, hot_.count()), accumulator_dtype(p.dtype()), p.device(),

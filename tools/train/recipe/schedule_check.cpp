@@ -119,6 +119,10 @@ void check_micro_batch_overlap(const Recipe& r, int64_t world, Problems& problem
     return refuse(
         "needs schedule.moe.memory_reuse: none, because ranks might send the restored chunks of two micro-batches in "
         "different orders");
+  if (r.schedule.moe.hot_experts == moe::HotExperts::shadow)
+    return refuse(
+        "needs schedule.moe.hot_experts: stay, because ep groups with and without hot experts have passes of different "
+        "lengths, and their ranks would send for two micro-batches in different orders");
   if (r.schedule.moe.open())
     return refuse(
         "needs every key of schedule.moe set, because auto compares durations of passes, which here include work of "
