@@ -50,11 +50,6 @@ function average(list, count,    i, sum) {
   for (i = 1; i <= count; i++) sum += list[i]
   return count ? sum / count : 0
 }
-# Sorts list[1..count] and returns its quantile p.
-function quantile(list, count, p) {
-  median(list, count)
-  return list[max(1, int(p * count + 0.999999))]
-}
 function error_of(predicted, measured) { return sprintf("%+.0f%%", 100 * (predicted / measured - 1)) }
 
 # Prints the errors of the simulator against all measurements, for graphs and for whole passes.
