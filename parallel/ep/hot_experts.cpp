@@ -44,20 +44,20 @@ int64_t HotExperts::number(int64_t expert, int64_t rank) const {
   return expert / own() * width + expert % own();
 }
 
-std::vector<int64_t> HotExperts::by_expert(std::vector<int64_t> by_number) const {
-  if (!any()) return by_number;
-  const int64_t width = own() + count(), chunks = static_cast<int64_t>(by_number.size()) / (ranks_ * width);
+std::vector<int64_t> HotExperts::by_expert(std::vector<int64_t> of_numbers) const {
+  if (!any()) return of_numbers;
+  const int64_t width = own() + count(), chunks = static_cast<int64_t>(of_numbers.size()) / (ranks_ * width);
   std::vector<int64_t> counts(chunks * experts_, 0);
-  for (int64_t i = 0; i < static_cast<int64_t>(by_number.size()); ++i) {
+  for (int64_t i = 0; i < static_cast<int64_t>(of_numbers.size()); ++i) {
     const int64_t chunk = i / (ranks_ * width), rank = i / width % ranks_, place = i % width;
-    counts[chunk * experts_ + (place < own() ? rank * own() + place : hot_[place - own()])] += by_number[i];
+    counts[chunk * experts_ + (place < own() ? rank * own() + place : hot_[place - own()])] += of_numbers[i];
   }
   return counts;
 }
 
-std::vector<int64_t> HotExperts::by_number(std::span<const int64_t> by_expert, int64_t rank) const {
-  std::vector<int64_t> counts(numbers(static_cast<int64_t>(by_expert.size())), 0);
-  for (int64_t e = 0; e < static_cast<int64_t>(by_expert.size()); ++e) counts[number(e, rank)] += by_expert[e];
+std::vector<int64_t> HotExperts::by_number(std::span<const int64_t> of_experts, int64_t rank) const {
+  std::vector<int64_t> counts(numbers(static_cast<int64_t>(of_experts.size())), 0);
+  for (int64_t e = 0; e < static_cast<int64_t>(of_experts.size()); ++e) counts[number(e, rank)] += of_experts[e];
   return counts;
 }
 

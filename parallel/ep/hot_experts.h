@@ -30,7 +30,7 @@ class HotExperts {
   int64_t count() const { return static_cast<int64_t>(hot_.size()); }
   /// Returns the number of own experts of each rank; 0 without hot experts.
   int64_t own() const { return any() ? experts_ / ranks_ : 0; }
-  /// Returns the number of numbers, or `experts` without hot experts.
+  /// Returns how many numbers there are for `experts` experts.
   int64_t numbers(int64_t experts) const { return experts + ranks_ * count(); }
   /// Returns the number of `expert` for slots of rank `rank`.
   int64_t number(int64_t expert, int64_t rank) const;
@@ -45,9 +45,9 @@ class HotExperts {
   }
 
   /// Converts a rank's counts of slots by chunk and number to counts by chunk and expert.
-  std::vector<int64_t> by_expert(std::vector<int64_t> by_number) const;
+  std::vector<int64_t> by_expert(std::vector<int64_t> of_numbers) const;
   /// Converts the counts of slots by expert of rank `rank` to counts by number.
-  std::vector<int64_t> by_number(std::span<const int64_t> by_expert, int64_t rank) const;
+  std::vector<int64_t> by_number(std::span<const int64_t> of_experts, int64_t rank) const;
 
   bool operator==(const HotExperts&) const = default;
 

@@ -76,7 +76,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
 
   PassGraph g(routes, x, times.sums_chunks);
   ShadowTasks shadows(g, experts);
-  const TaskId has_shadows = shadows.add_broadcast(*expert_weights);
+  const TaskId shadows_received = shadows.add_broadcast(*expert_weights);
   add_token_gather(g, tokens);
   Handoff<Tensor> own;  // results of this rank's tokens in a bounded pass
   if (times.sums_chunks) own.put(Tensor::like(tokens));
@@ -120,7 +120,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                    [&](size_t c) {
                      // Chunks share one buffer for T_M, as in MPMoE, so its contents are offloaded before the next
                      // chunk is computed.
-                     expert_tasks.add(c, dispatch.add_arrival(c), {has_shadows, offloaded_before},
+                     expert_tasks.add(c, dispatch.add_arrival(c), {shadows_received, offloaded_before},
                                       [&, c](Stream& s, Rows rows) { return compute_chunk(s, c, std::move(rows)); });
                      if (!keeps.offloaded) return;
                      const TaskId offload = keeps.offloaded->add_offload(g, c, expert_tasks.computed(c).by);

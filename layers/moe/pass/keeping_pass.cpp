@@ -224,7 +224,7 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
 
   PassGraph g(routes, dout, false);
   ShadowTasks shadows(g, *call.experts);
-  const TaskId has_shadows = shadows.add_broadcast(expert_weights);
+  const TaskId shadows_received = shadows.add_broadcast(expert_weights);
   add_token_gather(g, dtokens);
   Combine combine(
       g, {.row_weights = gradients.row_weights, .collection = routes.collection ? &*routes.collection : nullptr});
@@ -246,7 +246,7 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
                   .beside = [&] { expert_tasks.add_shared(call.shared_backward(b)); },
                   .compute =
                       [&](size_t c) {
-                        expert_tasks.add(c, dispatch.add_arrival(c), {has_shadows},
+                        expert_tasks.add(c, dispatch.add_arrival(c), {shadows_received},
                                          [&, c](Stream& s, Rows rows) { return compute_chunk(s, c, std::move(rows)); });
                       },
                   .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }};

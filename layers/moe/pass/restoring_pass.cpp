@@ -38,7 +38,7 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
 
   PassGraph g(routes, dout, true);
   ShadowTasks shadows(g, experts);
-  const TaskId has_shadows = shadows.add_broadcast(expert_weights);
+  const TaskId shadows_received = shadows.add_broadcast(expert_weights);
   const auto combine_chunk = [&](Stream& s, size_t c, const Rows& slots) {
     const ChunkTokens& t = restoring.tokens[c];
     k.combine(s, dx.slice(0, t.begin, t.end), slots.values, t.rows, {}, {});
@@ -77,7 +77,7 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
                      const Arrived again = offloaded.inputs() ? Arrived{} : inputs.add_arrival(c);
                      std::vector<TaskId> after = again.after;
                      after.push_back(fetched[c]);
-                     after.push_back(has_shadows);
+                     after.push_back(shadows_received);
                      expert_tasks.add(
                          c, dispatch.add_arrival(c), std::move(after),
                          [&, c, again](Stream& s, Rows rows) { return compute_chunk(s, c, rows, again.rows); });
