@@ -66,7 +66,8 @@ HotExperts hottest(std::span<const int64_t> loads, int64_t ranks, double least_l
   const auto total = static_cast<double>(std::accumulate(loads.begin(), loads.end(), int64_t{0}));
   std::vector<int64_t> hot;
   for (int64_t e = 0; e < experts; ++e)
-    if (loads[e] > 0 && static_cast<double>(loads[e] * experts) >= least_load * total) hot.push_back(e);
+    if (loads[e] > 0 && static_cast<double>(loads[e]) * static_cast<double>(experts) >= least_load * total)
+      hot.push_back(e);
   std::ranges::stable_sort(hot, [&](int64_t a, int64_t b) { return loads[a] > loads[b]; });
   if (const int64_t most = experts / ranks; static_cast<int64_t>(hot.size()) > most) hot.resize(most);
   return {std::move(hot), experts, ranks};
@@ -75,8 +76,15 @@ HotExperts hottest(std::span<const int64_t> loads, int64_t ranks, double least_l
 HotExperts agree_on_hot_experts(const Tensor& ids, int64_t experts, int64_t ep_ranks, double least_load,
                                 const comm::ProcessGroup& sources) {
   const std::vector<int64_t> all = sources.all_gather_values(loads_of(ids, experts), ids.device().host());
+  constexpr int64_t most = int64_t{1} << 40;  // sums over the ranks cannot overflow
   std::vector<int64_t> loads(experts, 0);
-  for (size_t i = 0; i < all.size(); ++i) loads[i % loads.size()] += all[i];
+  for (size_t i = 0; i < all.size(); ++i) {
+    const size_t e = i % loads.size();
+    if (all[i] < 0 || all[i] > most)
+      fail(ExitCode::communication, "routing: rank ", i / loads.size(), " of group ", sources.name(), " sent the load ",
+           all[i], " of expert ", e, "; expected 0 .. ", most);
+    loads[e] += all[i];
+  }
   return hottest(loads, ep_ranks, least_load);
 }
 
