@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "framework/schedule/graph_runner.h"
+#include "framework/schedule/simulator.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/moe/scheduled_layer.h"
 
@@ -19,6 +20,7 @@ using moe::RowGroups;
 using schedule::Lane;
 using schedule::Task;
 using schedule::TaskGraph;
+using schedule::TaskKind;
 
 constexpr int64_t hidden = 5, width = 4;
 
@@ -183,6 +185,19 @@ TEST(HotExpertsOfALayer, HaveATaskForEveryCollective) {
     EXPECT_GT(index_of(backward, "shadows.all_reduce"), index_of(backward, "combine.a2a[0]"));
     EXPECT_EQ(index_of(run.graphs[0], "shadows.all_reduce"), -1);
   }
+}
+
+TEST(HotExpertsOfALayer, ArePricedByLinksThatAProfileMeasures) {
+  schedule::Rates rates = schedule::Rates::defaults();
+  rates.other_links.reset();
+  for (const TaskKind kind : {TaskKind::all_to_all, TaskKind::all_gather, TaskKind::all_reduce})
+    rates.links.push_back({kind, "ep", 4, false, schedule::TimeCurve::linear(0, 1e6)});
+  for (const LayerRun& run : runs_under(joined(skewed, shadow)))
+    for (const TaskGraph& g : run.graphs) {
+      EXPECT_TRUE(schedule::unmeasured_links(g, rates).empty());
+      EXPECT_GT(rates.seconds(g.tasks()[0].spec), 0);
+      EXPECT_GT(schedule::simulate(g, rates).total(), 0);
+    }
 }
 
 TEST(HotExpertsOfALayer, AreCountedInTheStatistics) {
