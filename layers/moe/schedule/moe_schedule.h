@@ -373,10 +373,10 @@ inline constexpr std::tuple moe_choices{
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
         if (!s.shadows()) return;
         if (s.rows == ep::RowOf::token)
-          no.add("shadow needs schedule.moe.rows: slot, because a token's row for a rank is counted whole, and a rank "
+          no.add("needs schedule.moe.rows: slot, because a token's row for a rank is counted whole, and a rank "
                  "cannot tell which part of it stays; legal here: stay");
         if (s.memory_limit)
-          no.add("shadow needs schedule.moe.memory_limit: none, which does not count copies of weights; legal here: "
+          no.add("needs schedule.moe.memory_limit: none, which does not count copies of weights; legal here: "
                  "stay");
       },
       .matters = [](const ScheduleSite& at) { return at.ep > 1; },

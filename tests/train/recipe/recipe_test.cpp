@@ -263,7 +263,7 @@ TEST(Recipe, ShadowsAreRefusedWithTheReason) {
   };
   expect({"schedule.moe.hot_load=2"}, "schedule.moe.hot_load (2) is read only by schedule.moe.hot_experts: shadow");
   expect({shadow, "schedule.moe.hot_load=0.5"}, "schedule.moe.hot_load");
-  expect({shadow, "schedule.moe.rows=token"}, "shadow needs schedule.moe.rows: slot");
+  expect({shadow, "schedule.moe.rows=token"}, "schedule.moe.hot_experts (shadow) needs schedule.moe.rows: slot");
   expect({shadow, "schedule.moe.memory_reuse=s4", "schedule.moe.memory_limit=64MiB"},
          "schedule.moe.memory_limit: none");
   expect({shadow, "schedule.moe.memory_reuse=auto"}, "schedule.moe.memory_reuse: none or s1 to s4");
