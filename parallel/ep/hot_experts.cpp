@@ -61,19 +61,20 @@ std::vector<int64_t> HotExperts::by_number(std::span<const int64_t> of_experts, 
   return counts;
 }
 
-HotExperts hottest(std::span<const int64_t> loads, int64_t ranks, double least_load) {
+HotExperts hottest(std::span<const int64_t> loads, int64_t ranks, const HotRule& rule) {
   const auto experts = static_cast<int64_t>(loads.size());
   const auto total = static_cast<double>(std::accumulate(loads.begin(), loads.end(), int64_t{0}));
   std::vector<int64_t> hot;
   for (int64_t e = 0; e < experts; ++e)
-    if (loads[e] > 0 && static_cast<double>(loads[e]) * static_cast<double>(experts) >= least_load * total)
+    if (loads[e] >= rule.least_rows &&
+        static_cast<double>(loads[e]) * static_cast<double>(experts) >= rule.least_load * total)
       hot.push_back(e);
   std::ranges::stable_sort(hot, [&](int64_t a, int64_t b) { return loads[a] > loads[b]; });
   if (const int64_t most = experts / ranks; static_cast<int64_t>(hot.size()) > most) hot.resize(most);
   return {std::move(hot), experts, ranks};
 }
 
-HotExperts agree_on_hot_experts(const Tensor& ids, int64_t experts, int64_t ep_ranks, double least_load,
+HotExperts agree_on_hot_experts(const Tensor& ids, int64_t experts, int64_t ep_ranks, const HotRule& rule,
                                 const comm::ProcessGroup& sources) {
   const std::vector<int64_t> all = sources.all_gather_values(loads_of(ids, experts), ids.device().host());
   constexpr int64_t most = int64_t{1} << 40;  // sums over the ranks cannot overflow
@@ -85,7 +86,7 @@ HotExperts agree_on_hot_experts(const Tensor& ids, int64_t experts, int64_t ep_r
            all[i], " of expert ", e, "; expected 0 .. ", most);
     loads[e] += all[i];
   }
-  return hottest(loads, ep_ranks, least_load);
+  return hottest(loads, ep_ranks, rule);
 }
 
 Tensor renumbered(const Tensor& ids, const HotExperts& hot, std::span<const int> of, Stream& stream) {

@@ -56,15 +56,21 @@ class HotExperts {
   int64_t experts_ = 0, ranks_ = 0;
 };
 
-/// Returns the experts with at least `least_load` times the mean load. At most as many experts are hot as a rank has
-/// experts of its own, so that shadows take no more memory than the rank's weights. Experts with higher loads go first;
-/// among equal loads, lower experts go first.
-HotExperts hottest(std::span<const int64_t> loads, int64_t ranks, double least_load);
+/// Least load of a hot expert.
+struct HotRule {
+  double least_load;       // as a multiple of the mean load
+  int64_t least_rows = 1;  // in rows
+};
+
+/// Returns the experts with at least the least load. At most as many experts are hot as a rank has experts of its own,
+/// so that shadows take no more memory than the rank's weights. Experts with higher loads go first; among equal loads,
+/// lower experts go first.
+HotExperts hottest(std::span<const int64_t> loads, int64_t ranks, const HotRule& rule);
 
 /// Returns the hot experts of the slots that all ranks of `sources` send. ids [T, K] (i32, on the host) are those of
 /// this rank; -1: dropped. Collective over `sources`: the ranks exchange the loads of all experts, so they agree.
 /// Throws std::logic_error if an id is neither the id of an expert nor -1.
-HotExperts agree_on_hot_experts(const Tensor& ids, int64_t experts, int64_t ep_ranks, double least_load,
+HotExperts agree_on_hot_experts(const Tensor& ids, int64_t experts, int64_t ep_ranks, const HotRule& rule,
                                 const comm::ProcessGroup& sources);
 
 /// Returns `ids` with numbers in place of experts, on the same device. ids [T, K] (i32) contains the tokens of the ep

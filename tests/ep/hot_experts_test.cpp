@@ -20,18 +20,25 @@ using List = std::vector<int64_t>;
 
 TEST(HotExperts, HaveALeastMultipleOfTheMeanLoad) {
   const List loads{1, 9, 0, 2, 4, 0, 0, 0};  // mean 2
-  EXPECT_EQ(ep::hottest(loads, 1, 2).list(), (List{1, 4}));
-  EXPECT_EQ(ep::hottest(loads, 1, 2.01).list(), (List{1}));
-  EXPECT_EQ(ep::hottest(loads, 1, 1).list(), (List{1, 3, 4}));
-  EXPECT_FALSE(ep::hottest(loads, 1, 5).any());
-  EXPECT_FALSE(ep::hottest(List(8, 0), 1, 1).any());
+  EXPECT_EQ(ep::hottest(loads, 1, {2}).list(), (List{1, 4}));
+  EXPECT_EQ(ep::hottest(loads, 1, {2.01}).list(), (List{1}));
+  EXPECT_EQ(ep::hottest(loads, 1, {1}).list(), (List{1, 3, 4}));
+  EXPECT_FALSE(ep::hottest(loads, 1, {5}).any());
+  EXPECT_FALSE(ep::hottest(List(8, 0), 1, {1}).any());
+}
+
+TEST(HotExperts, HaveALeastNumberOfRows) {
+  const List loads{1, 9, 0, 2, 4, 0, 0, 0};
+  EXPECT_EQ(ep::hottest(loads, 1, {.least_load = 2, .least_rows = 4}).list(), (List{1, 4}));
+  EXPECT_EQ(ep::hottest(loads, 1, {.least_load = 2, .least_rows = 5}).list(), (List{1}));
+  EXPECT_FALSE(ep::hottest(loads, 1, {.least_load = 2, .least_rows = 10}).any());
 }
 
 TEST(HotExperts, AreAtMostTheExpertsOfARankAndTheHighestLoads) {
   const List loads{5, 9, 0, 7, 9, 0, 5, 7};
-  EXPECT_EQ(ep::hottest(loads, 4, 1).list(), (List{1, 4}));
-  EXPECT_EQ(ep::hottest(loads, 2, 1).list(), (List{1, 3, 4, 7}));
-  EXPECT_EQ(ep::hottest(List{3, 3, 3, 3}, 2, 1).list(), (List{0, 1})) << "lower experts go first";
+  EXPECT_EQ(ep::hottest(loads, 4, {1}).list(), (List{1, 4}));
+  EXPECT_EQ(ep::hottest(loads, 2, {1}).list(), (List{1, 3, 4, 7}));
+  EXPECT_EQ(ep::hottest(List{3, 3, 3, 3}, 2, {1}).list(), (List{0, 1})) << "lower experts go first";
 }
 
 TEST(HotExperts, NumbersCountOwnExpertsThenShadows) {
@@ -84,15 +91,15 @@ TEST(HotExperts, AreTheSameOnAllRanks) {
   comm::with_ranks(4, [](const comm::ProcessGroup& world) {
     Lab lab;
     const Tensor ids = to_host(ids_of(lab, world.rank()));
-    EXPECT_EQ(ep::agree_on_hot_experts(ids, 8, 4, 2, world).list(), (List{0}));
-    EXPECT_FALSE(ep::agree_on_hot_experts(ids, 8, 4, 7, world).any());
+    EXPECT_EQ(ep::agree_on_hot_experts(ids, 8, 4, {2}, world).list(), (List{0}));
+    EXPECT_FALSE(ep::agree_on_hot_experts(ids, 8, 4, {7}, world).any());
   });
 }
 
 TEST(HotExperts, UnknownExpertsAreRefused) {
   const comm::SelfGroup self;
   Lab lab;
-  EXPECT_THROW(ep::agree_on_hot_experts(to_host(lab.values(std::vector<int32_t>{8}, {1, 1})), 8, 1, 2, self),
+  EXPECT_THROW(ep::agree_on_hot_experts(to_host(lab.values(std::vector<int32_t>{8}, {1, 1})), 8, 1, {2}, self),
                std::logic_error);
 }
 

@@ -101,7 +101,7 @@ TEST(Received, LoadsOfExpertsAreCheckedBeforeTheyAreUsed) {
         Lab lab;
         const auto wrong = wrong_group(world, wrong_number(Kind::all_gather, Dtype::i64, at, value));
         const Tensor ids = Tensor::from<int32_t>(std::vector<int32_t>{0, 1, 2, 3}, {2, 2}, Device(lab.context).host());
-        ep::agree_on_hot_experts(ids, 4, 2, 1, *wrong);
+        ep::agree_on_hot_experts(ids, 4, 2, {1}, *wrong);
       });
     });
   };

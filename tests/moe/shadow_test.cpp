@@ -221,6 +221,13 @@ TEST(HotExpertsOfALayer, SendFewerRows) {
   EXPECT_LT(sent(runs_under(joined(skewed, shadow))), sent(runs_under(skewed)));
 }
 
+// The layer's experts of width 12 have as many elements as 36 rows. Expert 0 gets at most 48 of 96 rows.
+TEST(HotExpertsOfALayer, HaveAtLeastAsLargeRowsAsWeightsByDefault) {
+  const Words by_default{"schedule.moe.hot_experts=shadow"};
+  EXPECT_GE(runs_under(joined(skewed, by_default))[0].statistics.shadowed, 1);
+  EXPECT_EQ(runs_under(joined(skewed, joined(by_default, {"model.moe.expert_hidden=20"})))[0].statistics.shadowed, 0);
+}
+
 TEST(HotExpertsOfALayer, ChangeNothingBelowTheLeastLoad) {
   const auto hot = runs_under(joined(skewed, {"schedule.moe.hot_experts=shadow", "schedule.moe.hot_load=100"})),
              stay = runs_under(skewed);

@@ -81,17 +81,25 @@ namespace {
 // True if ranks get copies of hot experts of other ranks.
 bool shadows(const PassSettings& settings) { return settings.schedule.shadows() && settings.groups.ep->size() > 1; }
 
+// Returns the least load of a hot expert. If the recipe leaves it open, the rows of a hot expert must also be at least
+// as large as its weights, which travel in place of the rows: a row has D elements, the weights have 3 D F, or 2 D F
+// for GELU experts.
+ep::HotRule hot_rule(const MoeSchedule& s, const ExpertShape& shape) {
+  if (s.hot_load) return {.least_load = *s.hot_load};
+  return {.least_load = MoeSchedule::usual_hot_load, .least_rows = (shape.gated ? 3 : 2) * shape.width};
+}
+
 // Returns the hot experts, from the ids of the slots that this rank sends. `senders` may have sent some of the ids. If
 // the schedule shadows no experts, returns none; otherwise collective over the ranks whose counts a plan needs.
 ep::HotExperts hot_experts(const Tensor& sent, const comm::ProcessGroup* senders, const PassSettings& settings,
-                           ep::EspExchange esp_exchange, Stream& stream) {
+                           const ExpertShape& shape, Stream& stream) {
   if (!shadows(settings)) return {};
   const tensor::HostRead read = tensor::read_to_host("routing: ids", sent, stream);
   const Tensor& known = read.tensor();
   if (senders) ep::check_gathered_ids(known, settings.experts, *senders);
   return ep::agree_on_hot_experts(known, settings.experts, settings.groups.ep->size(),
-                                  settings.schedule.hot_load.value_or(MoeSchedule::usual_hot_load),
-                                  settings.groups.sources(esp_exchange));
+                                  hot_rule(settings.schedule, shape),
+                                  settings.groups.sources(settings.schedule.esp_exchange_used()));
 }
 
 // Returns the order of the slots of a rank whose ep rank is `rank`, with the hot experts of its ep group.
@@ -184,7 +192,8 @@ ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
 }
 
 // Returns the routes with the number of chunks in `settings`.
-Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settings, Stream& stream) {
+Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape,
+                        Stream& stream) {
   const MoeSchedule& schedule = settings.schedule;
   const int ep_ranks = settings.groups.ep->size();
   ep::PlanOptions options = plan_options(schedule, ep_ranks);
@@ -204,7 +213,7 @@ Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settin
     routes.inputs_alike = true;
     routes.begin = rank * share, routes.end = routes.begin + share;
     if (options.chunking.chunks > 1) {
-      options.hot = hot_experts(routes.own_of_result(ids), nullptr, settings, options.esp_exchange, stream);
+      options.hot = hot_experts(routes.own_of_result(ids), nullptr, settings, shape, stream);
       routes.plan = ep::make_routing_plan(collect(routes, ids, options, stream), settings.groups, options, stream);
       return routes;
     }
@@ -215,7 +224,7 @@ Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settin
     routes.gatherers = settings.groups.etp;
   const Tensor sent =
       routes.gatherers ? comm::all_gather_rows(ids, *routes.gatherers, stream) : routes.own_of_result(ids);
-  options.hot = hot_experts(sent, routes.gatherers, settings, options.esp_exchange, stream);
+  options.hot = hot_experts(sent, routes.gatherers, settings, shape, stream);
   const ep::SlotOrder order =
       order_with(options.hot, sent, {settings.experts, ep_ranks, options.chunking, options.row_of, routes.gatherers},
                  settings.groups.ep->rank(), stream);
@@ -227,7 +236,7 @@ Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settin
 
 Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape, Dtype dtype,
                    Stream& stream) {
-  Routes routes = routes_in_chunks(ids, held, settings, stream);
+  Routes routes = routes_in_chunks(ids, held, settings, shape, stream);
   if (!settings.schedule.memory_limit) return routes;
   // RowCollection exists if there are several chunks, and decides when the shared experts compute (forward.cpp).
   base::require(
@@ -248,7 +257,7 @@ Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, c
     const int64_t bytes = largest(buffer_bytes(routes.plan.counts, shape, finer.schedule.memory_reuse, dtype));
     if (bytes <= limit || finer.schedule.chunks >= most_chunks) break;
     finer.schedule.chunks = std::min(most_chunks, more_chunks(finer.schedule.chunks, bytes, limit));
-    routes = routes_in_chunks(ids, held, finer, stream);
+    routes = routes_in_chunks(ids, held, finer, shape, stream);
   }
   routes.settings = settings;
   return routes;

@@ -144,7 +144,7 @@ struct MoeSchedule : MoeChoices<Settled> {
   /// Default of dense_rows for gemms: by_load (see is_dense()): 4096 rows of 16 experts, from EPS-MoE, Fig. 5a. No such
   /// number was found for CPUs (docs/schedules.md).
   static constexpr int64_t usual_dense_rows = 256;
-  /// Default of hot_load for hot_experts: shadow.
+  /// Default of hot_load for hot_experts: shadow. The default also requires a number of rows (pass/routes.cpp).
   static constexpr double usual_hot_load = 2;
 
   bool is_chunked() const { return chunk_by != ChunkBy::none; }
@@ -385,7 +385,7 @@ inline constexpr std::tuple moe_choices{
   choice("hot_load", [](auto& s) -> auto& { return s.hot_load; },
     ChoiceFacts{.meaning = "least load of a hot expert, as a multiple of the mean load; at most as many experts are "
                            "hot as a rank has experts, those with the highest loads",
-      .automatic = "2",
+      .automatic = "2, and only experts whose rows are at least as large as their weights",
       .limits = {config::at_least(1)},
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
         if (s.hot_load && !s.shadows())
