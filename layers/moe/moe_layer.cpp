@@ -283,7 +283,9 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   // In backward, the tape adds two gradients of x: the gradient from the pass and the gradient from the gate. The
   // pullbacks of choose_experts (framework/autograd/ops/router.cpp) and Gate (layers/moe/router/router.cpp) compute the
   // gradient from the gate, starting with the gradient of choice.weights.
-  return {moe_pass(t, x, choice.weights, ids, r.held, experts_, settings_, addends, shared), losses};
+  PassResult result = moe_pass(t, x, choice.weights, ids, r.held, experts_, settings_, addends, shared);
+  if (statistics) ++statistics->passes, statistics->shadowed += result.hot_experts;
+  return {std::move(result.out), losses};
 }
 
 SharedWork MoeLayer::shared_work(int64_t rows, std::function<void()> compute) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "parallel/comm/node_groups.h"
@@ -19,6 +20,12 @@ struct ExpertGroups {
   const comm::ProcessGroup *ep, *etp, *experts;
   /// Two levels of `ep`, and of `experts`. Null if the group is on one node or has only one rank on each node.
   const comm::NodeGroups *ep_nodes = nullptr, *experts_nodes = nullptr;
+
+  /// Returns the group whose counts a rank needs. With EspExchange::replicated, each etp rank receives the same rows
+  /// from its own ep group, so the counts of that group suffice.
+  const comm::ProcessGroup& sources(EspExchange esp_exchange) const {
+    return esp_exchange == EspExchange::replicated ? *ep : *experts;
+  }
 };
 
 /// Counts of one chunk, whose rows are sent and computed together. R is the number of rows that this rank has received
@@ -29,11 +36,12 @@ struct ChunkCounts {
   comm::Splits splits;                     // numbers of rows to send to, and receive from, each rank of the all-to-all
   std::optional<NodeSteps> steps;          // set if the all-to-all is hierarchical
   std::vector<int64_t> shared;             // [etp]: number of rows that each etp rank receives and the etp ranks gather
-  /// [E/P + 1]: offsets of each local expert's grouped rows. In a plan of make_local_plan() they are estimates, because
-  /// only the device has the offsets.
+  /// [E/P + H + 1]: offsets of the grouped rows of each own expert, then of each shadow. In a plan of make_local_plan()
+  /// they are estimates, because only the device has the offsets.
   std::vector<int64_t> offsets;
-  int64_t rows_in_chunk = 0;  // C of this chunk, even if `offsets` covers the rows of all chunks
-  bool placed = false;        // true if rows are reordered (ChunkIndices::place) before they are computed
+  std::vector<int64_t> shadow_offsets;  // [H + 1]: the shadows' offsets, from the first row of a shadow; empty if H = 0
+  int64_t rows_in_chunk = 0;            // C of this chunk, even if `offsets` covers the rows of all chunks
+  bool placed = false;                  // true if rows are reordered (ChunkIndices::place) before they are computed
 
   int64_t slots() const { return slots_end - slots_begin; }
   /// Returns the chunk's part of a tensor with one entry for each row to send; undefined if `wire` is undefined.
@@ -41,6 +49,11 @@ struct ChunkCounts {
   int64_t rows_to_send() const { return wire_end - wire_begin; }
   int64_t rows_received() const;
   int64_t rows_computed() const { return offsets.back(); }
+  /// Returns the offsets of the own experts, [E/P + 1].
+  std::span<const int64_t> own_offsets() const {
+    const size_t shadows = shadow_offsets.empty() ? 0 : shadow_offsets.size() - 1;
+    return std::span(offsets).first(offsets.size() - shadows);
+  }
 };
 
 /// Counts of all chunks, and the options with which the plan was made.
@@ -52,6 +65,7 @@ struct PlanCounts {
   /// the rows of all chunks.
   bool merged = false;
   int64_t slots_per_row = 1;  // M, the maximum number of slots of a row; 1 with RowOf::slot
+  HotExperts hot{};           // H experts of which every ep rank has a shadow
   std::vector<ChunkCounts> chunks;
 
   /// Returns S, the total number of slot rows.

@@ -44,12 +44,6 @@ struct Counts {
   int64_t index(int64_t j, int64_t p, int64_t c) const { return (j * ep + p) * chunks + c; }
 };
 
-// Returns the group whose counts this rank needs. With EspExchange::replicated, this is the rank's own ep group,
-// because each etp rank receives all rows from its own ep group.
-const comm::ProcessGroup& sources(const ExpertGroups& g, EspExchange esp_exchange) {
-  return esp_exchange == EspExchange::replicated ? *g.ep : *g.experts;
-}
-
 // True if the sender and receiver of a row determine its chunk. Only the sums of the counts over all chunks are then
 // sent.
 bool chunk_is_of_pair(const Chunking& chunking) {
@@ -65,34 +59,38 @@ std::vector<int64_t> chunks_to_send(const std::vector<int64_t>& counts, const Ch
   return sums;
 }
 
-// Exchanges the full matrix of counts. Returns the numbers of slots that this rank receives, and of rows that every
-// rank sends.
+// Exchanges the full matrix of counts, by expert. Returns the numbers of slots that this rank receives, and of rows
+// that every rank sends.
 Counts received_counts(const SlotOrder& order, const ExpertGroups& g, const PlanOptions& options, Device device) {
   const bool of_tokens = options.row_of == RowOf::token, of_pair = chunk_is_of_pair(options.chunking);
   const int64_t ep = g.ep->size(), local = order.experts / ep;
-  const CountsMessage message{of_pair ? 1 : options.chunking.chunks, order.experts, ep,
+  const CountsMessage message{of_pair ? 1 : options.chunking.chunks, order.experts - ep * options.hot.count(), ep,
                               of_tokens ? order.row_experts.dim(1) : 0};
-  std::vector<int64_t> mine = chunks_to_send(order.counts, options.chunking);
+  std::vector<int64_t> mine = options.hot.by_expert(chunks_to_send(order.counts, options.chunking));
   if (of_tokens) {
     const std::vector<int64_t> rows = chunks_to_send(order.rows_to, options.chunking);
     mine.insert(mine.end(), rows.begin(), rows.end());
   }
   mine.push_back(sum_of(order.counts));
-  const comm::ProcessGroup& all = sources(g, options.esp_exchange);
+  const comm::ProcessGroup& all = g.sources(options.esp_exchange);
   const std::vector<int64_t> matrix = all.all_gather_values(mine, device);
   for (int q = 0; q < all.size(); ++q)
     message.check(std::span(matrix).subspan(static_cast<size_t>(q) * mine.size(), mine.size()), q, all);
   Counts counts{all.size() / ep, ep, options.chunking.chunks, local, g.ep->rank(), {}, {}};
   for (int64_t j = 0; j < counts.etp; ++j)
     for (int64_t p = 0; p < ep; ++p) {
-      const auto slots = matrix.begin() + (p * counts.etp + j) * static_cast<int64_t>(mine.size());
-      const auto rows = slots + message.chunks * order.experts;
+      const auto of_source =
+          std::span(matrix).subspan(static_cast<size_t>(p * counts.etp + j) * mine.size(), mine.size());
+      const auto rows = of_source.subspan(static_cast<size_t>(message.chunks * message.experts));
       for (int64_t c = 0; c < counts.chunks; ++c) {
+        const int64_t of_message = of_pair ? 0 : c;
+        const std::vector<int64_t> slots = options.hot.by_number(
+            of_source.subspan(static_cast<size_t>(of_message * message.experts), static_cast<size_t>(message.experts)),
+            p);
         for (int64_t to = 0; to < ep; ++to) {
           const bool sent = !of_pair || options.chunking.chunk(0, 1, to * local, local, static_cast<int>(p),
                                                                static_cast<int>(ep)) == c;
-          const int64_t of_message = of_pair ? 0 : c;
-          const auto of_rank = slots + of_message * order.experts + to * local;
+          const auto of_rank = slots.begin() + to * local;
           if (to == counts.here && sent) counts.slots.insert(counts.slots.end(), of_rank, of_rank + local);
           if (to == counts.here && !sent) counts.slots.insert(counts.slots.end(), local, 0);
           const int64_t n =
@@ -183,7 +181,7 @@ class RowExperts {
  public:
   RowExperts(const SlotOrder& order, const Counts& n, const ExpertGroups& g, EspExchange esp_exchange, Device device)
       : n_(n), width_(order.row_experts.dim(1)) {
-    const comm::ProcessGroup& all = sources(g, esp_exchange);
+    const comm::ProcessGroup& all = g.sources(esp_exchange);
     const std::vector<int64_t> first = offsets_of(order.rows_to);
     comm::Splits splits;
     std::vector<int32_t> out;
@@ -360,6 +358,8 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   const int ranks = groups.ep->size();
   require(groups.experts->size() == ranks * groups.etp->size(), "[ep] ", groups.experts->size(),
           " ranks in a group of ep x etp = ", ranks, " x ", groups.etp->size());
+  require(!options.hot.any() || options.row_of == RowOf::slot, "[ep] a plan has ", options.hot.count(),
+          " hot experts and rows of tokens; expected rows of slots");
   const int64_t chunks = options.chunking.chunks;
   const Device device = order.rows.device(), host_device = device.host();
   const Counts counts = received_counts(order, groups, options, host_device);
@@ -371,7 +371,7 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   PlanCounts& host = plan.counts;
   PlanIndices& device_side = plan.indices;
   host.esp_exchange = options.esp_exchange, host.row_of = options.row_of, host.merged = options.merged;
-  host.all_to_all = options.all_to_all;
+  host.all_to_all = options.all_to_all, host.hot = options.hot;
   device_side.row_slots = row_slots_of(order, stream);
   host.slots_per_row = device_side.row_slots.dim(1);
   const comm::ProcessGroup& all_to_all = host.all_to_all_group(groups);
@@ -391,6 +391,9 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
     splits_of(chunk, counts, c, options, groups);
     if (two_steps) chunk.steps = steps_of(counts, c, options, groups, grid, all_to_all.rank());
     chunk.offsets = grouped.offsets;
+    if (const int64_t own = options.hot.own(); own > 0)
+      for (int64_t e = own; e <= own + options.hot.count(); ++e)
+        chunk.shadow_offsets.push_back(chunk.offsets[e] - chunk.offsets[own]);
     chunk.rows_in_chunk = counts.in_chunk(c);
     ChunkIndices indices;
     if (row_experts)

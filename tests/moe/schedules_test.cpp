@@ -49,6 +49,7 @@ std::vector<Schedule> schedules() {
       o3{moe + "overlap=a2a_allgather_copy", moe + "chunks=3"};
   const Words drop{moe + "duplicates=drop"}, direct{moe + "esp_exchange=direct"};
   const Words of_tokens{moe + "rows=token"}, s2{moe + "duplicates=pause_after_gate", moe + "esp_exchange=direct"};
+  const Words shadow{moe + "hot_experts=shadow", moe + "hot_load=1"}, s4{moe + "memory_reuse=s4"};
   return {{"Drop", drop},
           {"S1", direct},
           {"S2", s2, Schedule::Bits::all, true},
@@ -83,6 +84,21 @@ std::vector<Schedule> schedules() {
            joined(joined({moe + "memory_reuse=s4"}, cut("tokens", 2)), {moe + "order=returns_last"}), forward_only},
           {"ReuseS4Direct", joined(joined({moe + "memory_reuse=s4"}, direct), cut("tokens", 3)), forward_only},
           {"ReuseS2Whole", {moe + "memory_reuse=s2"}, forward_only},
+          {"Shadow", shadow},
+          {"ShadowDrop", joined(shadow, drop)},
+          {"ShadowS1", joined(shadow, direct)},
+          {"ShadowS2Saa", joined(shadow, joined(s2, o2)), Schedule::Bits::all, true},
+          {"ShadowDropTokens3", joined(shadow, joined(drop, cut("tokens", 3)))},
+          {"ShadowBaseline", joined(shadow, {moe + "duplicates=baseline"})},
+          {"ShadowReplicated", joined(shadow, {moe + "duplicates=replicated"}), Schedule::Bits::all, true, true},
+          {"ShadowO3", joined(shadow, joined(drop, o3))},
+          {"ShadowTokens3", joined(shadow, cut("tokens", 3))},
+          {"ShadowNodes", joined(shadow, cut("nodes", 2))},
+          {"ShadowExperts", joined(shadow, cut("experts", 2))},
+          {"ShadowDense", joined(shadow, {moe + "gemms=dense"})},
+          {"ShadowReuseS1", joined(shadow, joined({moe + "memory_reuse=s1"}, cut("tokens", 3))), forward_only},
+          {"ShadowReuseS4", joined(shadow, joined(s4, cut("tokens", 3))), forward_only},
+          {"ShadowReuseS4Dense", joined(shadow, joined(s4, {moe + "gemms=dense"})), forward_only},
           {"OfTokens", of_tokens, other_sums},
           {"OfTokensDirect", joined(of_tokens, direct), other_sums},
           {"OfTokensS2Saa", joined(of_tokens, joined(s2, o2)), other_sums, true},

@@ -234,6 +234,8 @@ TEST(Variants, AreRecipeOverrides) {
                                       "schedule.moe.gemms=grouped",
                                       "schedule.moe.dense_rows=auto",
                                       "schedule.moe.shared=after",
+                                      "schedule.moe.hot_experts=stay",
+                                      "schedule.moe.hot_load=auto",
                                       "schedule.moe.memory_reuse=none",
                                       "schedule.moe.memory_limit=none",
                                       "recompute=none",
@@ -253,13 +255,13 @@ TEST(Variants, IllegalListIsRefusedWithLegalValues) {
   EXPECT_EQ(message("tp"), "--layouts: 'tp': 'tp' is not of the form name=value, such as tp=2");
   EXPECT_EQ(message("tp=two"), "--layouts: 'tp=two': tp is 'two', expected a number of ranks");
   EXPECT_EQ(message("tp=2,zero=4"), "--layouts: 'tp=2,zero=4': zero is '4', expected one of 0, 1, 2, 3");
-  EXPECT_EQ(
-      message("pp=2,pipelin=1f1b"),
-      "--layouts: 'pp=2,pipelin=1f1b': unknown name 'pipelin'; did you mean 'pipeline'? Known names: pp, dp, "
-      "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, order, duplicates, esp_exchange, "
-      "all_to_all, "
-      "rows, gemms, shared, moe, memory_reuse, recompute, bucket_bytes, offload, activations, worker_lanes, transport, "
-      "start, subject");
+  EXPECT_EQ(message("pp=2,pipelin=1f1b"),
+            "--layouts: 'pp=2,pipelin=1f1b': unknown name 'pipelin'; did you mean 'pipeline'? Known names: pp, dp, "
+            "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, order, duplicates, esp_exchange, "
+            "all_to_all, "
+            "rows, gemms, shared, hot_experts, moe, memory_reuse, recompute, bucket_bytes, offload, activations, "
+            "worker_lanes, transport, "
+            "start, subject");
   EXPECT_TRUE(message("foo=2").starts_with("--layouts: 'foo=2': unknown name 'foo'. Known names: pp, dp"));
   EXPECT_EQ(message("sp=true"), "--layouts: 'sp=true': sp has no effect on this mesh, dp=8");
   EXPECT_EQ(message(";"),

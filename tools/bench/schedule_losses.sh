@@ -42,6 +42,7 @@ schedules=(
   'tutel moe.chunk_by=tokens moe.chunks=2 moe.order=returns_last'
   'weights-last moe.chunk_by=tokens moe.chunks=2 moe.order=weights_last'
   'fastermoe moe.chunk_by=nodes moe.chunks=2 moe.order=returns_last'
+  'shadow moe.hot_experts=shadow moe.hot_load=1'
   'eps moe.chunk_by=experts moe.chunks=2 moe.rows=token moe.gemms=by_load'
   'eps-whole moe.rows=token moe.gemms=dense'
   'mpmoe-s1 moe.chunk_by=tokens moe.chunks=2 moe.memory_reuse=s1'

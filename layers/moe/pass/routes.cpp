@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "framework/kernels/kernel_table.h"
+#include "framework/tensor/host_read.h"
 #include "layers/moe/schedule/memory_limit.h"
 #include "parallel/comm/gathered_rows.h"
 #include "parallel/ep/offsets.h"
+#include "parallel/ep/received.h"
 
 namespace hexad::moe {
 
@@ -30,8 +32,9 @@ RowGroups Routes::groups(size_t chunk) const {
     groups.rows = {
         .groups = on_device.dim(0) - 1, .max_rows = counts(chunk).rows_computed(), .host = {}, .device = on_device};
   } else {
-    groups.rows = kernels::GroupOffsets::on_host(offsets);
+    groups.rows = kernels::GroupOffsets::on_host(counts(chunk).own_offsets());
     groups.dense = settings.schedule.is_dense(offsets);
+    if (plan.counts.hot.any()) groups.shadows = kernels::GroupOffsets::on_host(counts(chunk).shadow_offsets);
   }
   return groups;
 }
@@ -75,14 +78,67 @@ std::vector<ChunkTokens> Routes::chunk_tokens(Stream& stream) const {
 
 namespace {
 
+// True if ranks get copies of hot experts of other ranks.
+bool shadows(const PassSettings& settings) { return settings.schedule.shadows() && settings.groups.ep->size() > 1; }
+
+// Returns the least load of a hot expert. If the recipe leaves it open, the rows of a hot expert must also be at least
+// as large as its weights, which travel in place of the rows: a row has D elements, the weights have 3 D F, or 2 D F
+// for GELU experts.
+ep::HotRule hot_rule(const MoeSchedule& s, const ExpertShape& shape) {
+  if (s.hot_load) return {.least_load = *s.hot_load};
+  return {.least_load = MoeSchedule::usual_hot_load, .least_rows = (shape.gated ? 3 : 2) * shape.width};
+}
+
+// Returns the hot experts, from the ids of the slots that this rank sends. `senders` may have sent some of the ids. If
+// the schedule shadows no experts, returns none; otherwise collective over the ranks whose counts a plan needs.
+ep::HotExperts hot_experts(const Tensor& sent, const comm::ProcessGroup* senders, const PassSettings& settings,
+                           const ExpertShape& shape, Stream& stream) {
+  if (!shadows(settings)) return {};
+  const tensor::HostRead read = tensor::read_to_host("routing: ids", sent, stream);
+  const Tensor& known = read.tensor();
+  if (senders) ep::check_gathered_ids(known, settings.experts, *senders);
+  return ep::agree_on_hot_experts(known, settings.experts, settings.groups.ep->size(),
+                                  hot_rule(settings.schedule, shape),
+                                  settings.groups.sources(settings.schedule.esp_exchange_used()));
+}
+
+// Returns the order of the slots of a rank whose ep rank is `rank`, with the hot experts of its ep group.
+ep::SlotOrder order_with(const ep::HotExperts& hot, const Tensor& ids, ep::Ordering ordering, int rank,
+                         Stream& stream) {
+  if (!hot.any()) return ep::order_slots(ids, ordering, rank, stream);
+  ordering.experts = hot.numbers(ordering.experts);
+  ordering.senders = nullptr;  // their ids were checked before they were replaced by numbers
+  return ep::order_slots(ep::renumbered(ids, hot, std::span(&rank, 1), stream), ordering, rank, stream);
+}
+
+// Returns the orders of the slots of all tensor-parallel ranks. Each of them may belong to another ep group, with other
+// hot experts than `hot`, which are this rank's. The ranks then tell each other theirs.
+std::vector<ep::SlotOrder> orders_of_sharers(const PassSettings& settings, const Tensor& ids, const ep::HotExperts& hot,
+                                             const ep::Ordering& ordering, Stream& stream) {
+  if (!shadows(settings)) return ep::order_slots(ids, ordering, settings.tensor_ep_ranks, stream);
+  const int64_t most = settings.experts / ordering.ranks, ranks = settings.tensor->size(), share = ids.dim(0) / ranks;
+  std::vector<int64_t> mine = hot.list();
+  mine.resize(most, -1);
+  const std::vector<int64_t> all = settings.tensor->all_gather_values(mine, ids.device());
+  std::vector<ep::SlotOrder> orders;
+  for (int64_t q = 0; q < ranks; ++q) {
+    const auto of_rank = std::span(all).subspan(static_cast<size_t>(q * most), static_cast<size_t>(most));
+    const std::vector<int64_t> list(of_rank.begin(), std::ranges::find(of_rank, -1));
+    orders.push_back(order_with(ep::HotExperts(list, settings.experts, ordering.ranks),
+                                ids.slice(0, q * share, (q + 1) * share), ordering, settings.tensor_ep_ranks[q],
+                                stream));
+  }
+  return orders;
+}
+
 // Sets routes.collection from the slot orders of all tensor-parallel ranks. This rank can compute all orders, because
 // all of these ranks hold the same ids. Returns the order of this rank.
 ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& options, Stream& stream) {
   const PassSettings& settings = routes.settings;
   const int ranks = settings.tensor->size(), ep_ranks = settings.groups.ep->size();
   const int64_t share = ids.dim(0) / ranks, chunks = options.chunking.chunks;
-  std::vector<ep::SlotOrder> orders = ep::order_slots(
-      ids, {settings.experts, ep_ranks, options.chunking, options.row_of}, settings.tensor_ep_ranks, stream);
+  std::vector<ep::SlotOrder> orders = orders_of_sharers(
+      settings, ids, options.hot, {settings.experts, ep_ranks, options.chunking, options.row_of}, stream);
   RowCollection rows{.group = settings.tensor,
                      .counts = {},
                      .rows = Tensor::empty(ids.shape(), Dtype::i64, ids.device(), Category::communication)};
@@ -136,10 +192,11 @@ ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
 }
 
 // Makes the routes with the number of chunks that `settings` contains.
-Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settings, Stream& stream) {
+Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape,
+                        Stream& stream) {
   const MoeSchedule& schedule = settings.schedule;
   const int ep_ranks = settings.groups.ep->size();
-  const ep::PlanOptions options = plan_options(schedule, ep_ranks);
+  ep::PlanOptions options = plan_options(schedule, ep_ranks);
   Routes routes{.settings = settings};
   routes.end = ids.dim(0);
   if (ids.device().runs_ahead() && is_local(settings, options)) {
@@ -156,6 +213,7 @@ Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settin
     routes.inputs_alike = true;
     routes.begin = rank * share, routes.end = routes.begin + share;
     if (options.chunking.chunks > 1) {
+      options.hot = hot_experts(routes.own_of_result(ids), nullptr, settings, shape, stream);
       routes.plan = ep::make_routing_plan(collect(routes, ids, options, stream), settings.groups, options, stream);
       return routes;
     }
@@ -166,9 +224,10 @@ Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settin
     routes.gatherers = settings.groups.etp;
   const Tensor sent =
       routes.gatherers ? comm::all_gather_rows(ids, *routes.gatherers, stream) : routes.own_of_result(ids);
+  options.hot = hot_experts(sent, routes.gatherers, settings, shape, stream);
   const ep::SlotOrder order =
-      ep::order_slots(sent, {settings.experts, ep_ranks, options.chunking, options.row_of, routes.gatherers},
-                      settings.groups.ep->rank(), stream);
+      order_with(options.hot, sent, {settings.experts, ep_ranks, options.chunking, options.row_of, routes.gatherers},
+                 settings.groups.ep->rank(), stream);
   routes.plan = ep::make_routing_plan(order, settings.groups, options, stream);
   return routes;
 }
@@ -177,7 +236,7 @@ Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settin
 
 Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape, Dtype dtype,
                    Stream& stream) {
-  Routes routes = routes_in_chunks(ids, held, settings, stream);
+  Routes routes = routes_in_chunks(ids, held, settings, shape, stream);
   if (!settings.schedule.memory_limit) return routes;
   // A RowCollection exists only with several chunks, and determines when the shared experts compute (forward.cpp).
   base::require(
@@ -197,7 +256,7 @@ Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, c
     const int64_t bytes = largest(buffer_bytes(routes.plan.counts, shape, finer.schedule.memory_reuse, dtype));
     if (bytes <= limit || finer.schedule.chunks >= most_chunks) break;
     finer.schedule.chunks = std::min(most_chunks, more_chunks(finer.schedule.chunks, bytes, limit));
-    routes = routes_in_chunks(ids, held, finer, stream);
+    routes = routes_in_chunks(ids, held, finer, shape, stream);
   }
   routes.settings = settings;
   return routes;

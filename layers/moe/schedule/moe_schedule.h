@@ -83,6 +83,18 @@ constexpr auto words(Gemms) {
   });
 }
 
+/// Treatment of experts that get far more rows than others.
+enum class HotExperts : uint8_t { stay, shadow };
+constexpr auto words(HotExperts) {
+  using enum HotExperts;
+  return std::to_array<Word<HotExperts>>({
+      {stay, "stay", "rows travel to the ranks of all experts"},
+      {shadow, "shadow",
+       "FasterMoE: every ep rank gets a copy of the weights of hot experts and computes its own rows of these; the "
+       "gradients of the copies are summed on the experts' ranks"},
+  });
+}
+
 /// Time at which the shared experts compute.
 enum class SharedExperts : uint8_t { after, beside };
 constexpr auto words(SharedExperts) {
@@ -126,6 +138,8 @@ struct MoeChoices {
   std::optional<int64_t> dense_rows{};
   double compute_share = 1;
   SharedExperts shared = SharedExperts::after;
+  HotExperts hot_experts = HotExperts::stay;
+  std::optional<double> hot_load{};
   bool operator==(const MoeChoices&) const = default;
 };
 
@@ -133,6 +147,8 @@ struct MoeSchedule : MoeChoices<Settled> {
   /// Default of dense_rows for gemms: by_load (see is_dense()). It is the number of rows per expert in EPS-MoE, Fig.
   /// 5a: 4096 rows for 16 experts. On CPUs, we found no such threshold (docs/schedules.md).
   static constexpr int64_t usual_dense_rows = 256;
+  /// Default of hot_load for hot_experts: shadow. The default also requires a number of rows (pass/routes.cpp).
+  static constexpr double usual_hot_load = 2;
 
   bool is_chunked() const { return chunk_by != ChunkBy::none; }
   /// True if the work of one chunk overlaps with the work of another chunk.
@@ -141,8 +157,10 @@ struct MoeSchedule : MoeChoices<Settled> {
   bool copies() const { return memory_reuse != ReuseStrategy::none; }
   /// True if the shared experts are a task of the pass.
   bool shares_pass() const { return shared == SharedExperts::beside; }
+  /// True if ranks get copies of hot experts.
+  bool shadows() const { return hot_experts == HotExperts::shadow; }
   /// True if tasks run on several lanes at the same time.
-  bool uses_lanes() const { return overlaps() || copies() || shares_pass(); }
+  bool uses_lanes() const { return overlaps() || copies() || shares_pass() || shadows(); }
   /// True if every tensor-parallel rank routes all tokens that it holds before the ranks divide these tokens.
   bool gates_all() const { return duplicates != Duplicates::pause_before_gate; }
   /// True if each expert's matrix product is a separate kernel call. Expert e has rows [offsets[e], offsets[e + 1]).
@@ -355,7 +373,32 @@ inline constexpr std::tuple moe_choices{
           no.add("needs shared experts, but model.moe.shared_experts is 0; legal here: after");
       },
       .matters = [](const ScheduleSite& at) { return at.ep * at.etp > 1; },
-      .varied = {{"after"}, {"beside"}}})};
+      .varied = {{"after"}, {"beside"}}}),
+
+  choice("hot_experts", [](auto& s) -> auto& { return s.hot_experts; },
+    ChoiceFacts{.meaning = "treatment of experts that get far more rows than others (hot_load), decided in every "
+                           "forward from the counts of all ranks",
+      .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
+        if (!s.shadows()) return;
+        if (s.rows == ep::RowOf::token)
+          no.add("needs schedule.moe.rows: slot, because a token's row for a rank is counted whole, and a rank "
+                 "cannot tell which part of it stays; legal here: stay");
+        if (s.memory_limit)
+          no.add("needs schedule.moe.memory_limit: none, which does not count copies of weights; legal here: "
+                 "stay");
+      },
+      .matters = [](const ScheduleSite& at) { return at.ep > 1; },
+      .varied = {{"stay", "hot_load=auto"}, {"shadow", "hot_load=1"}}}),
+
+  choice("hot_load", [](auto& s) -> auto& { return s.hot_load; },
+    ChoiceFacts{.meaning = "least load of a hot expert, as a multiple of the mean load; at most as many experts are "
+                           "hot as a rank has experts, those with the highest loads",
+      .automatic = "2, and only experts whose rows are at least as large as their weights",
+      .limits = {config::at_least(1)},
+      .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
+        if (s.hot_load && !s.shadows())
+          no.add("is read only by schedule.moe.hot_experts: shadow; set hot_experts: shadow, or hot_load: auto");
+      }})};
 // clang-format on
 
 /// Calls v(key, access, facts) for every choice. access(s) returns the member of s, a MoeSchedule or MoeScheduleConfig,

@@ -253,6 +253,23 @@ TEST(Recipe, OnlyGemmsByLoadReadDenseRows) {
   EXPECT_NO_THROW(recipe_of(yaml, {"schedule.moe.dense_rows=8", "schedule.moe.gemms=by_load"}));
 }
 
+TEST(Recipe, ShadowsAreRefusedWithTheReason) {
+  const std::string shadow = "schedule.moe.hot_experts=shadow";
+  EXPECT_NO_THROW(recipe_of(yaml, {shadow, "schedule.moe.hot_load=1.5"}));
+  EXPECT_NO_THROW(recipe_of(yaml, {shadow, "schedule.moe.memory_reuse=s4"}));
+  const auto expect = [&](const std::vector<std::string>& overrides, const std::string& why) {
+    const std::string what = problem(overrides);
+    EXPECT_NE(what.find(why), std::string::npos) << what;
+  };
+  expect({"schedule.moe.hot_load=2"}, "schedule.moe.hot_load (2) is read only by schedule.moe.hot_experts: shadow");
+  expect({shadow, "schedule.moe.hot_load=0.5"}, "schedule.moe.hot_load");
+  expect({shadow, "schedule.moe.rows=token"}, "schedule.moe.hot_experts (shadow) needs schedule.moe.rows: slot");
+  expect({shadow, "schedule.moe.memory_reuse=s4", "schedule.moe.memory_limit=64MiB"},
+         "schedule.moe.memory_limit: none");
+  expect({shadow, "schedule.moe.memory_reuse=auto"}, "schedule.moe.memory_reuse: none or s1 to s4");
+  expect({shadow, "schedule.pipeline.overlap=micro_batches"}, "needs schedule.moe.hot_experts: stay");
+}
+
 TEST(Recipe, ComputeShareNeedsOverlap) {
   const std::string share = "schedule.moe.compute_share=0.5",
                     why = "leaves threads to chunks in flight, but no chunks are";

@@ -99,6 +99,10 @@ void check_moe_schedule(const Recipe& r, const layers::Registry& registry, Probl
     problems.add("schedule.moe.compute_share",
                  "leaves threads to chunks in flight, but no chunks are in flight: set schedule.moe.chunk_by, or "
                  "compute_share: 1");
+  if (r.schedule.moe.hot_experts == moe::HotExperts::shadow && !r.schedule.moe.memory_reuse)
+    problems.add("schedule.moe.hot_experts",
+                 "needs schedule.moe.memory_reuse: none or s1 to s4, because auto may set a memory_limit, which "
+                 "does not count copies of weights; legal here: stay");
   if (r.schedule.moe.open() && !legal_schedules(r, registry).empty()) return;
   for (const moe::Refusal& refusal : contradictions(r, r.schedule.moe.settled()))
     problems.add("schedule.moe." + refusal.key, refusal.what);
@@ -120,6 +124,10 @@ void check_micro_batch_overlap(const Recipe& r, int64_t world, Problems& problem
     return refuse(
         "needs schedule.moe.memory_reuse: none, because ranks might send the restored chunks of two micro-batches in "
         "different orders");
+  if (r.schedule.moe.hot_experts == moe::HotExperts::shadow)
+    return refuse(
+        "needs schedule.moe.hot_experts: stay, because ep groups with and without hot experts have passes of different "
+        "lengths, and their ranks would send for two micro-batches in different orders");
   if (r.schedule.moe.open())
     return refuse(
         "needs every key of schedule.moe set, because auto compares durations of passes, which here include work of "
