@@ -1,12 +1,11 @@
 // Host part of a routing plan: the number of rows for each destination. The task graph of a pass needs no other part.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "parallel/comm/node_groups.h"
 #include "parallel/comm/process_group.h"
-#include "parallel/ep/node_steps.h"
+#include "parallel/ep/phased_return.h"
 #include "parallel/ep/plan_options.h"
 
 namespace hexad::ep {
@@ -21,11 +20,9 @@ struct ExpertGroups {
 
 /// Counts of one chunk, whose rows are sent and computed together. R is the number of rows on this rank after receiving
 /// and gathering. C is the number of rows that are computed, one for each slot.
-struct ChunkCounts {
+struct ChunkCounts : MovedRows {
   int64_t slots_begin = 0, slots_end = 0;  // range of the chunk's slot rows
   int64_t wire_begin = 0, wire_end = 0;    // range of the chunk's rows to send
-  comm::Splits splits;                     // numbers of rows to send to, and receive from, each rank of the all-to-all
-  std::optional<NodeSteps> steps;          // set if the all-to-all is hierarchical
   std::vector<int64_t> shared;             // [etp]: rows received by each of the ranks that gather them
   std::vector<int64_t> offsets;  // [E/P + 1]: offsets of each local expert's grouped rows; a local plan, whose offsets
                                  // only the device has, divides all rows evenly
@@ -50,7 +47,10 @@ struct PlanCounts {
   bool merged = false;
   int64_t slots_per_row = 1;  // M, the maximum number of slots of a row; 1 if a row belongs to a slot
   std::vector<ChunkCounts> chunks;
+  /// Phases in which the rows of the only chunk return; without phases, they return in one all-to-all.
+  PhasedReturn phased;
 
+  bool in_phases() const { return !phased.phases.empty(); }
   /// Returns S, the total number of slot rows.
   int64_t slots() const { return chunks.back().slots_end; }
   int64_t rows_received() const;

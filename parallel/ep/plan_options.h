@@ -43,6 +43,7 @@ struct PlanOptions {
   RowOf row_of = RowOf::slot;
   bool merged = false;
   AllToAll all_to_all = AllToAll::direct;
+  int return_phases = 1;  // wanted number of phases of ReturnOrder; more than 1 only with one chunk that is not merged
 };
 
 }  // namespace hexad::ep

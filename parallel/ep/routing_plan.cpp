@@ -50,9 +50,7 @@ const comm::ProcessGroup& sources(const ExpertGroups& g, EspExchange esp_exchang
 }
 
 // True if the sender and receiver of a row determine its chunk. Only the sums of counts over all chunks are then sent.
-bool chunk_is_of_pair(const Chunking& chunking) {
-  return chunking.by == Chunking::By::peers || chunking.by == Chunking::By::phases;
-}
+bool chunk_is_of_pair(const Chunking& chunking) { return chunking.by == Chunking::By::peers; }
 
 // Returns the counts to send: [chunks, n] or, if chunk_is_of_pair(), the sums [n] over all chunks.
 std::vector<int64_t> chunks_to_send(const std::vector<int64_t>& counts, const Chunking& chunking) {
@@ -291,14 +289,14 @@ void splits_of(ChunkCounts& chunk, const Counts& n, int64_t c, const PlanOptions
   }
 }
 
-// Returns the two steps of a chunk's all-to-all for rank `rank` of the all-to-all.
-NodeSteps steps_of(const Counts& n, int64_t c, const PlanOptions& options, const ExpertGroups& g,
-                   const comm::NodeGrid& grid, int rank) {
+// Returns the numbers of rows that the ranks of the all-to-all send to each other in chunk c. `n` must outlive the
+// result.
+RowsBetween rows_between(const Counts& n, int64_t c, const PlanOptions& options, const ExpertGroups& g) {
   const int64_t fan = options.esp_exchange == EspExchange::direct ? n.etp : 1;
   const int64_t own = options.esp_exchange == EspExchange::gather ? g.etp->rank() : 0;
-  return node_steps(grid, rank, [&](int source, int destination) {
+  return [&n, c, fan, own](int source, int destination) {
     return n.rows_to(destination / fan, own + source % fan, source / fan, c);
-  });
+  };
 }
 
 // Returns the slots [S, M] of the slot rows. M is 1 if rows belong to slots.
@@ -387,7 +385,7 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
     chunk.wire_end = chunk.slots_end * fan;
     chunk.splits.send = rows_to(order, c, ranks, fan);
     splits_of(chunk, counts, c, options, groups);
-    if (two_steps) chunk.steps = steps_of(counts, c, options, groups, grid, all_to_all.rank());
+    if (two_steps) chunk.steps = node_steps(grid, all_to_all.rank(), rows_between(counts, c, options, groups));
     chunk.offsets = grouped.offsets;
     chunk.rows_in_chunk = counts.in_chunk(c);
     ChunkIndices indices;
@@ -405,13 +403,20 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   } else {
     for (int64_t c = 0; c < chunks; ++c) add(c, GroupedOrder(counts, c, c + 1));
   }
-  if (two_steps) {
-    lay_out(device_side, order, slots_to, destinations_by_place(grid), fan, stream);
-  } else if (fan > 1) {
-    std::vector<int> in_order(all_to_all.size());
-    std::iota(in_order.begin(), in_order.end(), 0);
-    lay_out(device_side, order, slots_to, in_order, fan, stream);
-  }
+  std::vector<int> destinations(all_to_all.size());
+  std::iota(destinations.begin(), destinations.end(), 0);
+  if (two_steps) destinations = destinations_by_place(grid);
+  if (two_steps || fan > 1) lay_out(device_side, order, slots_to, destinations, fan, stream);
+  const ReturnOrder returns(ranks, static_cast<int>(fan), options.return_phases);
+  if (returns.phases() == 1) return plan;
+  require(chunks == 1 && !options.merged, "[ep] rows return in ", returns.phases(), " phases, but are sent in ", chunks,
+          options.merged ? " merged" : "", " chunks, expected one chunk that is not merged");
+  host.phased = phased_return(returns, {.rank = all_to_all.rank(),
+                                        .fan = static_cast<int>(fan),
+                                        .all = host.chunks.front(),
+                                        .destinations = destinations,
+                                        .grid = grid,
+                                        .between = rows_between(counts, 0, options, groups)});
   return plan;
 }
 

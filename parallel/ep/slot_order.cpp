@@ -82,8 +82,8 @@ void Chunking::check(int64_t experts, int ranks) const {
   require(ranks > 0 && experts % ranks == 0, "[ep] ", experts, " experts cannot be divided among ", ranks, " ranks");
   const int64_t local = experts / ranks;
   require(chunks >= 1, "[ep] ", chunks, " chunks, expected at least 1");
-  require((by != By::peers && by != By::phases) || chunks <= ranks, "[ep] ", chunks,
-          " chunks, expected at most one for each of ", ranks, " peers");
+  require(by != By::peers || chunks <= ranks, "[ep] ", chunks, " chunks, expected at most one for each of ", ranks,
+          " peers");
   require(by != By::experts || chunks <= local, "[ep] ", chunks, " chunks, expected at most one for each of ", local,
           " experts of a rank");
 }
@@ -95,8 +95,6 @@ int Chunking::chunk(int64_t token, int64_t tokens, int64_t expert, int64_t local
       return static_cast<int>(token * chunks / tokens);
     case By::peers:
       return distance * chunks / ranks;
-    case By::phases:
-      return distance % chunks;
     case By::experts:
       return static_cast<int>(expert % local_experts * chunks / local_experts);
   }

@@ -22,10 +22,8 @@ struct Chunking {
   /// Criterion of the division:
   ///   tokens   consecutive tokens, in equal numbers as far as possible (MPMoE)
   ///   peers    distance of the expert's rank in the ring of ranks, nearest ranks first (FasterMoE's groups of workers)
-  ///   phases   that distance modulo the number of chunks, so that every rank sends about the same number of rows to
-  ///            other nodes in each chunk (Parm's SAA)
   ///   experts  consecutive experts of each rank (EPS-MoE)
-  enum class By : uint8_t { tokens, peers, phases, experts };
+  enum class By : uint8_t { tokens, peers, experts };
   By by = By::tokens;
   int chunks = 1;
 

@@ -154,7 +154,7 @@ struct Way {
 };
 
 std::string name_of(const Way& w) {
-  constexpr std::string_view names[] = {"Tokens", "Peers", "Phases", "Experts"};
+  constexpr std::string_view names[] = {"Tokens", "Peers", "Experts"};
   return cat(names[base::ordinal(w.by)], w.chunks, w.merged ? "Merged" : "");
 }
 
@@ -196,7 +196,7 @@ INSTANTIATE_TEST_SUITE_P(, Exchange,
                          testing::Values(Way{Chunking::By::tokens, 1, false}, Way{Chunking::By::tokens, 3, false},
                                          Way{Chunking::By::tokens, 16, false}, Way{Chunking::By::peers, 4, false},
                                          Way{Chunking::By::experts, 2, false}, Way{Chunking::By::tokens, 3, true},
-                                         Way{Chunking::By::peers, 4, true}, Way{Chunking::By::phases, 2, true}),
+                                         Way{Chunking::By::peers, 4, true}),
                          [](const auto& i) { return name_of(i.param); });
 
 TEST(SlotOrder, ChunksOfTokensAreAsEqualAsPossibleAndOrdered) {
@@ -227,21 +227,6 @@ TEST(SlotOrder, SendsATokenRowOnceForEachChunkWithAnyOfItsExperts) {
   const ep::SlotOrder order = ep::order_slots(ids, {4, 2, {Chunking::By::experts, 2}, RowOf::token}, 0, lab.stream());
   EXPECT_EQ(order.rows_to, (std::vector<int64_t>{1, 0, 1, 1}));  // experts 0 and 2, then 1 and 3
   EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 2}));
-}
-
-// Eight ranks on two nodes have one expert each. If rows were chunked by peers, rank 0 would have all of its rows for
-// the other node in the second chunk. Rank 3 would have nearly all of them in the first chunk. Therefore, each rank
-// would wait for the other one twice.
-TEST(SlotOrder, PhasesSendEquallyManyRowsToTheOtherNodeFromEveryRank) {
-  Lab lab;
-  const Tensor ids = ids_of(lab, {0, 1, 2, 3, 4, 5, 6, 7}, 8);
-  for (int rank = 0; rank < 8; ++rank) {
-    const ep::SlotOrder order = ep::order_slots(ids, {8, 8, {Chunking::By::phases, 2}}, rank, lab.stream());
-    for (int chunk = 0; chunk < 2; ++chunk) {
-      const auto rows = order.rows_to.begin() + chunk * 8 + (rank < 4 ? 4 : 0);
-      EXPECT_EQ(std::accumulate(rows, rows + 4, int64_t{0}), 2) << "rank " << rank << ", chunk " << chunk;
-    }
-  }
 }
 
 TEST(SlotOrder, ForSeveralRanksEqualsTheOrderOfEachRank) {
@@ -376,8 +361,7 @@ TEST(RoutingPlan, PlacesEqualASearchRowByRow) {
         EXPECT_EQ(plan.counts.chunks[c].placed, place.defined());
       }
     };
-    const Chunking chunkings[] = {
-        {}, {Chunking::By::tokens, 3}, {Chunking::By::peers, 2}, {Chunking::By::phases, 2}, {Chunking::By::experts, 4}};
+    const Chunking chunkings[] = {{}, {Chunking::By::tokens, 3}, {Chunking::By::peers, 2}, {Chunking::By::experts, 4}};
     for (const auto& [esp_exchange, name] : enum_names(EspExchange::gather))
       for (const Chunking& chunking : chunkings)
         for (bool merged : {false, true}) {
@@ -444,8 +428,7 @@ TEST(RoutingPlan, RowsOfTokensBecomeTheGroupedRowsOfSlots) {
       }
       return all;
     };
-    const Chunking chunkings[] = {
-        {}, {Chunking::By::tokens, 3}, {Chunking::By::peers, 4}, {Chunking::By::phases, 2}, {Chunking::By::experts, 2}};
+    const Chunking chunkings[] = {{}, {Chunking::By::tokens, 3}, {Chunking::By::peers, 4}, {Chunking::By::experts, 2}};
     for (const Chunking& chunking : chunkings) {
       std::vector<int64_t> of_slots, of_tokens;
       const auto slots = grouped(RowOf::slot, chunking, of_slots), tokens = grouped(RowOf::token, chunking, of_tokens);

@@ -48,11 +48,14 @@ std::vector<Schedule> schedules() {
   const Words o2{moe + "overlap=a2a_allgather", moe + "chunks=2"},
       o3{moe + "overlap=a2a_allgather_copy", moe + "chunks=3"};
   const Words drop{moe + "duplicates=drop"}, direct{moe + "esp_exchange=direct"};
+  const Words phases{moe + "overlap=a2a_allgather", moe + "chunks=4"};
   const Words of_tokens{moe + "rows=token"}, s2{moe + "duplicates=pause_after_gate", moe + "esp_exchange=direct"};
   return {{"Drop", drop},
           {"S1", direct},
           {"S2", s2, Schedule::Bits::all, true},
           {"S2Saa", joined(s2, o2), Schedule::Bits::all, true},
+          {"S2SaaInAPhaseForEachRank", joined(s2, phases), Schedule::Bits::all, true},
+          {"S2SaaGather", joined({moe + "duplicates=pause_after_gate"}, o2), Schedule::Bits::all, true},
           {"Baseline", {moe + "duplicates=baseline"}},
           {"Replicated", {moe + "duplicates=replicated"}, Schedule::Bits::all, true, true},
           {"O2", joined(drop, o2)},
@@ -86,6 +89,7 @@ std::vector<Schedule> schedules() {
           {"OfTokens", of_tokens, other_sums},
           {"OfTokensDirect", joined(of_tokens, direct), other_sums},
           {"OfTokensS2Saa", joined(of_tokens, joined(s2, o2)), other_sums, true},
+          {"OfTokensS2SaaInAPhaseForEachRank", joined(of_tokens, joined(s2, phases)), other_sums, true},
           {"OfTokensBaseline", joined(of_tokens, {moe + "duplicates=baseline"}), other_sums},
           {"OfTokensReplicated", joined(of_tokens, {moe + "duplicates=replicated"}), other_sums, true, true},
           {"OfTokensO2", joined(of_tokens, joined(drop, o2)), other_sums},
@@ -245,11 +249,19 @@ TEST(Schedules, EveryCollectiveOfParmsS1AndS2IsATask) {
   EXPECT_EQ(graphs({"schedule.moe.duplicates=pause_after_gate"}),
             (Words{there_and_back + " | copy: L0(R0) | compute: " + tasks + " T(L0)",
                    there_and_back + " Y(T) | copy: L0(R0) T(L0) | compute: " + tasks + " W0(C0)"}));
-  const std::string phases = "inter: S0(P0) S1(P1) R0(U0) R1(U1) | intra: D0(S0) D1(S1) X0(L0) X1(L1)",
-                    together = "copy: L0(R0) L1(R1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)";
-  EXPECT_EQ(graphs({"schedule.moe.duplicates=pause_after_gate", "schedule.moe.overlap=a2a_allgather",
-                    "schedule.moe.chunks=2"}),
-            (Words{phases + " | " + together, phases + " Y(L0,L1) | " + together + " W(C)"}));
+  // Rows are sent in one all-to-all, and return in phases. With four phases, the two addends of a row return in two
+  // phases, and are then summed and gathered.
+  const auto saa = [&](int phases) {
+    return graphs({"schedule.moe.duplicates=pause_after_gate", "schedule.moe.overlap=a2a_allgather",
+                   cat("schedule.moe.chunks=", phases)});
+  };
+  const std::string two = "inter: S0(P0) R0(U0) R1(U0) | intra: X0(L0) X1(L1)", copies = " | copy: L0(R0) L1(R1)";
+  EXPECT_EQ(saa(2), (Words{two + copies + " | compute: " + tasks,
+                           two + " Y(L0,L1)" + copies + " | compute: " + tasks + " W0(C0)"}));
+  const std::string four = "inter: S0(P0) R0(U0) R1(U0) R2(U0) R3(U0) | intra: X0(L0) X1(L1)",
+                    of_four = " | copy: L0(R0,R1) L1(R2,R3)";
+  EXPECT_EQ(saa(4), (Words{four + of_four + " | compute: " + tasks,
+                           four + " Y(L0,L1)" + of_four + " | compute: " + tasks + " W0(C0)"}));
 }
 
 void expect_same_bits(const ScheduledLayer::Result& a, const ScheduledLayer::Result& b) {

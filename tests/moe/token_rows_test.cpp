@@ -56,6 +56,8 @@ struct Way {
   std::string name;
   Chunking chunking{};
   Overlap overlap = Overlap::sequential;  // if not sequential, chunks are computed together
+  int return_phases = 1;                  // if more than 1, the only chunk returns in phases
+  bool merged() const { return overlap != Overlap::sequential && return_phases == 1; }
 };
 
 // Pass in which expert e on etp rank j multiplies its rows by 1 + e + 10 j. Rank p * etp + j has rank p in the ep
@@ -76,7 +78,8 @@ class FactorPass {
                                    {.chunking = way.chunking,
                                     .esp_exchange = esp_exchange,
                                     .row_of = row_of,
-                                    .merged = way.overlap != Overlap::sequential},
+                                    .merged = way.merged(),
+                                    .return_phases = way.return_phases},
                                    lab.stream()),
               .end = ids.dim(0)},
              x),
@@ -157,7 +160,8 @@ std::vector<Way> ways(int ep_ranks) {
                        {"O3", {Chunking::By::tokens, 3}, Overlap::a2a_allgather_copy}};
   if (ep_ranks > 1) {
     all.push_back({"Peers2", {Chunking::By::peers, 2}});
-    all.push_back({"Phases", {Chunking::By::phases, 2}, Overlap::a2a_allgather});
+    all.push_back({"Phases2", {}, Overlap::a2a_allgather, 2});
+    all.push_back({"Phases4", {}, Overlap::a2a_allgather, 4});
   }
   return all;
 }

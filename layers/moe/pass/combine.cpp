@@ -9,11 +9,6 @@
 namespace hexad::moe {
 
 using namespace base;
-namespace {
-
-comm::Splits back(const comm::Splits& there) { return {there.receive, there.send}; }
-
-}  // namespace
 
 Combine::Combine(PassGraph& g, Options options)
     : g_(g), options_(std::move(options)), format_(g.format(options_.row_weights)), chunks_(g.counts.chunks.size()) {
@@ -36,6 +31,12 @@ void Combine::add(size_t chunk, const Computed& computed, const Handoff<Tensor>&
     add_reordering(chunk, computed.results, row_weights);
   if (g_.shares_width(ep::EspExchange::gather)) add_reduce_scatter(chunk);
   if (g_.shares_width(ep::EspExchange::replicated)) add_all_reduce(chunk);
+  if (g_.counts.in_phases())
+    return add_phased_return(g_, format_, {here.last, here.rows},
+                             {.slot_rows = slot_rows_,
+                              .in_place = landing() == Landing::in_place,
+                              .collection = options_.collection,
+                              .collected = collected_});
   add_all_to_all(chunk);
   if (landing() == Landing::unpacked) add_unpacking(chunk);
   g_.note_returned(chunk, here.last);
@@ -101,14 +102,14 @@ Combine::Landing Combine::landing() const {
   // are unpacked anyway.
   const bool in_order = g_.counts.esp_exchange != ep::EspExchange::direct && !g_.nodes;
   if (g_.bounded || !format_.plain() || !in_order) return Landing::unpacked;
-  return g_.counts.chunks.size() == 1 ? Landing::as_they_are : Landing::in_place;
+  return g_.counts.chunks.size() == 1 && !g_.counts.in_phases() ? Landing::as_they_are : Landing::in_place;
 }
 
 void Combine::add_all_to_all(size_t chunk) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   const Handoff<Rows>& rows = chunks_[chunk].rows;
-  const Cost cost = g_.nodes ? g_.exchange(*g_.nodes->across, "_across", back(counts.steps->across), format_)
-                             : g_.exchange(g_.ranks, "", back(counts.splits), format_);
+  const Cost cost = g_.nodes ? g_.exchange(*g_.nodes->across, "_across", ep::returning(counts.steps->across), format_)
+                             : g_.exchange(g_.ranks, "", ep::returning(counts.splits), format_);
   append(chunk, Lane::inter, TaskKind::all_to_all, "a2a", cost,
          [landing = landing(), &counts, rows, slot_rows = slot_rows_, &ranks = g_.ranks, nodes = g_.nodes](Stream& s) {
            const Tensor sent = rows.take().values;
@@ -124,7 +125,7 @@ void Combine::add_all_to_all(size_t chunk) {
            return arrived;
          });
   if (!g_.nodes) return;
-  Cost inside = g_.exchange(*g_.nodes->inside, "_inside", back(counts.steps->inside), format_);
+  Cost inside = g_.exchange(*g_.nodes->inside, "_inside", ep::returning(counts.steps->inside), format_);
   inside.copy_bytes = g_.passing_bytes(chunk, format_);
   append(chunk, Lane::intra, TaskKind::all_to_all, "a2a_inside", std::move(inside),
          [&counts, rows, nodes = g_.nodes](Stream& s) {
@@ -178,8 +179,7 @@ void Combine::add_all_gather(size_t chunk) {
   const std::vector<int64_t>& counts = collection.counts[chunk];
   const int64_t all = ep::sum_of(counts), mine = counts[group.rank()];
   const Tensor out = collected_.slice(0, begin, begin + all);
-  append(chunk, Lane::intra, TaskKind::all_gather, "all_gather",
-         PassGraph::transfer(group, "tp", (group.size() - 1) * mine * g_.row_bytes(), (all - mine) * g_.row_bytes()),
+  append(chunk, Lane::intra, TaskKind::all_gather, "all_gather", g_.gathering(group, mine, all),
          [out, &chunk_counts, &counts, &group, slot_rows = slot_rows_](Stream& s) {
            const Tensor own = slot_rows.read().values.slice(0, chunk_counts.slots_begin, chunk_counts.slots_end);
            return ep::gather_rows(counts, own, group, s, out).arrived;

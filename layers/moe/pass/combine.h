@@ -1,11 +1,12 @@
 // Returns the experts' results to the ranks of their tokens.
 #pragma once
 
-#include "layers/moe/pass/expert_tasks.h"
+#include "layers/moe/pass/phased_combine.h"
 
 namespace hexad::moe {
 
-/// Adds these tasks for each chunk (see docs/moe-layer.md for their lanes). The result of a chunk is its slot rows.
+/// Adds these tasks for each chunk (see docs/moe-layer.md for their lanes). The result of a chunk is its slot rows. If
+/// the rows return in phases (PlanCounts::phased), add_phased_return() adds the tasks from combine.a2a on.
 ///   combine.reorder          copies results, which are grouped by expert, back into the order and format in which the
 ///                            rows arrived; sums the copies of each token (EPS-MoE's LocalReduce)
 ///   combine.reduce_scatter,  sum the results of ranks that share an expert's width

@@ -13,9 +13,10 @@ using namespace base;
 namespace {
 
 // Returns the lane of dispatch.place. In MoNTA's O2, the task shares a lane with the preceding gather. In O3, it has a
-// separate lane.
-Lane placing_lane(Overlap overlap) {
-  switch (overlap) {
+// separate lane. Under Parm's SAA, only the return is divided, so the task has no other chunk to overlap with.
+Lane placing_lane(const PassGraph& g) {
+  if (g.counts.in_phases()) return Lane::compute;
+  switch (g.routes.settings.schedule.overlap) {
     case Overlap::sequential:
       return Lane::compute;
     case Overlap::a2a_allgather:
@@ -127,7 +128,7 @@ Arrived Dispatch::add_arrival(size_t chunk) {
 
 void Dispatch::add_placing(size_t chunk) {
   const Chunk& here = chunks_[chunk];
-  append(chunk, placing_lane(g_.routes.settings.schedule.overlap), TaskKind::copy, "place",
+  append(chunk, placing_lane(g_), TaskKind::copy, "place",
          PassGraph::copied(g_.counts.chunks[chunk].rows_in_chunk * format_.row_bytes()),
          on_lane([chunk, &g = g_, format = format_, rows = here.rows, row_weights = here.row_weights,
                   together = together_, keeps_weights = keeps_weights_](Stream& s) {

@@ -37,10 +37,11 @@ enum class Held : uint8_t {
   share,  // each rank has a share of the tokens, in rank order, and needs the results of all tokens
 };
 
-/// Returned rows that the ranks of a group gather from each other, chunk by chunk.
+/// Returned rows that the ranks of a group gather from each other, chunk by chunk or, if rows return in phases, set by
+/// set.
 struct RowCollection {
   const comm::ProcessGroup* group;
-  std::vector<std::vector<int64_t>> counts;  // numbers of rows, [chunks][ranks of the group]
+  std::vector<std::vector<int64_t>> counts;  // numbers of rows, [chunks or sets][ranks of the group]
   Tensor rows;                               // [T, K]: index of each slot's row among the gathered rows
 };
 
@@ -67,7 +68,7 @@ struct Routes {
   const comm::ProcessGroup* sharers = nullptr;
   /// True if the sharers also hold all inputs, and therefore gather the inputs' gradients.
   bool inputs_alike = false;
-  /// Rows gathered chunk by chunk; empty: all tokens are gathered at the end.
+  /// Rows gathered by chunk or set; empty: all tokens are gathered at the end.
   std::optional<RowCollection> collection{};
 
   const ep::ChunkCounts& counts(size_t chunk) const { return plan.counts.chunks[chunk]; }

@@ -27,7 +27,7 @@ constexpr auto words(Duplicates) {
       {replicated, "replicated", "MoNTA's baseline"},  // every rank sends its copy to the experts of its own ep group
       {drop, "drop", "DTD, MoNTA O1"},  // DeepSpeed-TED: each rank sends 1/tp of the tokens, divided after the gate
       {pause_before_gate, "pause_before_gate", "Parm S1"},  // each rank has 1/tp of the tokens, divided before the gate
-      {pause_after_gate, "pause_after_gate", "Parm S2"},    // like drop, but results return and are gathered in phases
+      {pause_after_gate, "pause_after_gate", "Parm S2"},    // like drop; with overlap, results return in phases
   });
 }
 
@@ -134,6 +134,15 @@ struct MoeSchedule : MoeChoices<Settled> {
   bool is_chunked() const { return chunk_by != ChunkBy::none; }
   /// True if the work of one chunk overlaps with the work of another chunk.
   bool overlaps() const { return is_chunked() || overlap != Overlap::sequential; }
+  /// True if rows are sent in one all-to-all and return in `chunks` phases, while rows that have returned are gathered
+  /// (Parm's SAA).
+  bool returns_in_phases() const {
+    return duplicates == Duplicates::pause_after_gate && overlap != Overlap::sequential && !is_chunked();
+  }
+  /// Returns the number of phases if every rank of the all-to-all returns rows in a phase of its own (Parm, Fig. 5).
+  int64_t most_phases(const ScheduleSite& at) const {
+    return esp_exchange_used() == ep::EspExchange::direct ? at.ep * at.etp : at.ep;
+  }
   /// True if the copy lane has work.
   bool copies() const { return memory_reuse != ReuseStrategy::none; }
   /// True if the shared experts are a task of the pass.
@@ -202,7 +211,9 @@ inline constexpr std::tuple moe_choices{
                      const MoeSchedule& s) { return at.ep == 1 && s.chunk_by == ChunkBy::nodes; }}),
 
   choice("chunks", [](auto& s) -> auto& { return s.chunks; },
-    ChoiceFacts{.meaning = "number of chunks, of chunk_by or of the overlapped collectives",
+    ChoiceFacts{.meaning = "number of chunks, of chunk_by or of the overlapped collectives; with duplicates: "
+                           "pause_after_gate and overlap, the number of phases in which rows return (Parm: parallel.ep "
+                           "x parallel.etp)",
       .automatic = "1 if nothing overlaps, else chosen in the first steps",
       .limits = {config::at_least(1), config::at_most(1024)},
       .in_every_name = true,
@@ -212,11 +223,14 @@ inline constexpr std::tuple moe_choices{
         if (s.chunks == 1 && s.overlaps())
           return no.add("must be at least 2 for ", s.is_chunked() ? "schedule.moe.chunk_by" :
               "schedule.moe.overlap: with one chunk nothing overlaps");
-        const bool phases =
-            s.chunk_by == ChunkBy::nodes || (!s.is_chunked() && s.duplicates == Duplicates::pause_after_gate);
-        if (phases && at.ep > 1 && s.chunks > at.ep)  // an ep group of one rank always has one chunk
-          no.add("must be at most parallel.ep (", at.ep,
-                 ") where the all-to-all is divided by peers (chunk_by: nodes, or the phases of pause_after_gate)");
+        // An ep group of one rank always has one chunk or phase.
+        if (s.chunk_by == ChunkBy::nodes && at.ep > 1 && s.chunks > at.ep)
+          no.add("must be at most parallel.ep (", at.ep, ") for chunk_by: nodes, which divides the all-to-all by peers");
+        if (const int64_t most = s.most_phases(at);
+            s.returns_in_phases() && at.ep > 1 && s.chunks > at.ep && s.chunks != most)
+          no.add("must be at most parallel.ep (", at.ep, ")", most > at.ep ? ", or parallel.ep x parallel.etp (" : "",
+                 most > at.ep ? base::cat(most, ")") : "", ", for the phases in which rows return under duplicates: "
+                 "pause_after_gate with schedule.moe.overlap");
         if (s.chunk_by == ChunkBy::experts && at.experts % at.ep == 0 && s.chunks > at.experts / at.ep)
           no.add("must be at most the experts of a rank (", at.experts, " / ", at.ep, " = ",
                  at.experts / at.ep, ") for chunk_by: experts");

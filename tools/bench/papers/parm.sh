@@ -9,9 +9,9 @@
 #
 # Runs on 2 nodes of 4 ranks. In a layer, N_MP and N_ESP are 1, 2, 4 in turn. Sizes are those of Table III: B L and
 # H/N_ESP over 32, M/N_ESP over 8. Draws k = 1 or 2; f has no effect on bytes, because padding is not sent. Each EP
-# rank has one expert; f32. --rounds: 2, or 1 for more than 50 layers, because the table's means are over layers. 36
-# layers take four minutes, 200 a quarter of an hour. --pictures: writes an SVG of each schedule and pass of the last
-# layer. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+# rank has one expert; f32. S2 returns rows in N_EP x N_ESP = 8 phases (SAA); s2aas is S2 without SAA. --rounds: 2, or 1
+# for more than 50 layers, because the table's means are over layers. 36 layers take four minutes, 200 a quarter of an
+# hour. --pictures: writes an SVG of each schedule and pass of the last layer. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
@@ -49,7 +49,7 @@ layers=$(awk -v n="$count" -v seed="$seed" 'BEGIN {
 }')
 args=(--schedule baseline:duplicates=baseline --schedule s1:duplicates=pause_before_gate,esp_exchange=direct
   --schedule s2aas:duplicates=pause_after_gate,esp_exchange=direct
-  --schedule s2:duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather_copy,chunks=2)
+  --schedule s2:duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=8)
 for layer in $layers; do args+=(--layer "$layer"); done
 [ -z "$pictures" ] || args+=(--pictures "$pictures")
 

@@ -82,8 +82,8 @@ std::vector<int64_t> legal_chunks(const Recipe& r, const layers::Registry& regis
     all = moe::divisors_from_two(r.model.moe.experts / r.parallel.ep);
     std::erase_if(all, [&](int64_t chunks) { return !legal(chunks); });
   } else {
-    for (int64_t chunks = 2; chunks <= *std::rbegin(moe::chunks_tried) && legal(chunks); ++chunks)
-      all.push_back(chunks);
+    for (int64_t chunks = 2; chunks <= *std::rbegin(moe::chunks_tried); ++chunks)
+      if (legal(chunks)) all.push_back(chunks);
   }
   if (all.empty()) all.push_back(2);
   return all;

@@ -27,7 +27,7 @@ std::vector<moe::MoeSchedule> legal_schedules(const Recipe& recipe, const layers
 /// True if the program may choose a schedule that differs from `schedule` only in its number of chunks.
 bool chunks_open(const Recipe& recipe, const moe::MoeSchedule& schedule);
 /// Returns the legal numbers of chunks in `schedule` that the program would try, in ascending order: with chunk_by:
-/// experts, the divisors of a rank's experts; else 2 to 16, up to the first illegal number. Never empty: 2 if none is.
+/// experts, the divisors of a rank's experts; else 2 to 16. Never empty: 2 if none is.
 std::vector<int64_t> legal_chunks(const Recipe& recipe, const layers::Registry& registry, moe::MoeSchedule schedule);
 
 void check_moe_schedule(const Recipe& recipe, const layers::Registry& registry, config::Problems& problems);
