@@ -1,7 +1,9 @@
 // Numbers of rows that one all-to-all moves.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "parallel/comm/operation.h"
 #include "parallel/ep/node_steps.h"
@@ -12,6 +14,7 @@ namespace hexad::ep {
 struct MovedRows {
   comm::Splits splits;             // numbers of rows to send to, and receive from, each rank of the all-to-all
   std::optional<NodeSteps> steps;  // set if the all-to-all is hierarchical
+  std::vector<int64_t> shared{};   // [etp]: rows received by each of the ranks that gather them
 };
 
 /// Returns the splits of the return, if those of dispatch are `there`.

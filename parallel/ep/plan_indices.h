@@ -17,6 +17,9 @@ struct ChunkIndices {
   Tensor source;   // [C] i64: the arrived row from which each computed row is copied
   Tensor entry;    // [C] i64: index of the slot of each computed row among the [R, M] slots of the arrived rows
   Tensor reduced;  // [R, M] i64: the grouped rows whose sum is returned for each arrived row; -1: none
+  // Of joined rows, `source` and `entry` number the arrived rows of all chunks, and `reduced` the grouped rows of all
+  // chunks. Its first dimension is the rows that return in the chunk.
+  Tensor returned;  // [R] i64: the arrived row of each row that returns; undefined if rows are not joined
 
   bool of_tokens() const { return source.defined(); }
 };

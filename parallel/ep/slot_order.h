@@ -38,27 +38,41 @@ struct Chunking {
 /// Meaning of a row.
 enum class RowOf : uint8_t {
   slot,   // a row is a copy of a token for one of its experts, and returns the result of that expert
-  token,  // a row is a copy of a token for a rank and chunk with any of its experts, and returns one weighted sum
-          // (EPS-MoE's LocalReduce)
+  token,  // a row is a copy of a token for a rank with any of its experts, and returns one weighted sum (EPS-MoE's
+          // LocalReduce). If chunks are not of experts, there is a row for each chunk
 };
 constexpr auto enum_names(RowOf) {
   return std::to_array<std::pair<RowOf, std::string_view>>({{RowOf::slot, "slot"}, {RowOf::token, "token"}});
 }
 
+/// True if the rows of a token for a rank are joined over chunks: the row is sent in the first chunk with any of its
+/// slots, and returns in the last one as a sum over all chunks (EPS-MoE's LocalReduce over expert groups).
+inline bool joins_rows(const Chunking& chunking, RowOf row_of) {
+  return row_of == RowOf::token && chunking.by == Chunking::By::experts && chunking.chunks > 1;
+}
+
 /// Slots of a rank that are not dropped, arranged as rows. Rows are sorted by chunk, expert (or, if rows belong to
 /// tokens, by rank of the expert), token and slot. Therefore results are deterministic, and the rows for one rank in
-/// one chunk are contiguous. Tensors are on the device of the ids.
+/// one chunk are contiguous. The chunk of a joined row is the one in which it returns. Tensors are on the device of the
+/// ids.
 struct SlotOrder {
   int64_t experts = 0;
   std::vector<int64_t> counts;   // [chunks, experts]: numbers of slots
-  std::vector<int64_t> rows_to;  // [chunks, ranks]: numbers of rows
+  std::vector<int64_t> rows_to;  // [chunks, ranks]: numbers of rows to send
   Tensor tokens;                 // [S] i64: token of each row
   Tensor rows;  // [T, K] i64: row of each slot; -1: dropped, or in the row of an earlier slot of the token
   // The two tensors below are defined only if rows belong to tokens.
   Tensor row_slots;    // [S, M] i64: slots t K + k of each row, in order; -1: no more slots
   Tensor row_experts;  // [S, M] i32, on the host: experts of these slots, numbered within their rank
+  // The members below are set only if rows are joined.
+  bool joined = false;
+  std::vector<int64_t> returns_from;  // [chunks, ranks]: numbers of rows by the chunk in which they return
+  std::vector<int64_t> sent;          // [S]: rows by the chunk in which they are sent, rank and token
+  std::vector<int64_t> by_rank;       // [S]: rows by rank and token
 
   int64_t size() const { return tokens.dim(0); }
+  /// Returns the numbers of rows [chunks, ranks] in the order of the rows.
+  const std::vector<int64_t>& rows_from() const { return joined ? returns_from : rows_to; }
 };
 
 /// Arguments of order_slots().

@@ -221,12 +221,31 @@ TEST(SlotOrder, SendsATokenRowToEachRankWithAnyOfItsExperts) {
   EXPECT_EQ(order.row_experts.to_vector<int32_t>(), (std::vector<int32_t>{0, 1, 1, -1, 0, 1}));
 }
 
-TEST(SlotOrder, SendsATokenRowOnceForEachChunkWithAnyOfItsExperts) {
+// Experts 0 and 2 are in the first chunk, 1 and 3 in the second one.
+TEST(SlotOrder, SendsATokenRowInItsFirstExpertGroupAndReturnsItInTheLast) {
+  Lab lab;
+  const Tensor ids = ids_of(lab, {0, 1, 3, 2, -1, -1}, 3);
+  const ep::SlotOrder order = ep::order_slots(ids, {4, 2, {Chunking::By::experts, 2}, RowOf::token}, 0, lab.stream());
+  EXPECT_TRUE(order.joined);
+  EXPECT_EQ(order.counts, (std::vector<int64_t>{1, 0, 1, 0, 0, 1, 0, 1}));
+  EXPECT_EQ(order.rows_to, (std::vector<int64_t>{1, 1, 0, 1}));
+  EXPECT_EQ(order.rows_from(), (std::vector<int64_t>{0, 1, 1, 1}));
+  // Rows by the chunk in which they return: token 1 to rank 1, token 0 to rank 0, token 0 to rank 1.
+  EXPECT_EQ(order.tokens.to_vector<int64_t>(), (std::vector<int64_t>{1, 0, 0}));
+  EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{1, -1, 2, 0, -1, -1}));
+  EXPECT_EQ(order.row_slots.to_vector<int64_t>(), (std::vector<int64_t>{3, -1, 0, 1, 2, -1}));
+  EXPECT_EQ(order.sent, (std::vector<int64_t>{1, 0, 2}));
+  EXPECT_EQ(order.by_rank, (std::vector<int64_t>{1, 2, 0}));
+}
+
+TEST(SlotOrder, SendsATokenRowOnceForEachChunkOfOtherKinds) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0, 1, 3}, 3);
-  const ep::SlotOrder order = ep::order_slots(ids, {4, 2, {Chunking::By::experts, 2}, RowOf::token}, 0, lab.stream());
-  EXPECT_EQ(order.rows_to, (std::vector<int64_t>{1, 0, 1, 1}));  // experts 0 and 2, then 1 and 3
-  EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 2}));
+  const ep::SlotOrder order = ep::order_slots(ids, {4, 2, {Chunking::By::peers, 2}, RowOf::token}, 0, lab.stream());
+  EXPECT_FALSE(order.joined);
+  EXPECT_EQ(order.rows_to, (std::vector<int64_t>{1, 0, 0, 1}));
+  EXPECT_EQ(order.rows_from(), order.rows_to);
+  EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{0, -1, 1}));
 }
 
 TEST(SlotOrder, ForSeveralRanksEqualsTheOrderOfEachRank) {
@@ -405,6 +424,7 @@ TEST(RoutingPlan, RowsOfTokensBecomeTheGroupedRowsOfSlots) {
     const auto grouped = [&](RowOf row_of, Chunking chunking, std::vector<int64_t>& offsets) {
       const RoutingPlan plan = plan_over(world, ids, 8, {.chunking = chunking, .row_of = row_of});
       std::vector<Tensor> all;
+      const Tensor arrived = Tensor::empty({plan.counts.rows_gathered(), 2}, Dtype::f64, lab.context);
       for (size_t c = 0; c < plan.counts.chunks.size(); ++c) {
         const ep::ChunkCounts& chunk = plan.counts.chunks[c];
         const ep::ChunkIndices& indices = plan.indices.chunks[c];
@@ -422,9 +442,17 @@ TEST(RoutingPlan, RowsOfTokensBecomeTheGroupedRowsOfSlots) {
         EXPECT_FALSE(indices.place.defined());
         EXPECT_TRUE(chunk.placed);
         EXPECT_EQ(chunk.rows_in_chunk, chunk.rows_computed());
-        EXPECT_EQ(indices.reduced.dim(0), chunk.rows_received());
+        EXPECT_EQ(indices.reduced.dim(0), chunk.rows_to_return());
+        EXPECT_EQ(indices.returned.defined(), plan.counts.joined);
+        const auto& k = kernels::kernels(rows.device());
+        Tensor from = there.data;
+        if (plan.counts.joined) {  // the rows of earlier chunks are also needed
+          const int64_t end = chunk.arrived_begin + chunk.rows_received();
+          k.pointwise.copy(lab.stream(), arrived.slice(0, chunk.arrived_begin, end), there.data);
+          from = arrived.slice(0, 0, end);
+        }
         all.push_back(Tensor::empty({chunk.rows_computed(), 2}, Dtype::f64, lab.context));
-        kernels::kernels(rows.device()).permute.gather(lab.stream(), all.back(), there.data, indices.source, {});
+        k.permute.gather(lab.stream(), all.back(), from, indices.source, {});
       }
       return all;
     };

@@ -97,6 +97,12 @@ std::vector<Schedule> schedules() {
           {"OfTokensTokens3", joined(of_tokens, cut("tokens", 3)), other_sums},
           {"OfTokensNodes", joined(of_tokens, cut("nodes", 2)), other_sums},
           {"OfTokensExperts", joined(of_tokens, cut("experts", 2)), other_sums},
+          {"OfTokensExpertsReturnLast", joined(of_tokens, joined(cut("experts", 2), {moe + "order=returns_last"})),
+           other_sums},
+          {"OfTokensExpertsDirect", joined(of_tokens, joined(direct, cut("experts", 2))), other_sums},
+          {"OfTokensExpertsDrop", joined(of_tokens, joined(drop, cut("experts", 2))), other_sums},
+          {"OfTokensExpertsReplicated", joined(of_tokens, joined({moe + "duplicates=replicated"}, cut("experts", 2))),
+           other_sums, true, true},
           {"OfTokensReuseS1", joined(of_tokens, joined({moe + "memory_reuse=s1"}, cut("tokens", 3))), other_sums},
           {"OfTokensReuseS4", joined(of_tokens, joined({moe + "memory_reuse=s4"}, cut("tokens", 3))), other_sums},
           {"OfTokensReuseS2Direct", joined(of_tokens, joined({moe + "memory_reuse=s2"}, direct)), other_sums}};
@@ -199,6 +205,21 @@ TEST(Schedules, WithDenseGemmsEqualThoseWithGroupedGemmsBitwise) {
         for (size_t i = 0; i < other.gradients.size(); ++i) expect_bitwise(grouped.gradients[i], other.gradients[i]);
       }
   });
+}
+
+// EPS-MoE's LocalReduce over expert groups: a rank adds up a token's results in the order of its slots, whichever
+// groups they are of.
+TEST(Schedules, OfTokenRowsInExpertGroupsEqualThoseInOneGroupBitwise) {
+  const Words of_tokens{"schedule.moe.rows=token"}, groups{"schedule.moe.chunk_by=experts", "schedule.moe.chunks=2"};
+  for (const Mesh4& m : meshes) {
+    SCOPED_TRACE(m.name);
+    const auto one = results(joined(m.overrides, of_tokens)),
+               two = results(joined(joined(m.overrides, of_tokens), groups));
+    for (size_t rank = 0; rank < one.size(); ++rank) {
+      expect_bitwise(one[rank].y, two[rank].y);
+      expect_bitwise(one[rank].dx, two[rank].dx);
+    }
+  }
 }
 
 TEST(Schedules, ByLoadUseDenseGemmsFromAMeanRowCountPerActiveExpert) {

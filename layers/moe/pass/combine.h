@@ -8,7 +8,8 @@ namespace hexad::moe {
 /// Adds these tasks for each chunk (see docs/moe-layer.md for their lanes). The result of a chunk is its slot rows. If
 /// the rows return in phases (PlanCounts::phased), add_phased_return() adds the tasks from combine.a2a on.
 ///   combine.reorder          copies results, which are grouped by expert, back into the order and format in which the
-///                            rows arrived; sums the copies of each token (EPS-MoE's LocalReduce)
+///                            rows arrived; sums the copies of each token (EPS-MoE's LocalReduce), of joined rows over
+///                            all chunks
 ///   combine.reduce_scatter,  sum the results of ranks that share an expert's width
 ///   combine.all_reduce
 ///   combine.a2a              returns the rows; if hierarchical, only between nodes
@@ -49,6 +50,7 @@ class Combine {
     Handoff<Rows> rows{};  // results, then the same rows in wire format
   };
   void add_reordering(size_t chunk, const Handoff<Rows>& results, const Handoff<Tensor>& row_weights);
+  void add_joined_reordering(size_t chunk, const Handoff<Rows>& results, const Handoff<Tensor>& row_weights);
   void add_reduce_scatter(size_t chunk);
   void add_all_reduce(size_t chunk);
   Landing landing() const;
@@ -65,6 +67,8 @@ class Combine {
   const RowFormat format_;
   std::vector<Chunk> chunks_;
   Handoff<Rows> slot_rows_;
+  Handoff<Rows> joined_;        // results of all chunks, if rows are joined
+  TaskId reordered_ = no_task;  // combine.reorder of the last chunk that was added, if rows are joined
   Tensor collected_;
 };
 

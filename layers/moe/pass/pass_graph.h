@@ -106,7 +106,7 @@ class PassGraph {
     return transfer(group, "tp", (group.size() - 1) * mine * row_bytes(), (all - mine) * row_bytes());
   }
   /// Returns the bytes that the hierarchical all-to-all copies on an intermediate rank.
-  int64_t passing_bytes(size_t chunk, const RowFormat& format) const;
+  static int64_t passing_bytes(const ep::MovedRows& rows, const RowFormat& format);
   static Cost copied(int64_t bytes);
 
  private:

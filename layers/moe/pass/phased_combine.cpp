@@ -16,11 +16,6 @@ struct Returned {
   Rows unpacked;  // undefined if `wire` is not packed, or if rows are unpacked to the slot rows
 };
 
-Rows part_of(const Rows& rows, const ep::RowRange& range) {
-  const auto part = [&](const Tensor& t) { return t.defined() ? t.slice(0, range.begin, range.end) : t; };
-  return {part(rows.values), part(rows.row_weights)};
-}
-
 // Copies rows that have arrived to their places in `wire`. The result is done once they are there.
 device::Event put(const ep::ReturnPhase& phase, const Tensor& wire, const ep::InFlight& rows, Stream& s) {
   s.wait(rows.arrived);
@@ -82,7 +77,7 @@ void unpack(Stream& s, const ep::PhasedReturn& phased, const ep::ReturnSet& set,
             const RowFormat& format, const Returned& returned, const Rows& slot_rows) {
   if (!copies.defined()) {  // rows were sent in the order of the slot rows
     for (const ep::RowRange& r : set.slots.list())
-      format.scatter_unpacked(s, returned.wire.slice(0, r.begin, r.end), {}, part_of(slot_rows, r));
+      format.scatter_unpacked(s, returned.wire.slice(0, r.begin, r.end), {}, part_of(slot_rows, r.begin, r.end));
     return;
   }
   Rows rows{returned.wire};
@@ -90,10 +85,10 @@ void unpack(Stream& s, const ep::PhasedReturn& phased, const ep::ReturnSet& set,
     rows = returned.unpacked;
     for (int f = set.first_phase; f < set.end_phase; ++f)
       for (const ep::RowRange& r : phased.phases[f].landing.list())
-        format.scatter_unpacked(s, returned.wire.slice(0, r.begin, r.end), {}, part_of(rows, r));
+        format.scatter_unpacked(s, returned.wire.slice(0, r.begin, r.end), {}, part_of(rows, r.begin, r.end));
   }
   for (const ep::RowRange& r : set.slots.list()) {
-    const Rows out = part_of(slot_rows, r);
+    const Rows out = part_of(slot_rows, r.begin, r.end);
     const Tensor of_set = copies.slice(0, r.begin, r.end);
     sum_copies(s, out.values, rows.values, of_set);
     sum_copies(s, out.row_weights, rows.row_weights, of_set);

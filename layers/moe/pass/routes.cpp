@@ -107,7 +107,7 @@ ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& 
     for (int q = 0; q < ranks; ++q) {
       int64_t begin = 0, count = 0;
       for (int part = 0; part < parts; ++part) {
-        const int64_t in_part = orders[q].rows_to[part], end = begin + in_part;
+        const int64_t in_part = orders[q].rows_from()[part], end = begin + in_part;
         if (gathering(q, part) == g) {
           ends_and_offsets[2 * q * parts + part] = end;
           ends_and_offsets[(2 * q + 1) * parts + part] = all + count - begin;

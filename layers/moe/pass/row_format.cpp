@@ -57,6 +57,11 @@ Rows RowFormat::buffer(int64_t count, Device device, Category category) const {
   return rows;
 }
 
+Rows part_of(const Rows& rows, int64_t begin, int64_t end) {
+  const auto part = [&](const Tensor& t) { return t.defined() ? t.slice(0, begin, end) : t; };
+  return {part(rows.values), part(rows.row_weights)};
+}
+
 Rows gather_rows_by(Stream& s, const Rows& rows, const Tensor& index) {
   return {gathered(s, rows.values, index), gathered(s, rows.row_weights, index)};
 }

@@ -48,6 +48,9 @@ struct RowFormat {
   Rows buffer(int64_t rows, Device device, Category category = Category::communication) const;
 };
 
+/// Returns rows [begin, end) of `rows`, which share its memory.
+Rows part_of(const Rows& rows, int64_t begin, int64_t end);
+
 /// Returns rows index[r] of `rows`, or `rows` itself if `index` is undefined.
 Rows gather_rows_by(Stream& s, const Rows& rows, const Tensor& index);
 

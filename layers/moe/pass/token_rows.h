@@ -7,13 +7,13 @@
 
 namespace hexad::moe {
 
-/// Copies token rows, which arrived in `format` as `sent`, to their places in `grouped`. Each copy has the weights of
-/// its slot. Returns the weights [R, M X] as received; undefined if there are none.
-Tensor copy_to_groups(Stream& s, const RowFormat& format, const Tensor& sent, const ep::ChunkIndices& chunk,
-                      const Rows& grouped);
-/// Returns, for each arrived row, the sum of the results of its copies (EPS-MoE's LocalReduce). Each result is
-/// multiplied by its weight in `weights` [R, M]; undefined: not multiplied. Also returns the row weights of the copies,
-/// with 0 if a row has no further slot.
+/// Copies token rows `arrived` [R], with weights [R, M X], to their places in `grouped`. Each copy has the weights of
+/// its slot.
+void copy_to_groups(Stream& s, const Rows& arrived, const ep::ChunkIndices& chunk, const Rows& grouped);
+/// Returns, for each row that returns in the chunk, the sum of the results of its copies (EPS-MoE's LocalReduce). Each
+/// result is multiplied by its weight in `weights` [R, M]; undefined: not multiplied. Also returns the row weights of
+/// the copies, with 0 if a row has no further slot. If rows are joined, `results` and `weights` are those of all
+/// chunks.
 Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk, const Tensor& weights);
 
 /// Returns the weights [W, M] of the slots of each row to send, from the weights [T, K] acc of the plan's tokens.

@@ -33,6 +33,11 @@ std::string to_string(std::span<const IssueStep> steps);
 ///     two.
 std::string issue_order_problem(std::span<const IssueStep> steps, size_t chunks, bool bounded);
 
+/// Returns the problem of an order whose chunks share rows (rows: token with chunk_by: experts): the experts compute
+/// the chunks in turn, and return them in turn, because a row that was sent in one chunk may be computed in the next
+/// ones, and return in the last one. Returns an empty text if there is no problem.
+std::string in_turn_problem(std::span<const IssueStep> steps);
+
 /// Named order of steps. Dispatch and combine run on one lane, compute and weight_gradients on another. Each lane takes
 /// its steps in the listed order, and starts a step when the chunk's preceding steps are done. An order therefore
 /// decides which steps wait for each other, and does not change what is computed.

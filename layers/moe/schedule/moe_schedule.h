@@ -139,6 +139,8 @@ struct MoeSchedule : MoeChoices<Settled> {
   bool returns_in_phases() const {
     return duplicates == Duplicates::pause_after_gate && overlap != Overlap::sequential && !is_chunked();
   }
+  /// True if a token's row for a rank is one row in all chunks (ep::joins_rows).
+  bool joins_rows() const { return rows == ep::RowOf::token && chunk_by == ChunkBy::experts; }
   /// Returns the number of phases if every rank of the all-to-all returns rows in a phase of its own (Parm, Fig. 5).
   int64_t most_phases(const ScheduleSite& at) const {
     return esp_exchange_used() == ep::EspExchange::direct ? at.ep * at.etp : at.ep;
@@ -278,7 +280,7 @@ inline constexpr std::tuple moe_choices{
   choice("rows", [](auto& s) -> auto& { return s.rows; },
     ChoiceFacts{.meaning = "content of a row between ranks: slot (every expert of a token gets a copy and returns its "
                            "result) or token (every rank that has any of the token's experts gets one copy and returns "
-                           "one weighted sum: EPS-MoE)",
+                           "one weighted sum, also over chunks of experts: EPS-MoE)",
       .automatic = "chosen in the first steps",
       .matters = [](const ScheduleSite& at) { return at.ep * at.etp > 1; },
       .late = true,

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Measures EPS-MoE.
 #
-# Bytes: counts the bytes of a layer's forward on four ranks, and compares them with section 4.2. Layers have attention
-# DP + experts EP and attention TP + experts EP. Also counts those of a whole block with tensor-parallel attention, for
+# Bytes: counts the bytes of a layer's forward on four ranks, and compares them with section 4.2, with all experts of a
+# rank together and in four groups. Layers have attention DP + experts EP and attention TP + experts EP. Also counts those of a whole block with tensor-parallel attention, for
 # TP+EP and TP+TP. Products: measures grouped and dense products by load (Fig. 5a).
 #
 # Speed: measures on two emulated nodes of one rank each (tools/testbed/two_nodes.sh) the forward of a layer like
@@ -47,7 +47,8 @@ table() {
 machine
 echo "bytes:     4 ranks; 16 experts, top 6"
 kind=M=256,H=64,E=16,k=6
-launch 4 "$bench" --forward --rounds 1 --schedule plain --schedule merged:rows=token --layer "$kind,B=256,ep=4" \
+launch 4 "$bench" --forward --rounds 1 --schedule plain --schedule merged:rows=token \
+  --schedule groups:rows=token,chunk_by=experts,chunks=4 --layer "$kind,B=256,ep=4" \
   --layer "$kind,B=1024,tp=4,etp=1,ep=4"
 grep "^$kind" "$scratch/log" >"$scratch/bytes"
 table eps_bytes "$scratch/bytes"

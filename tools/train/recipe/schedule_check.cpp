@@ -25,6 +25,9 @@ std::string order_problem(const MoeSchedule& s, const layers::Registry& registry
             issue_order_problem(order.steps(chunks), chunks, s.memory_reuse != moe::ReuseStrategy::none);
         !why.empty())
       return cat("is illegal for ", chunks, " chunks: ", why);
+  if (s.joins_rows())
+    if (const std::string why = in_turn_problem(order.steps(fewest)); !why.empty())
+      return cat("is illegal for ", fewest, " chunks: ", why);
   return {};
 }
 

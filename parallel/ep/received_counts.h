@@ -1,0 +1,96 @@
+// Counts of rows that ranks exchange before a plan is made, and the order of the rows that they lead to.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "parallel/ep/offsets.h"
+#include "parallel/ep/plan_counts.h"
+
+namespace hexad::ep {
+
+/// Numbers of slots and rows, by sender (etp rank j, ep rank p) and chunk c.
+struct ReceivedCounts {
+  int64_t etp, ep, chunks, local;
+  int64_t here;                         // ep rank of this rank
+  std::vector<int64_t> slots, rows;     // slots for the experts of this rank, and rows for each ep rank
+  std::vector<int64_t> returning_rows;  // joined rows by the chunk in which they return; empty if rows are not joined
+
+  /// Returns the number of slots that this sender has for local expert e in chunk c.
+  int64_t at(int64_t j, int64_t p, int64_t c, int64_t e) const { return slots[index(j, p, c) * local + e]; }
+  /// Returns the number of slots of this sender for each local expert in chunk c.
+  std::span<const int64_t> of(int64_t j, int64_t p, int64_t c) const {
+    return std::span(slots).subspan(index(j, p, c) * local, local);
+  }
+  int64_t rows_to(int64_t to, int64_t j, int64_t p, int64_t c) const { return rows[index(j, p, c) * ep + to]; }
+  int64_t rows_at(int64_t j, int64_t p, int64_t c) const { return rows_to(here, j, p, c); }
+  /// Returns the counts with the chunk in which a row returns as its chunk.
+  ReceivedCounts by_return() const {
+    ReceivedCounts counts = *this;
+    if (!returning_rows.empty()) counts.rows = returning_rows;
+    return counts;
+  }
+  /// Returns the number of slots in chunk c for all local experts, from all ranks.
+  int64_t in_chunk(int64_t c) const {
+    int64_t all = 0;
+    for (int64_t j = 0; j < etp; ++j)
+      for (int64_t p = 0; p < ep; ++p) all += sum_of(of(j, p, c));
+    return all;
+  }
+
+ private:
+  int64_t index(int64_t j, int64_t p, int64_t c) const { return (j * ep + p) * chunks + c; }
+};
+
+/// Returns the group whose counts this rank needs. With EspExchange::replicated, each etp rank receives the same rows
+/// from its own ep group, so the counts of this rank's ep group suffice.
+const comm::ProcessGroup& sources(const ExpertGroups& groups, EspExchange esp_exchange);
+
+/// Exchanges the full matrix of counts on tensors of `device`, which is a host. Returns the number of slots that this
+/// rank receives, and of rows that every rank sends.
+ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& groups, const PlanOptions& options,
+                               device::Device device);
+
+/// Calls f(etp rank, ep rank) for each sender, in the order of the received rows: by etp rank after gathering, or by ep
+/// rank after a direct all-to-all.
+template <class F>
+void for_each_source(const ReceivedCounts& n, EspExchange esp_exchange, const F& f) {
+  const bool direct = esp_exchange == EspExchange::direct;
+  const int64_t outer = direct ? n.ep : n.etp, inner = direct ? n.etp : n.ep;
+  for (int64_t a = 0; a < outer; ++a)
+    for (int64_t b = 0; b < inner; ++b)
+      if (direct)
+        f(b, a);
+      else
+        f(a, b);
+}
+
+/// First grouped row of each (expert, etp rank, ep rank, chunk).
+class GroupedOrder {
+ public:
+  GroupedOrder(const ReceivedCounts& n, int64_t first_chunk, int64_t last_chunk) : n_(n), first_(n.slots.size()) {
+    int64_t row = 0;
+    offsets.push_back(0);
+    for (int64_t e = 0; e < n.local; ++e) {
+      for (int64_t j = 0; j < n.etp; ++j)
+        for (int64_t p = 0; p < n.ep; ++p)
+          for (int64_t c = first_chunk; c < last_chunk; ++c) {
+            first_[index(j, p, c, e)] = row;
+            row += n.at(j, p, c, e);
+          }
+      offsets.push_back(row);
+    }
+  }
+  int64_t first(int64_t j, int64_t p, int64_t c, int64_t e) const { return first_[index(j, p, c, e)]; }
+  std::vector<int64_t> offsets;
+
+ private:
+  size_t index(int64_t j, int64_t p, int64_t c, int64_t e) const {
+    return static_cast<size_t>(((j * n_.ep + p) * n_.chunks + c) * n_.local + e);
+  }
+  const ReceivedCounts& n_;
+  std::vector<int64_t> first_;
+};
+
+}  // namespace hexad::ep
