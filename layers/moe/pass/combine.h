@@ -1,6 +1,7 @@
 // Returns the experts' results to the ranks of their tokens.
 #pragma once
 
+#include "layers/moe/pass/expert_tasks.h"
 #include "layers/moe/pass/phased_combine.h"
 
 namespace hexad::moe {
