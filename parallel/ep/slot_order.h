@@ -61,7 +61,7 @@ struct SlotOrder {
   std::vector<int64_t> rows_to;  // [chunks, ranks]: numbers of rows to send
   Tensor tokens;                 // [S] i64: token of each row
   Tensor rows;  // [T, K] i64: row of each slot; -1: dropped, or in the row of an earlier slot of the token
-  // The two tensors below are defined only if rows belong to tokens.
+  // The two tensors below are defined only if rows belong to tokens, the first one also if there is padding.
   Tensor row_slots;    // [S, M] i64: slots t K + k of each row, in order; -1: no more slots
   Tensor row_experts;  // [S, M] i32, on the host: experts of these slots, numbered within their rank
   // The members below are set only if rows are joined.
@@ -83,6 +83,8 @@ struct Ordering {
   RowOf row_of = RowOf::slot;
   /// Group whose ranks sent the ids; errors name the sender of a wrong id. Null if the ids are this rank's own.
   const comm::ProcessGroup* senders = nullptr;
+  /// Capacity of an expert as a multiple of its mean number of slots, up to which a rank sends padding; 0: no padding.
+  double capacity = 0;
 };
 
 /// Returns the slot orders of the ranks `of`, which are ranks in their ep groups. ids [T, K] (i32) contains the tokens
@@ -90,8 +92,8 @@ struct Ordering {
 /// maximum number of different experts of a token on one rank. `stream` must be the compute lane.
 ///
 /// If rows belong to slots, they are sorted on the device of the ids, and the host reads only their counts ("routing:
-/// counts"). If rows belong to tokens, the host reads the ids ("routing: ids"). A wrong id throws Error(communication)
-/// if `senders` is set, otherwise std::logic_error.
+/// counts"). If rows belong to tokens, or with padding, the host reads the ids ("routing: ids"). A wrong id throws
+/// Error(communication) if `senders` is set, otherwise std::logic_error.
 std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& ordering, std::span<const int> of,
                                    Stream& stream);
 /// Returns the slot order of a single rank.

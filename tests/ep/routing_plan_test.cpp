@@ -221,6 +221,21 @@ TEST(SlotOrder, SendsATokenRowToEachRankWithAnyOfItsExperts) {
   EXPECT_EQ(order.row_experts.to_vector<int32_t>(), (std::vector<int32_t>{0, 1, 1, -1, 0, 1}));
 }
 
+// Three of the four slots are kept. The share of an expert's capacity is 1.5 x 4 / 2 = 3 rows.
+TEST(SlotOrder, FillsEachExpertUpToItsShareOfTheCapacity) {
+  Lab lab;
+  const Tensor ids = ids_of(lab, {1, 1, -1, 1}, 1);
+  const ep::Ordering ordering{.experts = 2, .ranks = 2, .capacity = 1.5};
+  const ep::SlotOrder order = ep::order_slots(ids, ordering, 0, lab.stream());
+  EXPECT_EQ(order.counts, (std::vector<int64_t>{3, 3}));
+  EXPECT_EQ(order.rows_to, (std::vector<int64_t>{3, 3}));
+  EXPECT_EQ(order.tokens.to_vector<int64_t>(), (std::vector<int64_t>{0, 0, 0, 0, 1, 3}));
+  EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{3, 4, -1, 5}));
+  EXPECT_EQ(order.row_slots.to_vector<int64_t>(), (std::vector<int64_t>{-1, -1, -1, 0, 1, 3}));
+  const ep::SlotOrder above = ep::order_slots(ids, {.experts = 2, .ranks = 2, .capacity = 0.5}, 0, lab.stream());
+  EXPECT_EQ(above.counts, (std::vector<int64_t>{1, 3})) << "no slot is dropped here";
+}
+
 // Experts 0 and 2 are in the first chunk, 1 and 3 in the second one.
 TEST(SlotOrder, SendsATokenRowInItsFirstExpertGroupAndReturnsItInTheLast) {
   Lab lab;

@@ -222,6 +222,48 @@ TEST(Schedules, OfTokenRowsInExpertGroupsEqualThoseInOneGroupBitwise) {
   }
 }
 
+// DeepSpeed-MoE's padding costs bytes and changes no result.
+TEST(Schedules, WithPaddingEqualThoseWithout) {
+  const std::string moe = "schedule.moe.";
+  const Words padded{moe + "capacity_padding=full"},
+      s2{moe + "duplicates=pause_after_gate", moe + "esp_exchange=direct"};
+  const Words ways[] = {{},
+                        {moe + "duplicates=baseline"},
+                        {moe + "duplicates=drop"},
+                        {moe + "esp_exchange=direct"},
+                        s2,
+                        joined(s2, {moe + "overlap=a2a_allgather", moe + "chunks=2"})};
+  for (const Mesh4& m : meshes) {
+    if (m.name.find("Sp") != std::string::npos || m.name == "Tp2Ep1Etp1") continue;
+    for (const Words& way : ways) {
+      SCOPED_TRACE(m.name + " " + testing::PrintToString(way));
+      const Words common = joined(joined(m.overrides, {"model.moe.capacity_factor=1.3"}), way);
+      const auto plain = results(common), other = results(joined(common, padded));
+      for (size_t rank = 0; rank < plain.size(); ++rank) expect_same(plain[rank], other[rank], Schedule::Bits::all);
+    }
+  }
+}
+
+// Parm, equation 1: with the capacity factor f, y = f k B L M N_ESP elements are exchanged.
+TEST(Schedules, WithPaddingSendTheCapacityFactorTimesAsManyBytes) {
+  const auto sent = [](const Words& more) {
+    double bytes = 0;
+    on_ranks(4, [&](const comm::ProcessGroup& world) {
+      ScheduledLayer lab(world, joined({"parallel.ep=4", "model.moe.routing=balanced"}, more));
+      schedule::GraphCollector collector;
+      lab.layer.run_passes_by(&collector);
+      lab.run(4, 4);
+      if (world.rank() != 0) return;
+      for (const schedule::Task& task : collector.graphs.front().tasks())
+        if (task.spec.kind == schedule::TaskKind::all_to_all) bytes += static_cast<double>(task.spec.cost.wire_bytes);
+    });
+    return bytes;
+  };
+  const double plain = sent({});
+  EXPECT_GT(plain, 0);
+  EXPECT_EQ(sent({"model.moe.capacity_factor=1.5", "schedule.moe.capacity_padding=full"}), 1.5 * plain);
+}
+
 TEST(Schedules, ByLoadUseDenseGemmsFromAMeanRowCountPerActiveExpert) {
   using moe::Gemms;
   const auto is_dense = [](Gemms gemms, std::optional<int64_t> rows, std::vector<int64_t> offsets) {

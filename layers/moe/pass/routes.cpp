@@ -88,7 +88,8 @@ ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& 
   const int ranks = settings.tensor->size(), ep_ranks = settings.groups.ep->size();
   const int64_t share = ids.dim(0) / ranks;
   std::vector<ep::SlotOrder> orders = ep::order_slots(
-      ids, {settings.experts, ep_ranks, options.chunking, options.row_of}, settings.tensor_ep_ranks, stream);
+      ids, {settings.experts, ep_ranks, options.chunking, options.row_of, nullptr, settings.padded_capacity()},
+      settings.tensor_ep_ranks, stream);
   const ep::ReturnOrder returns = return_order(settings, options);
   // A part is the rows of a rank for one chunk and ep rank. Returns the number of the gathering that includes it.
   const auto gathering = [&](int q, int part) {
@@ -187,9 +188,10 @@ Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settin
     routes.gatherers = settings.groups.etp;
   const Tensor sent =
       routes.gatherers ? comm::all_gather_rows(ids, *routes.gatherers, stream) : routes.own_of_result(ids);
-  const ep::SlotOrder order =
-      ep::order_slots(sent, {settings.experts, ep_ranks, options.chunking, options.row_of, routes.gatherers},
-                      settings.groups.ep->rank(), stream);
+  const ep::SlotOrder order = ep::order_slots(
+      sent,
+      {settings.experts, ep_ranks, options.chunking, options.row_of, routes.gatherers, settings.padded_capacity()},
+      settings.groups.ep->rank(), stream);
   routes.plan = ep::make_routing_plan(order, settings.groups, options, stream);
   return routes;
 }

@@ -25,7 +25,13 @@ struct PassSettings {
   std::string name;                                    // name of the layer, passed to the runner
   schedule::GraphRunner* runner = nullptr;             // runs every pass; null: passes run directly
   const kernels::WireKernels* wire_kernels = nullptr;  // kernels for every pass; null: the kernels of the device
+  double capacity_factor = 0;                          // of the model; 0: experts have no capacity
 
+  /// Returns the capacity up to which ranks send padding (schedule.moe.capacity_padding); 0: no padding.
+  double padded_capacity() const {
+    const bool pads = schedule.capacity_padding == CapacityPadding::full && groups.experts->size() > 1;
+    return pads ? capacity_factor : 0;
+  }
   /// Returns how often each token is computed if all tensor-parallel ranks hold it.
   int copies() const;
 };

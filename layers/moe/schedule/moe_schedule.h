@@ -91,6 +91,18 @@ constexpr auto words(SharedExperts) {
   });
 }
 
+/// Rows that a rank sends to an expert for which it has fewer slots than its share of the expert's capacity.
+enum class CapacityPadding : uint8_t { none, full };
+constexpr auto words(CapacityPadding) {
+  using enum CapacityPadding;
+  return std::to_array<Word<CapacityPadding>>({
+      {none, "none", "only its slots"},
+      {full, "full",
+       "DeepSpeed-MoE: also padding, up to the share of its tokens of model.moe.capacity_factor; padding is computed "
+       "and returned, but has no effect"},
+  });
+}
+
 /// Numbers of chunks for which `auto` predicts a time, except with chunk_by: experts: those of MPMoE and MoNTA.
 inline constexpr int64_t chunks_tried[] = {2, 4, 8, 16};
 
@@ -123,6 +135,7 @@ struct MoeChoices {
   std::optional<int64_t> dense_rows{};
   double compute_share = 1;
   SharedExperts shared = SharedExperts::after;
+  CapacityPadding capacity_padding = CapacityPadding::none;
   bool operator==(const MoeChoices&) const = default;
 };
 
@@ -363,7 +376,24 @@ inline constexpr std::tuple moe_choices{
           no.add("needs shared experts, but model.moe.shared_experts is 0; legal here: after");
       },
       .matters = [](const ScheduleSite& at) { return at.ep * at.etp > 1; },
-      .varied = {{"after"}, {"beside"}}})};
+      .varied = {{"after"}, {"beside"}}}),
+
+  choice("capacity_padding", [](auto& s) -> auto& { return s.capacity_padding; },
+    ChoiceFacts{.meaning = "rows that a rank sends to an expert",
+      .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
+        if (s.capacity_padding == CapacityPadding::none) return;
+        const auto refuse = [&](std::string_view why) { no.add(why, "; or capacity_padding: none"); };
+        if (!at.has_capacity) refuse("fills the capacity of experts: model.moe.capacity_factor must be set");
+        if (s.rows == ep::RowOf::token) refuse("pads rows of slots: schedule.moe.rows must be slot");
+        if (s.is_chunked() || (s.overlap != Overlap::sequential && !s.returns_in_phases()))
+          refuse("pads the rows of a whole micro-batch: schedule.moe.chunk_by must be none, and schedule.moe.overlap "
+                 "sequential unless duplicates is pause_after_gate");
+        if (s.memory_reuse != ReuseStrategy::none)
+          refuse("sends rows without a slot, which schedule.moe.memory_reuse does not restore: memory_reuse must be "
+                 "none");
+      },
+      .matters = [](const ScheduleSite& at) { return at.ep * at.etp > 1; },
+      .varied = {{"none"}, {"full"}}})};
 // clang-format on
 
 /// Calls v(key, access, facts) for every choice. access(s) returns the choice's member of a MoeSchedule or a

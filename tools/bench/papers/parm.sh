@@ -8,8 +8,8 @@
 #                              [--profile-seconds 60] [--pictures FOLDER]
 #
 # Runs on 2 nodes of 4 ranks. In a layer, N_MP and N_ESP are 1, 2, 4 in turn. Sizes are those of Table III: B L and
-# H/N_ESP over 32, M/N_ESP over 8. Draws k = 1 or 2; f has no effect on bytes, because padding is not sent. Each EP
-# rank has one expert; f32. S2 returns rows in N_EP x N_ESP = 8 phases (SAA); s2aas is S2 without SAA. --rounds: 2, or 1
+# H/N_ESP over 32, M/N_ESP over 8. Draws k = 1 or 2, and f = 1.2 or 2.4 of Table III; all schedules send padding, as in
+# the paper (capacity_padding). Each EP rank has one expert; f32. S2 returns rows in N_EP x N_ESP = 8 phases (SAA); s2aas is S2 without SAA. --rounds: 2, or 1
 # for more than 50 layers, because the table's means are over layers. 36 layers take four minutes, 200 a quarter of an
 # hour. --pictures: writes an SVG of each schedule and pass of the last layer. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail
@@ -44,12 +44,16 @@ layers=$(awk -v n="$count" -v seed="$seed" 'BEGIN {
     tokens = 2 ^ (1 + int(3 * rand())) * 512 * 2 ^ int(3 * rand()) / 32
     M = esp * 128 * 2 ^ int(3 * rand())
     H = esp * 32 * 2 ^ int(3 * rand())
-    printf "M=%d,H=%d,B=%d,E=%d,k=%d,tp=%d,etp=%d,ep=%d\n", M, H, tokens, 8 / esp, 1 + int(2 * rand()), mp, esp, 8 / esp
+    f = rand() < 0.5 ? "1.2" : "2.4"
+    printf "M=%d,H=%d,B=%d,E=%d,k=%d,tp=%d,etp=%d,ep=%d,model.moe.capacity_factor=%s\n", M, H, tokens, 8 / esp,
+      1 + int(2 * rand()), mp, esp, 8 / esp, f
   }
 }')
-args=(--schedule baseline:duplicates=baseline --schedule s1:duplicates=pause_before_gate,esp_exchange=direct
-  --schedule s2aas:duplicates=pause_after_gate,esp_exchange=direct
-  --schedule s2:duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=8)
+padded=capacity_padding=full
+args=(--schedule "baseline:duplicates=baseline,$padded"
+  --schedule "s1:duplicates=pause_before_gate,esp_exchange=direct,$padded"
+  --schedule "s2aas:duplicates=pause_after_gate,esp_exchange=direct,$padded"
+  --schedule "s2:duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=8,$padded")
 for layer in $layers; do args+=(--layer "$layer"); done
 [ -z "$pictures" ] || args+=(--pictures "$pictures")
 
