@@ -72,6 +72,7 @@ PassSettings pass_settings(const MoeLayer::Spec& s, const Builder& b) {
       .tensor = &tensor,
       .tensor_ep_ranks = {},
       .name = b.prefix()};
+  settings.capacity_factor = s.model.moe.capacity_factor.value_or(0);
   for (int rank : b.mesh().layout().members(Axis::tp, b.mesh().world().rank()))
     settings.tensor_ep_ranks.push_back(b.mesh().layout().coordinate(Axis::ep, rank));
   return settings;

@@ -45,6 +45,7 @@ struct PlanOptions {
   RowOf row_of = RowOf::slot;
   bool merged = false;
   AllToAll all_to_all = AllToAll::direct;
+  int return_phases = 1;  // requested number of phases of ReturnOrder; above 1 only with one chunk that is not merged
   HotExperts hot{};
 };
 

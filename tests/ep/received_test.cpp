@@ -112,6 +112,36 @@ TEST(Received, LoadsOfExpertsAreCheckedBeforeTheyAreUsed) {
       "routing: rank 1 of group world sent the load 4611686018427387904 of expert 0; expected 0 .. 1099511627776");
 }
 
+// A token chooses experts 0 and 1 of rank 0, which are in different chunks. Its row is sent in the first chunk and
+// returns in the second chunk.
+TEST(Received, CountsOfJoinedRowsMustAgree) {
+  const comm::SelfGroup self;
+  const ep::CountsMessage counts{2, 4, 2, 2, true};
+  const std::vector<int64_t> right{1, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 2};
+  ASSERT_EQ(counts.size(), std::ssize(right));
+  EXPECT_NO_THROW(counts.check(right, 0, self));
+  const auto with = [&](size_t at, int64_t value) {
+    std::vector<int64_t> wrong = right;
+    wrong[at] = value;
+    return message_of(ExitCode::communication, [&] { counts.check(wrong, 0, self); });
+  };
+  const std::string sender = "routing: rank 0 of group " + self.name() + " sent ";
+  EXPECT_EQ(with(8, 2), sender + "the count 2 of rows for rank 0 in chunk 0; expected 0 .. 1 for its 1 slots");
+  EXPECT_EQ(with(15, 1), sender + "the count 1 of rows from rank 1 in chunk 1; expected 0 .. 0 for its 0 slots");
+  EXPECT_EQ(with(12, 1), sender +
+                             "counts of 1 rows for rank 0 and 2 rows from it; expected 1 .. 2 rows for its 2 "
+                             "slots, and as many from it");
+}
+
+TEST(Received, JoinedRowsMustBeThoseThatWereCounted) {
+  const comm::SelfGroup self;
+  const std::vector<int64_t> listed{1, 0}, counted{0, 1};
+  EXPECT_NO_THROW(ep::check_joined_rows(listed, listed, false, 0, self));
+  EXPECT_EQ(message_of(ExitCode::communication, [&] { ep::check_joined_rows(listed, counted, true, 0, self); }),
+            "routing: rank 0 of group " + self.name() +
+                " sent experts of 1 rows whose last experts are in chunk 0; expected the 0 in its counts");
+}
+
 TEST(Received, GatheredExpertsMustExist) {
   Lab lab;
   const comm::SelfGroup self;

@@ -236,6 +236,7 @@ TEST(Variants, AreRecipeOverrides) {
                                       "schedule.moe.shared=after",
                                       "schedule.moe.hot_experts=stay",
                                       "schedule.moe.hot_load=auto",
+                                      "schedule.moe.capacity_padding=none",
                                       "schedule.moe.memory_reuse=none",
                                       "schedule.moe.memory_limit=none",
                                       "recompute=none",
@@ -259,8 +260,8 @@ TEST(Variants, IllegalListIsRefusedWithLegalValues) {
             "--layouts: 'pp=2,pipelin=1f1b': unknown name 'pipelin'; did you mean 'pipeline'? Known names: pp, dp, "
             "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, order, duplicates, esp_exchange, "
             "all_to_all, "
-            "rows, gemms, shared, hot_experts, moe, memory_reuse, recompute, bucket_bytes, offload, activations, "
-            "worker_lanes, transport, "
+            "rows, gemms, shared, hot_experts, capacity_padding, moe, memory_reuse, recompute, bucket_bytes, offload, "
+            "activations, worker_lanes, transport, "
             "start, subject");
   EXPECT_TRUE(message("foo=2").starts_with("--layouts: 'foo=2': unknown name 'foo'. Known names: pp, dp"));
   EXPECT_EQ(message("sp=true"), "--layouts: 'sp=true': sp has no effect on this mesh, dp=8");

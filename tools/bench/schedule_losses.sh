@@ -37,7 +37,7 @@ schedules=(
   'monta-o3 moe.duplicates=drop moe.overlap=a2a_allgather_copy moe.chunks=2'
   'parm-s1 moe.duplicates=pause_before_gate moe.esp_exchange=direct'
   'parm-s2 moe.duplicates=pause_after_gate moe.esp_exchange=direct'
-  'parm-s2-saa moe.duplicates=pause_after_gate moe.esp_exchange=direct moe.overlap=a2a_allgather moe.chunks=2'
+  'parm-s2-saa moe.duplicates=pause_after_gate moe.esp_exchange=direct moe.overlap=a2a_allgather moe.chunks=4'
   'pipemoe moe.chunk_by=tokens moe.chunks=3'
   'tutel moe.chunk_by=tokens moe.chunks=2 moe.order=returns_last'
   'weights-last moe.chunk_by=tokens moe.chunks=2 moe.order=weights_last'

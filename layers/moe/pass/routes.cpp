@@ -82,8 +82,8 @@ namespace {
 bool shadows(const PassSettings& settings) { return settings.schedule.shadows() && settings.groups.ep->size() > 1; }
 
 // Returns the least load of a hot expert. If the recipe leaves it open, the rows of a hot expert must also be at least
-// as large as its weights, which travel in place of the rows: a row has D elements, the weights have 3 D F, or 2 D F
-// for GELU experts.
+// as large as its weights, which are sent instead of the rows. A row has D elements. The weights have 3 D F elements,
+// or 2 D F for GELU experts.
 ep::HotRule hot_rule(const MoeSchedule& s, const ExpertShape& shape) {
   if (s.hot_load) return {.least_load = *s.hot_load};
   return {.least_load = MoeSchedule::usual_hot_load, .least_rows = (shape.gated ? 3 : 2) * shape.width};
@@ -106,6 +106,8 @@ ep::HotExperts hot_experts(const Tensor& sent, const comm::ProcessGroup* senders
 ep::SlotOrder order_with(const ep::HotExperts& hot, const Tensor& ids, ep::Ordering ordering, int rank,
                          Stream& stream) {
   if (!hot.any()) return ep::order_slots(ids, ordering, rank, stream);
+  base::require(ordering.capacity == 0, "[moe] padding up to the capacity of experts, ", hot.count(),
+                " of which are hot; expected no padding or no hot experts");
   ordering.experts = hot.numbers(ordering.experts);
   ordering.senders = nullptr;  // their ids were checked before they were replaced by numbers
   return ep::order_slots(ep::renumbered(ids, hot, std::span(&rank, 1), stream), ordering, rank, stream);
@@ -131,37 +133,58 @@ std::vector<ep::SlotOrder> orders_of_sharers(const PassSettings& settings, const
   return orders;
 }
 
+// Returns the order in which the rows of a plan with these options return.
+ep::ReturnOrder return_order(const PassSettings& settings, const ep::PlanOptions& options) {
+  const bool direct = options.esp_exchange == ep::EspExchange::direct;
+  return {settings.groups.ep->size(), direct ? settings.groups.etp->size() : 1, options.return_phases};
+}
+
 // Sets routes.collection from the slot orders of all tensor-parallel ranks. This rank can compute all orders, because
-// all of these ranks hold the same ids. Returns the order of this rank.
+// all of these ranks hold the same ids. The ranks gather rows chunk by chunk or, if rows return in phases, set by set.
+// Returns the order of this rank.
 ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& options, Stream& stream) {
   const PassSettings& settings = routes.settings;
   const int ranks = settings.tensor->size(), ep_ranks = settings.groups.ep->size();
-  const int64_t share = ids.dim(0) / ranks, chunks = options.chunking.chunks;
+  const int64_t share = ids.dim(0) / ranks;
   std::vector<ep::SlotOrder> orders = orders_of_sharers(
-      settings, ids, options.hot, {settings.experts, ep_ranks, options.chunking, options.row_of}, stream);
+      settings, ids, options.hot,
+      {settings.experts, ep_ranks, options.chunking, options.row_of, nullptr, settings.padded_capacity()}, stream);
+  const ep::ReturnOrder returns = return_order(settings, options);
+  // A part contains the rows of one rank for one chunk and one ep rank. Returns the index of the all-gather of a part.
+  const auto gathering = [&](int q, int part) {
+    return returns.sets() > 1 ? returns.set(settings.tensor_ep_ranks[q], part % ep_ranks) : part / ep_ranks;
+  };
+  const int gatherings = std::max(options.chunking.chunks, returns.sets()), parts = options.chunking.chunks * ep_ranks;
   RowCollection rows{.group = settings.tensor,
                      .counts = {},
                      .rows = Tensor::empty(ids.shape(), Dtype::i64, ids.device(), Category::communication)};
-  // For each rank and chunk, two numbers: the end of the chunk's rows among the rank's rows, and the offset that turns
-  // the rank's row numbers into those of the gathered rows.
-  std::vector<int64_t> parts(ranks * 2 * chunks), end(orders.size(), 0);
+  // For each rank and part, two numbers: the end of the part among the rank's rows, and the offset that turns the
+  // rank's row numbers into those of the gathered rows.
+  std::vector<int64_t> ends_and_offsets(ranks * 2 * parts);
   int64_t all = 0;
-  for (int64_t c = 0; c < chunks; ++c) {
+  for (int g = 0; g < gatherings; ++g) {
     rows.counts.emplace_back();
-    for (size_t q = 0; q < orders.size(); ++q) {
-      const auto to = std::span(orders[q].rows_to).subspan(c * ep_ranks, ep_ranks);
-      const size_t part = 2 * q * static_cast<size_t>(chunks) + static_cast<size_t>(c);
-      parts[part + chunks] = all - end[q];
-      rows.counts.back().push_back(ep::sum_of(to));
-      end[q] += rows.counts.back().back(), all += rows.counts.back().back();
-      parts[part] = end[q];
+    for (int q = 0; q < ranks; ++q) {
+      int64_t begin = 0, count = 0;
+      for (int part = 0; part < parts; ++part) {
+        const int64_t in_part = orders[q].rows_from()[part], end = begin + in_part;
+        if (gathering(q, part) == g) {
+          ends_and_offsets[2 * q * parts + part] = end;
+          ends_and_offsets[(2 * q + 1) * parts + part] = all + count - begin;
+          count += in_part;
+        }
+        begin = end;
+      }
+      rows.counts.back().push_back(count);
+      all += count;
     }
   }
-  const Tensor table = Tensor::from<int64_t>(parts, {ranks, 2, chunks}, ids.device(), Category::communication);
+  const Tensor table =
+      Tensor::from<int64_t>(ends_and_offsets, {ranks, 2, parts}, ids.device(), Category::communication);
   for (int q = 0; q < ranks; ++q)
     kernels::kernels(ids.device())
         .index.shift_parts(stream, rows.rows.slice(0, q * share, (q + 1) * share), orders[q].rows,
-                           table.slice(0, q, q + 1).reshape({2, chunks}));
+                           table.slice(0, q, q + 1).reshape({2, parts}));
   routes.collection = std::move(rows);
   return std::move(orders[settings.tensor->rank()]);
 }
@@ -178,16 +201,18 @@ ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
   using By = ep::Chunking::By;
   ep::PlanOptions options{.esp_exchange = s.esp_exchange_used(),
                           .row_of = s.rows,
-                          .merged = !s.is_chunked() && s.overlap != Overlap::sequential,
+                          .merged = !s.is_chunked() && s.overlap != Overlap::sequential && !s.returns_in_phases(),
                           .all_to_all = s.all_to_all};
+  if (s.returns_in_phases()) {
+    options.return_phases = static_cast<int>(s.chunks);
+    return options;
+  }
   options.chunking.chunks = static_cast<int>(s.chunks);
-  const bool phases = s.duplicates == Duplicates::pause_after_gate && options.merged;  // true for Parm's SAA
-  options.chunking.by = phases                           ? By::phases
-                        : s.chunk_by == ChunkBy::experts ? By::experts
-                        : s.chunk_by == ChunkBy::nodes   ? By::peers
-                                                         : By::tokens;
+  options.chunking.by = s.chunk_by == ChunkBy::experts ? By::experts
+                        : s.chunk_by == ChunkBy::nodes ? By::peers
+                                                       : By::tokens;
   // Limits the number of chunks, because a recipe for many ranks may run on fewer ranks, which have fewer peers.
-  if (phases || s.chunk_by == ChunkBy::nodes) options.chunking.chunks = std::min(options.chunking.chunks, ep_ranks);
+  if (s.chunk_by == ChunkBy::nodes) options.chunking.chunks = std::min(options.chunking.chunks, ep_ranks);
   return options;
 }
 
@@ -212,7 +237,7 @@ Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settin
     routes.sharers = settings.tensor;
     routes.inputs_alike = true;
     routes.begin = rank * share, routes.end = routes.begin + share;
-    if (options.chunking.chunks > 1) {
+    if (options.chunking.chunks > 1 || return_order(settings, options).sets() > 1) {
       options.hot = hot_experts(routes.own_of_result(ids), nullptr, settings, shape, stream);
       routes.plan = ep::make_routing_plan(collect(routes, ids, options, stream), settings.groups, options, stream);
       return routes;
@@ -225,9 +250,10 @@ Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settin
   const Tensor sent =
       routes.gatherers ? comm::all_gather_rows(ids, *routes.gatherers, stream) : routes.own_of_result(ids);
   options.hot = hot_experts(sent, routes.gatherers, settings, shape, stream);
-  const ep::SlotOrder order =
-      order_with(options.hot, sent, {settings.experts, ep_ranks, options.chunking, options.row_of, routes.gatherers},
-                 settings.groups.ep->rank(), stream);
+  const ep::SlotOrder order = order_with(
+      options.hot, sent,
+      {settings.experts, ep_ranks, options.chunking, options.row_of, routes.gatherers, settings.padded_capacity()},
+      settings.groups.ep->rank(), stream);
   routes.plan = ep::make_routing_plan(order, settings.groups, options, stream);
   return routes;
 }

@@ -467,6 +467,41 @@ TEST(Recipe, SharedExpertsBesideTheAllToAllMustExist) {
   EXPECT_TRUE(r.schedule.lanes_have_threads(r.schedule.moe.settled()));
 }
 
+TEST(Recipe, PaddingNeedsACapacityAndRowsOfSlotsOfAWholeMicroBatch) {
+  const std::string padded = "schedule.moe.capacity_padding=full", capacity = "model.moe.capacity_factor=1.2";
+  const auto expect_refused = [&](std::vector<std::string> more, const std::string& why) {
+    more.push_back(padded);
+    const std::string message = problem(more);
+    EXPECT_NE(message.find(why + "; or capacity_padding: none"), std::string::npos) << message;
+  };
+  expect_refused({}, "model.moe.capacity_factor must be set");
+  expect_refused({capacity, "schedule.moe.rows=token"}, "schedule.moe.rows must be slot");
+  expect_refused({capacity, "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"},
+                 "schedule.moe.overlap must be sequential unless duplicates is pause_after_gate");
+  expect_refused({capacity, "schedule.moe.memory_reuse=s4"}, "memory_reuse must be none");
+  expect_refused({capacity, "schedule.moe.hot_experts=shadow"}, "schedule.moe.hot_experts must be stay");
+  EXPECT_NO_THROW(recipe_of(yaml, {capacity, padded}));
+}
+
+// Parm's SAA has at most one phase for each rank of the all-to-all.
+TEST(Recipe, PhasesOfTheReturnAreAtMostParallelEpOrOneForEachRank) {
+  const auto with = [](int64_t phases, const std::string& exchange) {
+    return std::vector<std::string>{"parallel.tp=2",
+                                    "parallel.ep=2",
+                                    "parallel.etp=2",
+                                    "schedule.moe.duplicates=pause_after_gate",
+                                    "schedule.moe.overlap=a2a_allgather",
+                                    "schedule.moe.esp_exchange=" + exchange,
+                                    cat("schedule.moe.chunks=", phases)};
+  };
+  for (const int64_t phases : {2, 4}) EXPECT_NO_THROW(recipe_of(yaml, with(phases, "direct"), 4)) << phases;
+  const std::string three = problem(with(3, "direct"), 4), four = problem(with(4, "gather"), 4);
+  EXPECT_NE(three.find("must be at most parallel.ep (2), or parallel.ep x parallel.etp (4), for the phases"),
+            std::string::npos)
+      << three;
+  EXPECT_NE(four.find("must be at most parallel.ep (2), for the phases"), std::string::npos) << four;
+}
+
 TEST(Recipe, ObjectiveMustFitTheModel) {
   EXPECT_NE(problem({"data.mlm_probability=0.15"}).find("must be 0 for model.kind: decoder"), std::string::npos);
   EXPECT_NE(problem({"model.vocab=0"}).find("must be given with data.synthetic"), std::string::npos);
