@@ -33,7 +33,7 @@ HotExperts::HotExperts(std::vector<int64_t> hot, int64_t experts, int64_t ranks)
   std::ranges::sort(hot_);
   for (size_t i = 0; i < hot_.size(); ++i)
     require(0 <= hot_[i] && hot_[i] < experts && (i == 0 || hot_[i - 1] < hot_[i]), "[ep] hot expert ", hot_[i],
-            ", expected different experts of 0 .. ", experts - 1);
+            ", expected distinct experts in 0 .. ", experts - 1);
 }
 
 int64_t HotExperts::number(int64_t expert, int64_t rank) const {

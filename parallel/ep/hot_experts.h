@@ -13,15 +13,16 @@ namespace hexad::ep {
 using device::Stream;
 using tensor::Tensor;
 
-/// Hot experts. Every ep rank has a copy of each, a shadow, and computes it for its own tokens (FasterMoE, He et al.
-/// 2022). A rank then has its E / P own experts, followed by its H shadows in the order of list(). Numbers count the
-/// experts of all ranks in this way, own ones and shadows: numbers n with n / (E / P + H) = p belong to rank p. Plans
-/// are made for numbers, so they treat shadows as further experts of each rank. Without hot experts, numbers are
-/// experts.
+/// Hot experts. Every ep rank has a copy of each hot expert, a shadow, and computes it for the rank's own tokens
+/// (FasterMoE, He et al. 2022). A rank has its E / P own experts, followed by its H shadows in the order of list().
+/// Numbers count the experts of all ranks in this order, including shadows: numbers n with n / (E / P + H) = p belong
+/// to rank p. Plans are made for numbers, so they treat shadows as additional experts of each rank. Without hot
+/// experts, the number of an expert is its id.
 class HotExperts {
  public:
   HotExperts() = default;
-  /// Makes a list of `hot` among `experts` experts, which `ranks` ranks have in equal blocks.
+  /// `hot` are ids among `experts` experts, which are divided among `ranks` ranks in equal blocks. Throws
+  /// std::logic_error if an id is illegal or listed twice.
   HotExperts(std::vector<int64_t> hot, int64_t experts, int64_t ranks);
 
   bool any() const { return !hot_.empty(); }
@@ -30,11 +31,11 @@ class HotExperts {
   int64_t count() const { return static_cast<int64_t>(hot_.size()); }
   /// Returns the number of own experts of each rank; 0 without hot experts.
   int64_t own() const { return any() ? experts_ / ranks_ : 0; }
-  /// Returns how many numbers there are for `experts` experts.
+  /// Returns the count of numbers for `experts` experts.
   int64_t numbers(int64_t experts) const { return experts + ranks_ * count(); }
-  /// Returns the number of `expert` for slots of rank `rank`.
+  /// Returns the number of `expert` for the slots of ep rank `rank`.
   int64_t number(int64_t expert, int64_t rank) const;
-  /// Calls f(rank, begin, end) for each rank with hot experts: its hot experts are entries [begin, end) of list().
+  /// Calls f(rank, begin, end) for each rank with hot experts. Entries [begin, end) of list() are experts of this rank.
   template <class F>
   void for_each_owner(const F& f) const {
     for (int64_t begin = 0, end = 0; begin < count(); begin = end) {
@@ -44,9 +45,9 @@ class HotExperts {
     }
   }
 
-  /// Converts a rank's counts of slots by chunk and number to counts by chunk and expert.
+  /// Converts counts of slots by chunk and number to counts by chunk and expert.
   std::vector<int64_t> by_expert(std::vector<int64_t> of_numbers) const;
-  /// Converts the counts of slots by expert of rank `rank` to counts by number.
+  /// Converts counts of slots by expert, on ep rank `rank`, to counts by number.
   std::vector<int64_t> by_number(std::span<const int64_t> of_experts, int64_t rank) const;
 
   bool operator==(const HotExperts&) const = default;
@@ -56,25 +57,27 @@ class HotExperts {
   int64_t experts_ = 0, ranks_ = 0;
 };
 
-/// Least load of a hot expert.
+/// Minimum load of a hot expert. Both limits apply.
 struct HotRule {
   double least_load;       // as a multiple of the mean load
   int64_t least_rows = 1;  // in rows
 };
 
-/// Returns the experts with at least the least load. At most as many experts are hot as a rank has experts of its own,
-/// so that shadows take no more memory than the rank's weights. Experts with higher loads go first; among equal loads,
-/// lower experts go first.
+/// Returns the experts that have the minimum load. At most as many experts are hot as a rank has experts of its own, so
+/// that shadows need no more memory than the rank's own weights. If there are more, those with the highest loads are
+/// hot; of experts with equal loads, those with the lowest ids.
 HotExperts hottest(std::span<const int64_t> loads, int64_t ranks, const HotRule& rule);
 
-/// Returns the hot experts of the slots that all ranks of `sources` send. ids [T, K] (i32, on the host) are those of
-/// this rank; -1: dropped. Collective over `sources`: the ranks exchange the loads of all experts, so they agree.
-/// Throws std::logic_error if an id is neither the id of an expert nor -1.
+/// Returns the hot experts of the slots that all ranks of `sources` send. ids [T, K] (i32, on the host; -1: dropped)
+/// are the slots of this rank. Collective over `sources`: the ranks exchange the loads of all experts, so all of them
+/// get the same result. Throws std::logic_error if an id of this rank is illegal, and Error(communication) if the load
+/// that another rank sent is illegal.
 HotExperts agree_on_hot_experts(const Tensor& ids, int64_t experts, int64_t ep_ranks, const HotRule& rule,
                                 const comm::ProcessGroup& sources);
 
 /// Returns `ids` with numbers in place of experts, on the same device. ids [T, K] (i32) contains the tokens of the ep
-/// ranks `of` one after the other, in equal numbers; -1 stays -1. The host reads the ids ("routing: ids").
+/// ranks `of` one after the other; each rank has the same number of tokens. -1 is not changed. The host reads the ids
+/// ("routing: ids").
 Tensor renumbered(const Tensor& ids, const HotExperts& hot, std::span<const int> of, Stream& stream);
 
 }  // namespace hexad::ep

@@ -11,13 +11,13 @@ using device::Device;
 using namespace base;
 namespace {
 
-// Joined row that a source sends to this rank: its experts, and the chunks of its first and last expert.
+// Joined row that a source sends to this rank.
 struct Row {
   std::span<const int32_t> experts;
-  int64_t sent_in, returns_in;
+  int64_t sent_in, returns_in;  // chunks of its first and its last expert
 };
 
-// Rows of every source, in the order of their tokens. Source p etp + j is etp rank j and ep rank p.
+// Rows of all sources, in the order of their tokens. Source p etp + j is ep rank p and etp rank j.
 class ArrivingRows {
  public:
   ArrivingRows(const SlotOrder& order, const ReceivedCounts& n, const ExpertGroups& g, const PlanOptions& options,
@@ -89,7 +89,7 @@ class ArrivingRows {
   std::vector<Row> rows_;
 };
 
-// Numbers of the rows of each source in each chunk, in the order in which they arrive or are returned.
+// Numbers the rows of each source and chunk in the order in which they arrive or return.
 class Numbering {
  public:
   Numbering(const ReceivedCounts& n, EspExchange esp_exchange, bool over_all_chunks) : etp_(n.etp), ep_(n.ep) {

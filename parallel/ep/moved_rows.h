@@ -10,14 +10,15 @@
 
 namespace hexad::ep {
 
-/// Numbers of rows of an all-to-all in the direction of dispatch. A return moves the same rows the other way.
+/// Numbers of rows of an all-to-all, in the direction of dispatch. The return sends the same rows in the opposite
+/// direction.
 struct MovedRows {
   comm::Splits splits;             // numbers of rows to send to, and receive from, each rank of the all-to-all
   std::optional<NodeSteps> steps;  // set if the all-to-all is hierarchical
-  std::vector<int64_t> shared{};   // [etp]: rows received by each of the ranks that gather them
+  std::vector<int64_t> shared{};   // [etp]: number of rows that each etp rank receives and the etp ranks gather
 };
 
-/// Returns the splits of the return, if those of dispatch are `there`.
+/// Returns the splits of the return. `there` are the splits of the dispatch.
 inline comm::Splits returning(const comm::Splits& there) { return {there.receive, there.send}; }
 
 }  // namespace hexad::ep

@@ -5,10 +5,10 @@
 
 namespace hexad::ep {
 
-/// Returns the slot order of one rank in which every expert has at least the rank's share of its capacity: `capacity`
-/// of the ordering times the mean number of the rank's slots per expert. Rows without a slot are padding. They are
-/// copies of token 0. No token uses their results, and their gradients are zero. The ids must be on the host and valid.
-/// The tensors of the result are on the host.
+/// Returns the slot order of one rank, with padding. Each expert gets at least as many rows as the rank's share of its
+/// capacity: Ordering::capacity times the mean number of the rank's slots per expert. Rows without a slot are padding.
+/// They are copies of token 0. No token uses their results, and their gradients are zero. The ids must be on the host
+/// and valid. The tensors of the result are on the host.
 SlotOrder order_padded(const Tensor& ids, const Ordering& ordering);
 
 }  // namespace hexad::ep

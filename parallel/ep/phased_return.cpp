@@ -5,6 +5,7 @@
 namespace hexad::ep {
 namespace {
 
+// Returns the largest legal number of phases up to `wanted` (ReturnOrder).
 int possible_phases(int ep, int fan, int wanted) {
   if (ep == 1) return 1;
   if (wanted <= ep) return wanted;

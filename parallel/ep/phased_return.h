@@ -1,4 +1,4 @@
-// Return of rows in phases after a dispatch in one all-to-all: Parm's SAA (section III-D). While the rows of one phase
+// Return of rows in phases, after a dispatch in one all-to-all: Parm's SAA (section III-D). While the rows of one phase
 // return, tensor-parallel ranks can gather the rows of the previous phase.
 #pragma once
 
@@ -10,22 +10,25 @@
 
 namespace hexad::ep {
 
-/// Order in which rows return. Rank p fan + j of the all-to-all is rank p of an ep group with `ep` ranks, and one of
-/// `fan` ranks that each return an addend of the same rows. The distance from a token's rank to an expert's rank is
-/// (d, i): d in the ring of ep ranks, i in the ring of the `fan` ranks. The phase of a row depends on its distance
-/// only, so in each phase every rank sends to equally many ranks, and receives from equally many.
-///   n <= ep    phase d mod n, so that every phase has about as many rows for other nodes
-///   n = ep fan  phase d fan + i: one rank in each phase (Parm, Fig. 5)
-/// Rows of equal d mod n return completely in one phase, or in `fan` phases in a row. They are a set.
+/// Order in which rows return. Rank p fan + j of the all-to-all is rank p of an ep group with `ep` ranks, and rank j of
+/// the `fan` ranks that each return an addend of the same rows. The distance from the rank of a token to the rank of an
+/// expert is (d, i): d in the ring of the ep ranks, i in the ring of the `fan` ranks. Only this distance determines the
+/// phase of a row. Therefore, in each phase, every rank sends to the same number of ranks, and receives from this
+/// number. With n phases, the phase is:
+///   n <= ep      d mod n, so that every phase has about the same number of rows for other nodes
+///   n = ep fan   d fan + i: one rank in each phase (Parm, Fig. 5)
+/// A set contains the rows with the same phase or, if n = ep fan, with the same d. All addends of a set return in one
+/// phase, or in `fan` consecutive phases.
 class ReturnOrder {
  public:
-  /// `phases` is the wanted number of phases. If it is neither at most `ep` nor `ep` x `fan`, the next lower of these
-  /// numbers is taken. If `ep` is 1, all rows return in one phase.
+  /// `phases` is the requested number of phases. Legal numbers are 1 to `ep`, and `ep` x `fan`; other requests get the
+  /// next lower legal number. If `ep` is 1, all rows return in one phase.
   ReturnOrder(int ep, int fan, int phases);
 
   int phases() const { return phases_; }
   int sets() const { return phases_ < ep_ ? phases_ : ep_; }
-  /// Returns the set of the rows that ep rank `token` sends to ep rank `expert`.
+  /// Returns the set of the rows that ep rank `token` sends to ep rank `expert`. Sets are numbered in the order of
+  /// their return.
   int set(int token, int expert) const { return (expert - token + ep_) % ep_ % sets(); }
   /// Returns the phase in which rank `expert` of the all-to-all returns rows to rank `token`.
   int phase(int token, int expert) const;
@@ -37,18 +40,19 @@ class ReturnOrder {
   int ep_, fan_, phases_;
 };
 
-/// Rows that return to this rank, or that this rank returns, in one phase.
+/// Rows that return to this rank in one phase, and rows that this rank returns in it.
 struct ReturnPhase : MovedRows {
   RowRanges leaving;  // rows to return, among the rows that arrived
   RowRanges landing;  // rows that return, among the rows that this rank sent
 };
 
-/// Slot rows of this rank of which all addends have returned after the phases [first_phase, end_phase).
+/// Slot rows of this rank whose addends return in the phases [first_phase, end_phase).
 struct ReturnSet {
   int first_phase, end_phase;
   RowRanges slots;
 };
 
+/// Phases and sets of the rows of one rank. Both are empty if rows return in a single all-to-all.
 struct PhasedReturn {
   std::vector<ReturnPhase> phases;
   std::vector<ReturnSet> sets;
@@ -62,6 +66,7 @@ struct ReturnSite {
   const comm::NodeGrid& grid;
   RowsBetween between;  // numbers of rows that ranks send to each other; called only if all.steps is set
 };
+/// Returns the phases and sets of rank `site.rank`.
 PhasedReturn phased_return(const ReturnOrder& order, const ReturnSite& site);
 
 }  // namespace hexad::ep

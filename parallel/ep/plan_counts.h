@@ -50,9 +50,11 @@ struct ChunkCounts : MovedRows {
   Tensor part_of(const Tensor& wire) const { return wire.defined() ? wire.slice(0, wire_begin, wire_end) : wire; }
   int64_t rows_to_send() const { return wire_end - wire_begin; }
   int64_t rows_received() const;
+  /// Returns the numbers of rows that return in this chunk.
   const MovedRows& back() const { return returned ? *returned : *this; }
-  /// Returns the number of rows that return to this rank, and of those that this rank returns, in this chunk.
+  /// Returns the number of rows that return to this rank in this chunk.
   int64_t rows_to_get_back() const;
+  /// Returns the number of rows that this rank returns in this chunk.
   int64_t rows_to_return() const;
   int64_t rows_computed() const { return offsets.back(); }
   /// Returns the offsets of the own experts, [E/P + 1].
@@ -76,7 +78,7 @@ struct PlanCounts {
   int64_t slots_per_row = 1;  // M, the maximum number of slots of a row; 1 with RowOf::slot
   HotExperts hot{};           // H experts of which every ep rank has a shadow
   std::vector<ChunkCounts> chunks;
-  /// Phases in which the rows of the only chunk return; without phases, they return in one all-to-all.
+  /// Phases in which the rows of the only chunk return; empty if they return in one all-to-all.
   PhasedReturn phased;
 
   bool in_phases() const { return !phased.phases.empty(); }
@@ -84,7 +86,7 @@ struct PlanCounts {
   int64_t slots() const { return chunks.back().slots_end; }
   int64_t rows_received() const;
   int64_t rows_computed() const;
-  /// Returns the number of rows on this rank after receiving and gathering.
+  /// Returns the number of rows that this rank has received and gathered in all chunks.
   int64_t rows_gathered() const;
   /// Returns the group in which the all-to-all is performed.
   const comm::ProcessGroup& all_to_all_group(const ExpertGroups& g) const {

@@ -46,7 +46,7 @@ void CountsMessage::check(std::span<const int64_t> message, int rank, const comm
   if (joined) check_joined(message, rank, group);
 }
 
-// A joined row is counted in two chunks in which it has slots: where it is sent, and where it returns.
+// A joined row is counted in the chunk in which it is sent, and in the chunk in which it returns. It has slots in both.
 void CountsMessage::check_joined(std::span<const int64_t> message, int rank, const comm::ProcessGroup& group) const {
   const int64_t local = experts / ranks;
   for (int64_t to = 0; to < ranks; ++to) {

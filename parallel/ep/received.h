@@ -38,8 +38,9 @@ struct CountsMessage {
 void check_row_experts(std::span<const int32_t> experts, int64_t width, std::span<const int64_t> slots, int rank,
                        const comm::ProcessGroup& group);
 
-/// Checks that rank `rank` of `group` lists as many joined rows as it has counted: of those that are sent in a chunk
-/// (`returning` false) or return in it, `listed` and `counted` numbers by chunk. Throws Error(communication).
+/// Checks that rank `rank` of `group` lists as many joined rows in each chunk as it has counted. `listed` and `counted`
+/// are numbers by chunk, of the rows that return in the chunk (`returning`) or are sent in it. Throws
+/// Error(communication), which names the rank and the chunk, if a number is wrong.
 void check_joined_rows(std::span<const int64_t> listed, std::span<const int64_t> counted, bool returning, int rank,
                        const comm::ProcessGroup& group);
 

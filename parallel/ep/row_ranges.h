@@ -17,7 +17,7 @@ struct RowRange {
   bool operator==(const RowRange&) const = default;
 };
 
-/// Ranges of rows, in the order in which they are taken. A range that continues the previous range is joined to it.
+/// Ranges of rows, in the order in which they are taken. A range that continues the previous range extends it.
 class RowRanges {
  public:
   /// Adds rows [begin, end). Ignores an empty range.
@@ -25,14 +25,14 @@ class RowRanges {
   const std::vector<RowRange>& list() const { return list_; }
   /// Returns the number of rows.
   int64_t rows() const;
-  /// True if the rows are at most one range of a tensor, so that nothing is copied.
+  /// True if the rows are at most one range, so that they need not be copied.
   bool adjacent() const { return list_.size() <= 1; }
 
-  /// Returns the part of `all` with these rows, which shares its memory. Requires adjacent().
+  /// Returns the part of `all` with these rows. It shares the memory of `all`. Requires adjacent().
   Tensor part_of(const Tensor& all) const;
   /// Returns these rows of `all`, one range after the other: part_of(all) if they are adjacent, otherwise a copy.
   Tensor taken_from(const Tensor& all, device::Stream& stream) const;
-  /// Copies `taken` to these rows of `all`, the inverse of taken_from().
+  /// Copies `taken` to these rows of `all`. Inverse of taken_from().
   void put_into(const Tensor& all, const Tensor& taken, device::Stream& stream) const;
 
  private:

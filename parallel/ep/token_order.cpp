@@ -18,8 +18,8 @@ SlotOrder order_tokens(const Tensor& ids, const Ordering& o, int rank) {
   order.joined = joins_rows(o.chunking, o.row_of);
   order.counts.assign(o.chunking.chunks * o.experts, 0);
   order.rows_to.assign(buckets, 0);
-  // For each kept slot: the first slot of its row, or -1; and the chunk of the slot. For the first slot of a row: the
-  // chunks in which the row is sent and returns.
+  // `maker` is the first slot of each slot's row (-1: dropped), and `chunk` the chunk of each slot. `sent_in` and
+  // `returns_in` are the chunks in which a row is sent and returns, at the index of its first slot.
   std::vector<int64_t> maker(slots, -1), chunk(slots, 0), sent_in(slots, 0), returns_in(slots, 0);
   const auto to = [&](int64_t slot) { return id[slot] / local; };
   for (int64_t i = 0; i < slots; ++i) {

@@ -1,4 +1,4 @@
-// Hot experts: their choice, their numbers, and plans that keep their rows at home.
+// Hot experts: their choice, their numbers, and plans that keep their rows on the ranks of the tokens.
 #include "parallel/ep/hot_experts.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 using ep::HotExperts;
 using List = std::vector<int64_t>;
 
-TEST(HotExperts, HaveALeastMultipleOfTheMeanLoad) {
+TEST(HotExperts, HaveAMinimumLoadRelativeToTheMeanLoad) {
   const List loads{1, 9, 0, 2, 4, 0, 0, 0};  // mean 2
   EXPECT_EQ(ep::hottest(loads, 1, {2}).list(), (List{1, 4}));
   EXPECT_EQ(ep::hottest(loads, 1, {2.01}).list(), (List{1}));
@@ -27,18 +27,19 @@ TEST(HotExperts, HaveALeastMultipleOfTheMeanLoad) {
   EXPECT_FALSE(ep::hottest(List(8, 0), 1, {1}).any());
 }
 
-TEST(HotExperts, HaveALeastNumberOfRows) {
+TEST(HotExperts, HaveAMinimumNumberOfRows) {
   const List loads{1, 9, 0, 2, 4, 0, 0, 0};
   EXPECT_EQ(ep::hottest(loads, 1, {.least_load = 2, .least_rows = 4}).list(), (List{1, 4}));
   EXPECT_EQ(ep::hottest(loads, 1, {.least_load = 2, .least_rows = 5}).list(), (List{1}));
   EXPECT_FALSE(ep::hottest(loads, 1, {.least_load = 2, .least_rows = 10}).any());
 }
 
-TEST(HotExperts, AreAtMostTheExpertsOfARankAndTheHighestLoads) {
+TEST(HotExperts, HaveTheHighestLoadsAndAreAtMostAsManyAsTheExpertsOfARank) {
   const List loads{5, 9, 0, 7, 9, 0, 5, 7};
   EXPECT_EQ(ep::hottest(loads, 4, {1}).list(), (List{1, 4}));
   EXPECT_EQ(ep::hottest(loads, 2, {1}).list(), (List{1, 3, 4, 7}));
-  EXPECT_EQ(ep::hottest(List{3, 3, 3, 3}, 2, {1}).list(), (List{0, 1})) << "lower experts go first";
+  EXPECT_EQ(ep::hottest(List{3, 3, 3, 3}, 2, {1}).list(), (List{0, 1}))
+      << "of equal loads, those with the lowest ids are hot";
 }
 
 TEST(HotExperts, NumbersCountOwnExpertsThenShadows) {
@@ -103,7 +104,7 @@ TEST(HotExperts, UnknownExpertsAreRefused) {
                std::logic_error);
 }
 
-TEST(HotExperts, KeepTheirRowsAtHome) {
+TEST(HotExperts, KeepTheirRowsOnTheRanksOfTheTokens) {
   comm::with_ranks(4, [](const comm::ProcessGroup& world) {
     Lab lab;
     const comm::SelfGroup self;

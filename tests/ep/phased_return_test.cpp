@@ -1,4 +1,4 @@
-// Rows that return in phases are those that return in one all-to-all (Parm's SAA).
+// Return of rows in phases (Parm's SAA): it returns the same rows as one all-to-all.
 #include "parallel/ep/phased_return.h"
 
 #include <gtest/gtest.h>
@@ -35,8 +35,8 @@ TEST(ReturnOrder, HasAtMostOnePhaseForEachRank) {
   EXPECT_EQ(ReturnOrder(1, 4, 4).phases(), 1) << "an ep group of one rank returns all rows at once";
 }
 
-// Parm, Fig. 5: in each phase, a rank receives the rows of one other rank.
-TEST(ReturnOrder, HasOneRankInEachOfTheMostPhases) {
+// Parm, Fig. 5: in each phase, a rank receives rows from one rank.
+TEST(ReturnOrder, HasOneRankPerPhaseWithTheMaximumNumberOfPhases) {
   constexpr int ep = 3, fan = 2, ranks = ep * fan;
   const ReturnOrder order(ep, fan, ranks);
   for (int self = 0; self < ranks; ++self) {
@@ -47,7 +47,7 @@ TEST(ReturnOrder, HasOneRankInEachOfTheMostPhases) {
   }
 }
 
-TEST(ReturnOrder, CompletesASetInPhasesInARow) {
+TEST(ReturnOrder, CompletesASetInConsecutivePhases) {
   for (const int phases : {2, 3, 6}) {
     const ReturnOrder order(3, 2, phases);
     for (int self = 0; self < 6; ++self)
@@ -60,9 +60,9 @@ TEST(ReturnOrder, CompletesASetInPhasesInARow) {
   }
 }
 
-// Eight ranks on two nodes have one expert each. If phases were ranges of distances, rank 0 would have all rows for the
-// other node in the second phase, and rank 3 nearly all in the first one.
-TEST(ReturnOrder, HasEquallyManyRanksOfTheOtherNodeInEachPhase) {
+// Eight ranks on two nodes have one expert each. If phases were ranges of distances, rank 0 would have all of its rows
+// for the other node in the second phase. Rank 3 would have nearly all of them in the first phase.
+TEST(ReturnOrder, HasTheSameNumberOfRanksOfTheOtherNodeInEachPhase) {
   const ReturnOrder order(8, 1, 2);
   for (int self = 0; self < 8; ++self) {
     int others[2] = {0, 0};
@@ -72,7 +72,7 @@ TEST(ReturnOrder, HasEquallyManyRanksOfTheOtherNodeInEachPhase) {
   }
 }
 
-TEST(RowRanges, JoinNeighboursAndCopyOnlyOtherRows) {
+TEST(RowRanges, AreCopiedOnlyIfTheyAreNotAdjacent) {
   Lab lab;
   const Tensor all = lab.integers({6, 3}, 1, 9);
   ep::RowRanges joined, apart;
@@ -104,7 +104,8 @@ Tensor ids_of(Lab& lab, int rank, int64_t experts) {
   return Tensor::from<int32_t>(ids, {tokens, 2}, lab.context);
 }
 
-// Returns the rows of all phases, in the order in which this rank sent them. `arrived` are the rows to return.
+// Returns the rows that return to this rank in all phases, in the order in which this rank sent them. `arrived` are the
+// rows to return.
 Tensor returned(const RoutingPlan& plan, const ep::ExpertGroups& groups, const Tensor& arrived, Stream& stream) {
   const comm::NodeGroups* nodes = plan.counts.node_groups(groups);
   const int64_t sent = plan.counts.chunks.front().rows_to_send();
@@ -129,7 +130,7 @@ Tensor returned(const RoutingPlan& plan, const ep::ExpertGroups& groups, const T
   return out;
 }
 
-// Returns the rows of the only chunk, in the order in which this rank sent them, after a return in one all-to-all.
+// Returns the rows that return to this rank in one all-to-all, in the order in which this rank sent them.
 Tensor returned_at_once(const RoutingPlan& plan, const ep::ExpertGroups& groups, const Tensor& arrived,
                         Stream& stream) {
   const ep::ChunkCounts& chunk = plan.counts.chunks.front();

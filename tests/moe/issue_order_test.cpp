@@ -59,7 +59,7 @@ TEST(IssueOrder, ProblemNamesTheIllegalStep) {
             "step 3 is weight_gradients[1], but weight_gradients[0] must come before it");
 }
 
-TEST(IssueOrder, BuiltInOrdersTakeChunksInTurn) {
+TEST(IssueOrder, BuiltInOrdersComputeAndReturnChunksInTurn) {
   for (const IssueOrder& order : built_in_orders()) EXPECT_EQ(in_turn_problem(order.steps(5)), "") << order.name;
   const std::vector<IssueStep> other{{dispatch, 0}, {dispatch, 1}, {compute, 1}, {compute, 0}};
   EXPECT_EQ(in_turn_problem(other),

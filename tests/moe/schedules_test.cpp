@@ -91,6 +91,7 @@ std::vector<Schedule> schedules() {
           {"ShadowDrop", joined(shadow, drop)},
           {"ShadowS1", joined(shadow, direct)},
           {"ShadowS2Saa", joined(shadow, joined(s2, o2)), Schedule::Bits::all, true},
+          {"ShadowS2SaaInAPhaseForEachRank", joined(shadow, joined(s2, phases)), Schedule::Bits::all, true},
           {"ShadowDropTokens3", joined(shadow, joined(drop, cut("tokens", 3)))},
           {"ShadowBaseline", joined(shadow, {moe + "duplicates=baseline"})},
           {"ShadowReplicated", joined(shadow, {moe + "duplicates=replicated"}), Schedule::Bits::all, true, true},
@@ -223,8 +224,8 @@ TEST(Schedules, WithDenseGemmsEqualThoseWithGroupedGemmsBitwise) {
   });
 }
 
-// EPS-MoE's LocalReduce over expert groups: a rank adds up a token's results in the order of its slots, whichever
-// groups they are of.
+// EPS-MoE's LocalReduce over expert groups: a rank adds up a token's results in the order of the token's slots, for any
+// division into groups.
 TEST(Schedules, OfTokenRowsInExpertGroupsEqualThoseInOneGroupBitwise) {
   const Words of_tokens{"schedule.moe.rows=token"}, groups{"schedule.moe.chunk_by=experts", "schedule.moe.chunks=2"};
   for (const Mesh4& m : meshes) {
@@ -238,7 +239,7 @@ TEST(Schedules, OfTokenRowsInExpertGroupsEqualThoseInOneGroupBitwise) {
   }
 }
 
-// DeepSpeed-MoE's padding costs bytes and changes no result.
+// DeepSpeed-MoE's padding increases the bytes and changes no result.
 TEST(Schedules, WithPaddingEqualThoseWithout) {
   const std::string moe = "schedule.moe.";
   const Words padded{moe + "capacity_padding=full"},

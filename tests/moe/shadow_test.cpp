@@ -1,5 +1,5 @@
-// Hot experts with shadows on all ep ranks (schedule.moe.hot_experts: shadow). That results equal those of the plain
-// schedule is tested in schedules_test.cpp.
+// Hot experts with shadows on all ep ranks (schedule.moe.hot_experts: shadow). schedules_test.cpp tests that results
+// equal those of the plain schedule.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -67,7 +67,7 @@ class Shadows : public testing::TestWithParam<std::tuple<moe::ExpertKind, bool>>
   static bool dense() { return std::get<1>(GetParam()); }
 };
 
-// All rows of both ranks are for the hot expert. Whole numbers add up exactly in any order.
+// All rows of both ranks are for the hot expert. Sums of integers are exact in any order.
 TEST_P(Shadows, GradientsOnIntegersEqualThoseOfRowsSentToTheExpertBitwise) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     TwoRanks t(world, kind());
@@ -222,13 +222,13 @@ TEST(HotExpertsOfALayer, SendFewerRows) {
 }
 
 // The layer's experts of width 12 have as many elements as 36 rows. Expert 0 gets at most 48 of 96 rows.
-TEST(HotExpertsOfALayer, HaveAtLeastAsLargeRowsAsWeightsByDefault) {
+TEST(HotExpertsOfALayer, HaveRowsAtLeastAsLargeAsTheirWeightsByDefault) {
   const Words by_default{"schedule.moe.hot_experts=shadow"};
   EXPECT_GE(runs_under(joined(skewed, by_default))[0].statistics.shadowed, 1);
   EXPECT_EQ(runs_under(joined(skewed, joined(by_default, {"model.moe.expert_hidden=20"})))[0].statistics.shadowed, 0);
 }
 
-TEST(HotExpertsOfALayer, ChangeNothingBelowTheLeastLoad) {
+TEST(HotExpertsOfALayer, ChangeNothingBelowTheMinimumLoad) {
   const auto hot = runs_under(joined(skewed, {"schedule.moe.hot_experts=shadow", "schedule.moe.hot_load=100"})),
              stay = runs_under(skewed);
   for (size_t r = 0; r < 4; ++r)

@@ -22,7 +22,8 @@ void for_each_busy(const GroupOffsets& rows, const F& f) {
     if (rows.host[e] < rows.host[e + 1]) f(static_cast<int64_t>(e), rows.host[e], rows.host[e + 1]);
 }
 
-// Computes out = x w^T for the rows of each group, with one kernel call or one for each group that has rows.
+// Computes out = x w^T for the rows of each group, with one kernel call or, if `dense`, one call for each group that
+// has rows.
 void multiply(Stream& s, const Tensor& out, const Tensor& x, const Tensor& w, const GroupOffsets& rows, bool dense) {
   if (!dense) return table(x).grouped_matmul.forward(s, out, x, w, rows, Write::replace);
   for_each_busy(rows, [&](int64_t e, int64_t begin, int64_t end) {
@@ -40,8 +41,8 @@ void multiply_back(Stream& s, const Tensor& dx, const Tensor& dy, const Tensor& 
   });
 }
 
-// Returns the weights of the hot experts, [H, ...], which their ranks broadcast. They may be read once all of
-// `arriving` are done. Returns an undefined tensor if there are no such weights.
+// Broadcasts the weights of the hot experts from their ranks. Returns the weights [H, ...], which may be read once all
+// events that are added to `arriving` are done. Returns an undefined tensor if `held` has no weight.
 Tensor broadcast_hot(Stream& s, const HeldWeight& held, const ep::HotExperts& hot, const comm::ProcessGroup& ranks,
                      std::vector<device::Event>& arriving) {
   if (!held.defined()) return {};

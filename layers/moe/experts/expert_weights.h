@@ -23,7 +23,7 @@ struct RowGroups {
   kernels::GroupOffsets shadows{};  // offsets of each shadow's rows, from the first row of a shadow; no groups: none
 
   bool has_shadows() const { return shadows.groups > 0; }
-  /// Returns the own experts' part of a tensor [R, ...]: all of it without shadows.
+  /// Returns the own experts' part of a tensor [R, ...]; without shadows, the whole tensor.
   Tensor own_part(const Tensor& t) const { return has_shadows() ? t.slice(0, 0, rows.host.back()) : t; }
   /// Returns the shadows' part of a tensor [R, ...].
   Tensor shadow_part(const Tensor& t) const { return t.slice(0, rows.host.back(), t.dim(0)); }
@@ -82,8 +82,8 @@ class ExpertWeights {
   /// Adds the bias of `down` to the results if this rank is responsible for the bias (Experts::Projection::adds_bias).
   void add_result_bias(Stream& s, const Tensor& results, const RowGroups& groups) const;
 
-  /// Broadcasts the weights of hot experts among `ranks`, the ep group, whose ranks then have a shadow of each.
-  /// Required before any use with RowGroups that have shadows. Collective. `s` waits for the weights.
+  /// Broadcasts the weights of the hot experts in the ep group `ranks`, so that each rank has a shadow of each hot
+  /// expert. Must be called before any use with RowGroups that have shadows. Collective. `s` waits for the weights.
   void receive_shadows(Stream& s, const ep::HotExperts& hot, const comm::ProcessGroup& ranks);
 
  private:
@@ -93,7 +93,7 @@ class ExpertWeights {
   struct HeldProjection {
     HeldWeight weight, bias;
     bool adds_bias = false;                 // true if there is a bias and this rank adds it
-    Tensor shadow_weight{}, shadow_bias{};  // of the shadows, [H, ...]; undefined: there are none
+    Tensor shadow_weight{}, shadow_bias{};  // weights and biases of the shadows, [H, ...]; undefined: none
     Tensor forward(Stream& s, const Tensor& x, const RowGroups& groups) const;
     void add_bias(Stream& s, const Tensor& out, const RowGroups& groups) const;
     Tensor input_gradient(Stream& s, const Tensor& dy, const RowGroups& groups) const;

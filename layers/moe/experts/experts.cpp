@@ -85,11 +85,12 @@ ExpertWeights Experts::hold(Stream& s, kernels::Direction direction) const {
 
 namespace {
 
-// Computes dw = dy^T x for the rows of each group, with one kernel call or one for each group.
+// Computes dw = dy^T x for the rows of each group, with one kernel call or, if `dense`, one call for each group.
 void multiply_transposed(Stream& s, const Tensor& dw, const Tensor& dy, const Tensor& x,
                          const kernels::GroupOffsets& rows, bool dense, kernels::Write write) {
   if (!dense) return table(x).grouped_matmul.weight_gradient(s, dw, dy, x, rows, write);
-  for (int64_t e = 0; e < dw.dim(0); ++e) {  // includes experts without rows, whose gradient may have to become zero
+  // Includes experts without rows: Write::replace must set their gradient to zero.
+  for (int64_t e = 0; e < dw.dim(0); ++e) {
     const auto begin = rows.host[e], end = rows.host[e + 1];
     table(x).matmul.weight_gradient(s, kernels::expert_matrix(dw, e), dy.slice(0, begin, end), x.slice(0, begin, end),
                                     write);
@@ -186,8 +187,8 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& hel
   // rows at a time.
   Weighted out{.rows = {}, .weights = Tensor::empty({count}, weights.dtype(), weights.device())};
   const int64_t block_rows = base::block_sizes().expert_rows;
-  // Computes the rows of own experts or of shadows, which begin with row `first`. groups_of(offsets) returns the groups
-  // of a block.
+  // Computes the gradients of the rows of own experts or of shadows, which begin with row `first`. groups_of(offsets)
+  // returns the groups of a block.
   const auto compute_blocks = [&](std::span<const int64_t> offsets, int64_t first, const auto& groups_of) {
     std::vector<int64_t> block(offsets.size(), 0);  // offsets of one block; every call reads them before it returns
     for (size_t e = 0; e + 1 < offsets.size(); ++e) {

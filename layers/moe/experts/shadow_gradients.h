@@ -12,14 +12,14 @@ using device::Stream;
 using tensor::Tensor;
 
 /// Gradients [H, ...] of the weights of this rank's shadows, one for each trainable parameter of the experts. Kernels
-/// add to them for this rank's rows. sum() then adds up those of all ep ranks, and add_own() adds the sums for this
-/// rank's own experts to the parameters' gradients.
+/// add the contributions of this rank's rows. Then sum() sums the gradients over all ep ranks, and add_own() adds the
+/// sums of this rank's own experts to the parameters' gradients.
 class ShadowGradients {
  public:
-  /// `parameters` are those of the layer's experts and must outlive this object.
+  /// `parameters` are the parameters of the layer's experts, and must outlive this object.
   ShadowGradients(const std::vector<autograd::Parameter*>& parameters, ep::HotExperts hot);
 
-  /// True if there are gradients: some parameter is trainable.
+  /// True if there are gradients, because at least one parameter is trainable.
   bool any() const { return !entries_.empty(); }
   /// Returns the bytes of all gradients.
   int64_t bytes() const;
@@ -28,10 +28,10 @@ class ShadowGradients {
   /// Returns the gradient of trainable parameter `p` for a contribution that is always added.
   Tensor to_add(const autograd::Parameter& p, Stream& stream);
 
-  /// Sums the gradients over `ranks`, the ep group, in the order of the ranks. Collective. `stream` waits for the sums.
+  /// Sums the gradients over the ep group `ranks`, in the order of the ranks. Collective. `stream` waits for the sums.
   void sum(Stream& stream, const comm::ProcessGroup& ranks);
-  /// Adds the sums for the own experts of ep rank `rank` to the gradients of the parameters. Call it on the compute
-  /// lane.
+  /// Adds the sums of the experts of ep rank `rank`, which is this rank, to the gradients of the parameters. Call it on
+  /// the compute lane, after sum().
   void add_own(Stream& stream, int rank) const;
 
  private:

@@ -9,8 +9,8 @@ namespace hexad::moe {
 /// Adds the following tasks for each chunk (see docs/moe-layer.md for their lanes). The result of a chunk is its slot
 /// rows. If rows return in phases (PlanCounts::phased), add_phased_return() adds the tasks from combine.a2a on.
 ///   combine.reorder          copies results, which are grouped by expert, back into the order and format in which the
-///                            rows arrived; sums the copies of each token (EPS-MoE's LocalReduce), of joined rows over
-///                            all chunks
+///                            rows arrived; sums the copies of each token (EPS-MoE's LocalReduce), over all chunks if
+///                            rows are joined
 ///   combine.reduce_scatter,  sum the results of ranks that share an expert's width
 ///   combine.all_reduce
 ///   combine.a2a              returns the rows; in a hierarchical all-to-all, only between nodes

@@ -156,7 +156,7 @@ void Dispatch::add_placing(size_t chunk) {
          }));
 }
 
-// Rows of this chunk and of earlier chunks are copied to the experts of this chunk.
+// Adds the task that copies rows of this chunk and of earlier chunks to the experts of this chunk.
 void Dispatch::add_joined_placing(size_t chunk) {
   const Chunk& here = chunks_[chunk];
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];

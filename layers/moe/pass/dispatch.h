@@ -22,8 +22,8 @@ void add_token_gather(PassGraph& g, Tensor& tokens);
 ///   dispatch.a2a          sends rows to the experts' ranks; in a hierarchical all-to-all, only between nodes
 ///   dispatch.all_gather   gathers the rows received by ranks that share an expert's width
 ///   dispatch.place        copies row r to row place[r] of the grouped rows (ChunkIndices); omitted if rows arrive
-///                         grouped and in plain format. Joined rows are copied to the experts of all chunks, each in
-///                         its chunk
+///                         grouped and in plain format. A joined row is copied to its experts of each chunk, in that
+///                         chunk
 class Dispatch {
  public:
   struct Options {

@@ -252,7 +252,7 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
                                          [&, c](Stream& s, Rows rows) { return compute_chunk(s, c, std::move(rows)); });
                       },
                   .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }};
-  // The gradients of shadows are never delayed, because they are reduced in the pass.
+  // The gradients of shadows are not delayed, because a task of the pass reduces them.
   std::vector<TaskId> shadow_gradients;
   const bool delayed = b.weights_delayed();
   if (!delayed || shadows.gradients())

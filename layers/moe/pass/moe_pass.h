@@ -10,9 +10,10 @@ namespace hexad::moe {
 using autograd::Tape;
 using autograd::Value;
 
+/// Result of moe_pass().
 struct PassResult {
   Value out;            // T_O
-  int64_t hot_experts;  // number of experts of which every ep rank got a shadow
+  int64_t hot_experts;  // number of hot experts, of which each ep rank had a shadow
 };
 
 /// Computes T_O from T_I: out[t] = sum_k weights[t, k] expert_{ids[t, k]}(x[t]) over the kept slots, plus row t of each

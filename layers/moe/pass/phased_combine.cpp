@@ -13,16 +13,17 @@ namespace {
 // Returned rows of all phases, in the order in which this rank sent them.
 struct Returned {
   Tensor wire;    // in wire format
-  Rows unpacked;  // undefined if `wire` is not packed, or if rows are unpacked to the slot rows
+  Rows unpacked;  // undefined if `wire` is in plain format, or if rows are unpacked directly to the slot rows
 };
 
-// Copies rows that have arrived to their places in `wire`. The result is done once they are there.
+// Copies the arriving rows of a phase to their positions in `wire`. The returned event is done once they are copied.
 device::Event put(const ep::ReturnPhase& phase, const Tensor& wire, const ep::InFlight& rows, Stream& s) {
   s.wait(rows.arrived);
   phase.landing.put_into(wire, rows.data, s);
   return s.record();
 }
 
+// Returns the bytes that are copied to take or put these rows.
 int64_t copied_bytes(const ep::RowRanges& rows, const RowFormat& format) {
   return rows.adjacent() ? 0 : rows.rows() * format.row_bytes();
 }
@@ -62,7 +63,8 @@ TaskId add_all_to_all(PassGraph& g, const RowFormat& format, const ReadyRows& re
                });
 }
 
-// Writes the sum of rows copies[i, ...] of `rows` to out[i]. The order of the sum is that of the etp ranks.
+// Writes the sum of the rows copies[i, ...] of `rows` to out[i], for each i. Addends are added in the order of the etp
+// ranks.
 void sum_copies(Stream& s, const Tensor& out, const Tensor& rows, const Tensor& copies) {
   if (!out.defined()) return;
   const auto& k = kernels::kernels(out.device()).permute;
@@ -72,7 +74,7 @@ void sum_copies(Stream& s, const Tensor& out, const Tensor& rows, const Tensor& 
     k.combine(s, out, rows, copies, {}, {});
 }
 
-// Makes the slot rows of a set from its returned rows.
+// Computes the slot rows of a set from its returned rows.
 void unpack(Stream& s, const ep::PhasedReturn& phased, const ep::ReturnSet& set, const Tensor& copies,
             const RowFormat& format, const Returned& returned, const Rows& slot_rows) {
   if (!copies.defined()) {  // rows were sent in the order of the slot rows

@@ -1,4 +1,4 @@
-// Return of results in phases (Parm's SAA): rows of one phase return while those of the previous phase are gathered.
+// Return of results in phases (Parm's SAA): rows of one phase return while ranks gather the rows of the previous phase.
 #pragma once
 
 #include "layers/moe/pass/pass_graph.h"
@@ -14,15 +14,15 @@ struct ReadyRows {
 /// Destination of the rows that return.
 struct PhasedLanding {
   Handoff<Rows> slot_rows;          // slot rows of the pass
-  bool in_place;                    // true: rows are received where the slot rows are
+  bool in_place;                    // true: the all-to-alls write the slot rows
   const RowCollection* collection;  // null: slot rows are not gathered
-  Tensor collected;                 // gathered slot rows of the collection
+  Tensor collected;                 // receives the gathered slot rows of the collection
 };
 
-/// Adds these tasks for the phases and sets of PlanCounts::phased:
-///   combine.a2a[f]         returns the rows of phase f; if hierarchical, only between nodes
-///   combine.a2a_inside[f]  if hierarchical: returns the rows to their sources inside nodes
-///   combine.unpack[g]      unpacks the rows of set g and sums addends; omitted if rows are received in place
+/// Adds the following tasks for the phases and sets of PlanCounts::phased:
+///   combine.a2a[f]         returns the rows of phase f; in a hierarchical all-to-all, only between nodes
+///   combine.a2a_inside[f]  only hierarchical: returns the rows of phase f to their sources inside nodes
+///   combine.unpack[g]      unpacks the rows of set g and sums addends; omitted if the all-to-alls write the slot rows
 ///   combine.all_gather[g]  gathers the slot rows of set g on each tensor-parallel rank
 void add_phased_return(PassGraph& g, const RowFormat& format, const ReadyRows& ready, const PhasedLanding& landing);
 

@@ -78,19 +78,20 @@ std::vector<ChunkTokens> Routes::chunk_tokens(Stream& stream) const {
 
 namespace {
 
-// True if ranks get copies of hot experts of other ranks.
+// True if ep ranks get copies of the hot experts of other ranks.
 bool shadows(const PassSettings& settings) { return settings.schedule.shadows() && settings.groups.ep->size() > 1; }
 
-// Returns the least load of a hot expert. If the recipe leaves it open, the rows of a hot expert must also be at least
-// as large as its weights, which are sent instead of the rows. A row has D elements. The weights have 3 D F elements,
-// or 2 D F for GELU experts.
+// Returns the minimum load of a hot expert. If the recipe leaves it open, the rows of a hot expert must also be at
+// least as large as its weights, which are sent instead of the rows. A row has D elements. The weights have 3 D F
+// elements, or 2 D F for GELU experts.
 ep::HotRule hot_rule(const MoeSchedule& s, const ExpertShape& shape) {
   if (s.hot_load) return {.least_load = *s.hot_load};
   return {.least_load = MoeSchedule::usual_hot_load, .least_rows = (shape.gated ? 3 : 2) * shape.width};
 }
 
-// Returns the hot experts, from the ids of the slots that this rank sends. `senders` may have sent some of the ids. If
-// the schedule shadows no experts, returns none; otherwise collective over the ranks whose counts a plan needs.
+// Returns the hot experts; none if the schedule has no shadows. `sent` are the ids of the slots that this rank sends.
+// If `senders` is not null, its ranks sent the ids. Collective over ExpertGroups::sources() if the schedule has
+// shadows.
 ep::HotExperts hot_experts(const Tensor& sent, const comm::ProcessGroup* senders, const PassSettings& settings,
                            const ExpertShape& shape, Stream& stream) {
   if (!shadows(settings)) return {};
@@ -102,7 +103,7 @@ ep::HotExperts hot_experts(const Tensor& sent, const comm::ProcessGroup* senders
                                   settings.groups.sources(settings.schedule.esp_exchange_used()));
 }
 
-// Returns the order of the slots of a rank whose ep rank is `rank`, with the hot experts of its ep group.
+// Returns the order of the slots of ep rank `rank`. `hot` are the hot experts of its ep group.
 ep::SlotOrder order_with(const ep::HotExperts& hot, const Tensor& ids, ep::Ordering ordering, int rank,
                          Stream& stream) {
   if (!hot.any()) return ep::order_slots(ids, ordering, rank, stream);
@@ -113,8 +114,9 @@ ep::SlotOrder order_with(const ep::HotExperts& hot, const Tensor& ids, ep::Order
   return ep::order_slots(ep::renumbered(ids, hot, std::span(&rank, 1), stream), ordering, rank, stream);
 }
 
-// Returns the orders of the slots of all tensor-parallel ranks. Each of them may belong to another ep group, with other
-// hot experts than `hot`, which are this rank's. The ranks then tell each other theirs.
+// Returns the orders of the slots of all tensor-parallel ranks. `hot` are the hot experts of this rank. The other ranks
+// may belong to other ep groups, with other hot experts. Therefore, if the schedule has shadows, the ranks exchange
+// their hot experts.
 std::vector<ep::SlotOrder> orders_of_sharers(const PassSettings& settings, const Tensor& ids, const ep::HotExperts& hot,
                                              const ep::Ordering& ordering, Stream& stream) {
   if (!shadows(settings)) return ep::order_slots(ids, ordering, settings.tensor_ep_ranks, stream);

@@ -16,7 +16,7 @@ TaskId ShadowTasks::add_broadcast(ExpertWeights& weights) {
   if (!hot.any()) return no_task;
   int64_t mine = 0;  // hot experts of this rank
   hot.for_each_owner([&](int owner, int64_t begin, int64_t end) { mine += owner == ranks_.rank() ? end - begin : 0; });
-  // Pieces are scattered by the expert's rank, and then gathered from all ranks (Operation::wire_bytes).
+  // In a broadcast, the expert's rank scatters the weights, and then all ranks gather them (Operation::wire_bytes).
   const int64_t bytes = experts_.weight_bytes(), size = ranks_.size(), others = hot.count() - mine;
   const int64_t sent = (2 * (size - 1) * mine + (size - 2) * others) * bytes / size;
   return g_.add({}, Lane::inter, TaskKind::all_gather, "shadows.broadcast",

@@ -29,12 +29,12 @@ Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk
     return Tensor::empty({count, like.dim(1)}, like.dtype(), like.device(), Category::communication);
   };
   Rows sums{buffer(rows, results.values)};
-  // Weights are those of the arrived rows. Joined rows return in another order than they have arrived in.
+  // `weights` are in the order of the arrived rows. Joined rows return in a different order.
   const Tensor of_rows = weights.defined() ? gather_rows_by(s, {weights}, chunk.returned).values : weights;
   k.permute.combine(s, sums.values, results.values, chunk.reduced, of_rows, {});
   if (!results.row_weights.defined()) return sums;
   const Tensor row_weights = buffer(rows * slots, results.row_weights);
-  // combine is used as a copy, as in wire_weights().
+  // Uses the kernel `combine` as a copy, as wire_weights() does.
   k.permute.combine(s, row_weights, results.row_weights, chunk.reduced.reshape({rows * slots, 1}), {}, {});
   sums.row_weights = row_weights.reshape({rows, slots * row_weights.dim(1)});
   return sums;

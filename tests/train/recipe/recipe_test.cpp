@@ -467,7 +467,7 @@ TEST(Recipe, SharedExpertsBesideTheAllToAllMustExist) {
   EXPECT_TRUE(r.schedule.lanes_have_threads(r.schedule.moe.settled()));
 }
 
-TEST(Recipe, PaddingNeedsACapacityAndRowsOfSlotsOfAWholeMicroBatch) {
+TEST(Recipe, PaddingNeedsACapacityAndSentSlotRowsOfAWholeMicroBatch) {
   const std::string padded = "schedule.moe.capacity_padding=full", capacity = "model.moe.capacity_factor=1.2";
   const auto expect_refused = [&](std::vector<std::string> more, const std::string& why) {
     more.push_back(padded);
@@ -483,7 +483,7 @@ TEST(Recipe, PaddingNeedsACapacityAndRowsOfSlotsOfAWholeMicroBatch) {
   EXPECT_NO_THROW(recipe_of(yaml, {capacity, padded}));
 }
 
-// Parm's SAA has at most one phase for each rank of the all-to-all.
+// In Parm's SAA, there is at most one phase for each rank of the all-to-all.
 TEST(Recipe, PhasesOfTheReturnAreAtMostParallelEpOrOneForEachRank) {
   const auto with = [](int64_t phases, const std::string& exchange) {
     return std::vector<std::string>{"parallel.tp=2",

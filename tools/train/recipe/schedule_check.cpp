@@ -105,8 +105,8 @@ void check_moe_schedule(const Recipe& r, const layers::Registry& registry, Probl
                  "compute_share: 1");
   if (r.schedule.moe.hot_experts == moe::HotExperts::shadow && !r.schedule.moe.memory_reuse)
     problems.add("schedule.moe.hot_experts",
-                 "needs schedule.moe.memory_reuse: none or s1 to s4, because auto may set a memory_limit, which "
-                 "does not count copies of weights; legal here: stay");
+                 "needs schedule.moe.memory_reuse: none or s1 to s4, because auto may set a memory_limit, which does "
+                 "not count copies of weights; legal here: stay");
   if (r.schedule.moe.open() && !legal_schedules(r, registry).empty()) return;
   for (const moe::Refusal& refusal : contradictions(r, r.schedule.moe.settled()))
     problems.add("schedule.moe." + refusal.key, refusal.what);
