@@ -50,6 +50,7 @@ struct StepMetrics {
   double z_loss = 0;
   double router_max_load = 0;   // maximum load of an expert divided by the mean load, in the worst layer
   double dropped_fraction = 0;  // fraction of token-expert pairs that were dropped, 0 .. 1
+  double shadowed_experts = 0;  // number of hot experts, mean over layers, micro-batches and ranks
   CommByClass comm;             // traffic during this step only
   /// Number of times since the previous step that the host of rank 0 waited to read device memory, by the name of the
   /// read. Empty on the CPU.

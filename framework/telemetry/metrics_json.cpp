@@ -120,6 +120,7 @@ void read(const Json& object, StepMetrics& s) {
   read(object, "z_loss", s.z_loss);
   read(object, "router_max_load", s.router_max_load);
   read(object, "dropped_fraction", s.dropped_fraction);
+  read(object, "shadowed_experts", s.shadowed_experts);
   read_comm(object, s.comm);
   read(object, "host_reads", s.host_reads);
   read(object, "skipped_steps", s.skipped_steps);
@@ -221,6 +222,7 @@ std::string to_json_line(const StepMetrics& s) {
   add_comm(json, s.comm);
   json["skipped_steps"] = s.skipped_steps;
   if (s.prediction_loss) json["prediction_loss"] = number(s.prediction_loss);
+  if (s.shadowed_experts > 0) json["shadowed_experts"] = number(s.shadowed_experts);
   if (s.stage > 0) json["stage"] = s.stage;
   if (!s.host_reads.empty()) json["host_reads"] = s.host_reads;
   if (!s.expert_load.empty()) {

@@ -65,6 +65,7 @@ PassSettings pass_settings(const MoeLayer::Spec& s, const Builder& b) {
       .tensor = &tensor,
       .tensor_ep_ranks = {},
       .name = b.prefix()};
+  settings.capacity_factor = s.model.moe.capacity_factor.value_or(0);
   for (int rank : b.mesh().layout().members(Axis::tp, b.mesh().world().rank()))
     settings.tensor_ep_ranks.push_back(b.mesh().layout().coordinate(Axis::ep, rank));
   return settings;
@@ -276,7 +277,9 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   // In backward, the tape adds two gradients of x: the gradient from the pass and the gradient from the gate. The
   // pullbacks of choose_experts (framework/autograd/ops/router.cpp) and Gate (layers/moe/router/router.cpp) compute the
   // gradient from the gate, starting with the gradient of choice.weights.
-  return {moe_pass(t, x, choice.weights, ids, r.held, experts_, settings_, addends, shared), losses};
+  PassResult result = moe_pass(t, x, choice.weights, ids, r.held, experts_, settings_, addends, shared);
+  if (statistics) ++statistics->passes, statistics->shadowed += result.hot_experts;
+  return {std::move(result.out), losses};
 }
 
 SharedWork MoeLayer::shared_work(int64_t rows, std::function<void()> compute) const {

@@ -2,6 +2,7 @@
 
 #include "framework/kernels/kernel_table.h"
 #include "framework/tensor/host_read.h"
+#include "parallel/ep/padded_order.h"
 #include "parallel/ep/received.h"
 #include "parallel/ep/token_order.h"
 
@@ -82,8 +83,8 @@ void Chunking::check(int64_t experts, int ranks) const {
   require(ranks > 0 && experts % ranks == 0, "[ep] ", experts, " experts cannot be divided among ", ranks, " ranks");
   const int64_t local = experts / ranks;
   require(chunks >= 1, "[ep] ", chunks, " chunks, expected at least 1");
-  require((by != By::peers && by != By::phases) || chunks <= ranks, "[ep] ", chunks,
-          " chunks, expected at most one for each of ", ranks, " peers");
+  require(by != By::peers || chunks <= ranks, "[ep] ", chunks, " chunks, expected at most one for each of ", ranks,
+          " peers");
   require(by != By::experts || chunks <= local, "[ep] ", chunks, " chunks, expected at most one for each of ", local,
           " experts of a rank");
 }
@@ -95,8 +96,6 @@ int Chunking::chunk(int64_t token, int64_t tokens, int64_t expert, int64_t local
       return static_cast<int>(token * chunks / tokens);
     case By::peers:
       return distance * chunks / ranks;
-    case By::phases:
-      return distance % chunks;
     case By::experts:
       return static_cast<int>(expert % local_experts * chunks / local_experts);
   }
@@ -109,13 +108,14 @@ std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::sp
   require(parts > 0 && ids.dim(0) % parts == 0, "[ep] ", ids.dim(0), " tokens cannot be divided among ", parts,
           " ranks");
   std::vector<SlotOrder> orders;
-  if (o.row_of == RowOf::token) {
+  if (o.row_of == RowOf::token || o.capacity > 0) {
     const HostRead read = read_to_host("routing: ids", ids, stream);
     const Tensor& known = read.tensor();
     check_ids(known, o);
     const int64_t share = ids.dim(0) / parts;
     for (int64_t q = 0; q < parts; ++q) {
-      SlotOrder& order = orders.emplace_back(order_tokens(known.slice(0, q * share, (q + 1) * share), o, of[q]));
+      const Tensor part = known.slice(0, q * share, (q + 1) * share);
+      SlotOrder& order = orders.emplace_back(o.capacity > 0 ? order_padded(part, o) : order_tokens(part, o, of[q]));
       for (Tensor* t : {&order.tokens, &order.rows, &order.row_slots})
         *t = on_device(*t, ids.device(), Category::communication);
     }

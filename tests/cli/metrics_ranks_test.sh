@@ -147,6 +147,17 @@ test_loads_of_experts_are_recorded_at_an_interval() {
   expect_equal "$(of_kind step never | number router_max_load | wc -l)" 6
 }
 
+# All tokens choose experts 0 and 1 of rank 0, which have twice the mean load.
+test_shadowed_experts_are_counted() {
+  local fixed=(parallel.ep=2 model.moe.routing=trace model.moe.trace=trace)
+  printf '0 1\n' >trace
+  expect 0 ranks 2 train tiny.yaml "${fixed[@]}" run.dir=stay
+  expect 0 ranks 2 train tiny.yaml "${fixed[@]}" run.dir=shadow schedule.moe.hot_experts=shadow schedule.moe.hot_load=2
+  expect_equal "$(of_kind step shadow | number shadowed_experts | sort -u)" 2.0
+  expect_no_text stay/metrics.jsonl shadowed_experts
+  expect_equal "$(of_kind step shadow | number loss | head -n 1)" "$(of_kind step stay | number loss | head -n 1)"
+}
+
 test_nan_has_no_sign() {
   HEXAD_FAULT=nan@0,3 run "$HEXAD" train tiny.yaml train.max_skipped=2 train.precision=f32 optim.lr=1e30
   expect_text out "grad norm NaN"

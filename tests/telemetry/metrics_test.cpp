@@ -37,6 +37,7 @@ StepMetrics full_step(int64_t step) {
   s.z_loss = 0.001;
   s.router_max_load = 1.5;
   s.dropped_fraction = 0.125;
+  s.shadowed_experts = 1.5;
   s.comm = {{"ep", {.bytes = 100, .seconds = 0.2, .exposed_seconds = 0.05}}, {"dp", {.bytes = 7}}};
   s.host_reads = {{"routing: ids", 4}};
   s.skipped_steps = 2;
@@ -70,6 +71,7 @@ TEST(MetricsJson, LineHoldsEveryFixedName) {
                            "z_loss",
                            "router_max_load",
                            "dropped_fraction",
+                           "shadowed_experts",
                            "comm_bytes",
                            "comm_seconds",
                            "comm_exposed_seconds",
@@ -105,6 +107,7 @@ TEST(MetricsJson, StepsReadBackExactly) {
   EXPECT_EQ(after.comm.at("dp").exposed_seconds, 0);
   EXPECT_EQ(after.host_reads, before.host_reads);
   EXPECT_EQ(after.skipped_steps, 2);
+  EXPECT_EQ(after.shadowed_experts, 1.5);
   EXPECT_EQ(after.expert_load, before.expert_load);
   ASSERT_TRUE(after.schedule);
   EXPECT_EQ(after.schedule->measured_seconds, before.schedule->measured_seconds);

@@ -201,6 +201,14 @@ std::optional<Event> own_scores_only(const ProcessGroup& right, const Operation&
   return stream.record();
 }
 
+// Ranks other than the sender get zeros instead of a broadcast among ep ranks.
+std::optional<Event> zeros_from_others(const ProcessGroup& right, const Operation& op, Stream& stream) {
+  if (op.kind != Kind::broadcast || right.name() != "ep") return {};
+  right.broadcast(op.out, op.peer, stream).wait();
+  if (op.peer != right.rank()) scale(op.out, 0);
+  return stream.record();
+}
+
 // Each rank computes the number of chunks only from its own tokens.
 std::optional<Event> own_chunks(const ProcessGroup&, const Operation& op, Stream& stream) {
   if (op.kind != Kind::all_reduce || op.reduce != comm::Reduce::max || op.out.numel() != 1) return {};
@@ -390,6 +398,18 @@ std::vector<Bug> bugs() {
        "gradient layers.",
        "dp=1,memory_reuse=s2",
        reduced(lose_down_bias_gradients)},
+      {"GradientsOfShadowsNotSummed",
+       {},
+       "dp=4,ep=2,hot_experts=shadow",
+       ".experts.",
+       "dp=2,ep=2,hot_experts=shadow",
+       groups(leave_out(Kind::all_reduce, "ep"))},
+      {"WeightsOfShadowsNotSent",
+       {},
+       "dp=4,ep=2,hot_experts=shadow",
+       "",
+       "dp=2,ep=2,hot_experts=shadow",
+       groups(zeros_from_others)},
       {"ScalesOfFp8RowsTooLarge",
        {},
        "dp=4,ep=2,subject=fp8",

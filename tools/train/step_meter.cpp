@@ -93,12 +93,13 @@ void StepMeter::add_memory(telemetry::StepMetrics& m) {
 
 void StepMeter::add_routers(telemetry::StepMetrics& m, const StepResult& result) const {
   const double micro_batches = static_cast<double>(recipe_.batch.global / recipe_.batch.micro);
-  int64_t assignments = 0, dropped = 0;
+  int64_t assignments = 0, dropped = 0, passes = 0, shadowed = 0;
   for (const RouterStatistics& r : result.routers) {
     const double layers = static_cast<double>(result.routers.size());
     m.aux_loss += r.aux_loss / micro_batches / layers;
     m.z_loss += r.z_loss / micro_batches / layers;
     assignments += r.assignments, dropped += r.dropped;
+    passes += r.passes, shadowed += r.shadowed;
     std::vector<double> load;
     for (int64_t n : r.counts)
       load.push_back(static_cast<double>(n) / static_cast<double>(std::max<int64_t>(1, r.assignments)));
@@ -107,6 +108,7 @@ void StepMeter::add_routers(telemetry::StepMetrics& m, const StepResult& result)
     if (shows_loads(m.step)) m.expert_load.push_back(std::move(load));
   }
   m.dropped_fraction = assignments > 0 ? static_cast<double>(dropped) / static_cast<double>(assignments) : 0;
+  m.shadowed_experts = passes > 0 ? static_cast<double>(shadowed) / static_cast<double>(passes) : 0;
 }
 
 // Includes the first step of this start and the last step of the run, so that every report can show loads.

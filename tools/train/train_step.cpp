@@ -72,7 +72,7 @@ void TrainStep::reduce_statistics(std::vector<RouterStatistics>& routers) const 
   std::vector<double> losses;
   for (const RouterStatistics& r : routers) {
     counts.insert(counts.end(), r.counts.begin(), r.counts.end());
-    counts.push_back(r.assignments), counts.push_back(r.dropped);
+    for (const int64_t count : {r.assignments, r.dropped, r.passes, r.shadowed}) counts.push_back(count);
     losses.push_back(r.aux_loss), losses.push_back(r.z_loss);
   }
   const Device device = Device(instance_.context).host();
@@ -86,8 +86,9 @@ void TrainStep::reduce_statistics(std::vector<RouterStatistics>& routers) const 
   for (RouterStatistics& r : routers) {
     std::copy_n(n, experts, r.counts.begin());
     r.assignments = n[experts], r.dropped = n[experts + 1];
+    r.passes = n[experts + 2], r.shadowed = n[experts + 3];
     r.aux_loss = x[0], r.z_loss = x[1];
-    n += experts + 2, x += 2;
+    n += experts + 4, x += 2;
   }
 }
 

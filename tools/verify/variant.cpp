@@ -59,6 +59,7 @@ Option moe_option() {
   const std::string& usual = orders.front().name;
   add("o2", "a2a_allgather", "none", 2, usual);
   add("o3", "a2a_allgather_copy", "none", 2, usual);
+  add("o2x4", "a2a_allgather", "none", 4, usual);  // with pause_after_gate: up to one phase for each rank
   add("tokens", "sequential", "tokens", 3, usual);
   add("nodes", "sequential", "nodes", 2, usual);
   add("experts", "sequential", "experts", 2, usual);

@@ -5,6 +5,7 @@
 
 #include "layers/base/builder.h"
 #include "layers/base/moe_config.h"
+#include "parallel/ep/hot_experts.h"
 
 namespace hexad::moe {
 
@@ -14,18 +15,18 @@ using kernels::GeluKind;
 using tensor::Tensor;
 
 /// Rows of each local expert, and the choice of kernel calls for their matrix products. Results are bitwise identical
-/// for both choices.
+/// for both choices. The rows of shadows (copies of other ranks' experts) follow the rows of the rank's own experts.
 struct RowGroups {
-  kernels::GroupOffsets rows{};  // offsets of each local expert's rows
+  kernels::GroupOffsets rows{};  // offsets of each own expert's rows
   bool dense = false;  // true: one kernel call per expert that has rows, if the host knows `rows`; false: one call
-  int64_t computations = 1;  // number of contributions to each weight gradient in a pass (Routes::computations)
+  int64_t computations = 1;         // number of contributions to each weight gradient in a pass (Routes::computations)
+  kernels::GroupOffsets shadows{};  // offsets of each shadow's rows, from the first row of a shadow; no groups: none
 
-  /// Calls f(expert, begin, end) for each expert that has rows.
-  template <class F>
-  void for_each_busy(const F& f) const {
-    for (size_t e = 0; e + 1 < rows.host.size(); ++e)
-      if (rows.host[e] < rows.host[e + 1]) f(static_cast<int64_t>(e), rows.host[e], rows.host[e + 1]);
-  }
+  bool has_shadows() const { return shadows.groups > 0; }
+  /// Returns the own experts' part of a tensor [R, ...]; without shadows, the whole tensor.
+  Tensor own_part(const Tensor& t) const { return has_shadows() ? t.slice(0, 0, rows.host.back()) : t; }
+  /// Returns the shadows' part of a tensor [R, ...].
+  Tensor shadow_part(const Tensor& t) const { return t.slice(0, rows.host.back(), t.dim(0)); }
 };
 
 /// Activations of the experts, for backward (T_M in the MPMoE paper). R: number of rows. D: hidden size. F: width of an
@@ -81,13 +82,18 @@ class ExpertWeights {
   /// Adds the bias of `down` to the results if this rank is responsible for the bias (Experts::Projection::adds_bias).
   void add_result_bias(Stream& s, const Tensor& results, const RowGroups& groups) const;
 
+  /// Broadcasts the weights of the hot experts in the ep group `ranks`, so that each rank has a shadow of each hot
+  /// expert. Must be called before any use with RowGroups that have shadows. Collective. `s` waits for the weights.
+  void receive_shadows(Stream& s, const ep::HotExperts& hot, const comm::ProcessGroup& ranks);
+
  private:
   friend class Experts;
   void swiglu_gradients(Stream& s, const kernels::SwigluGradients& gradients, const Tensor& dactivated,
                         const kernels::SwigluSaved& saved) const;
   struct HeldProjection {
     HeldWeight weight, bias;
-    bool adds_bias = false;  // true if there is a bias and this rank adds it
+    bool adds_bias = false;                 // true if there is a bias and this rank adds it
+    Tensor shadow_weight{}, shadow_bias{};  // weights and biases of the shadows, [H, ...]; undefined: none
     Tensor forward(Stream& s, const Tensor& x, const RowGroups& groups) const;
     void add_bias(Stream& s, const Tensor& out, const RowGroups& groups) const;
     Tensor input_gradient(Stream& s, const Tensor& dy, const RowGroups& groups) const;

@@ -7,6 +7,7 @@
 #include "layers/base/builder.h"
 #include "layers/base/micro_batch.h"
 #include "layers/moe/experts/expert_weights.h"
+#include "layers/moe/experts/shadow_gradients.h"
 
 namespace hexad::moe {
 
@@ -47,9 +48,14 @@ class Experts {
   /// this function once, before any work that depends on the number of its rows.
   ExpertWeights hold(Stream& s, kernels::Direction direction) const;
 
-  /// Adds to the parameters' gradients. `g` is the result of ExpertWeights::input_gradients.
+  /// Adds to the parameters' gradients, for the rows of the rank's own experts. `g` is the result of
+  /// ExpertWeights::input_gradients.
   void weight_gradients(Stream& s, const Tensor& rows, const ExpertActivations& activations, const ExpertGradients& g,
                         const Tensor& doutput, const RowGroups& groups) const;
+  /// Adds to `out` the gradients of the shadows' weights, for the rows of shadows. The other arguments are those of
+  /// weight_gradients().
+  void shadow_gradients(Stream& s, const Tensor& rows, const ExpertActivations& activations, const ExpertGradients& g,
+                        const Tensor& doutput, const RowGroups& groups, ShadowGradients& out) const;
   /// Gradients for rows whose results are multiplied by routing weights: out[t] += weights[r] result[r].
   struct Weighted {
     Tensor rows;     // gradient of the rows, [R, D]
@@ -58,9 +64,11 @@ class Experts {
   /// Returns the gradients of the rows and of their routing weights, and adds to the parameters' gradients. In addition
   /// to the arguments and the result, needs memory for one tensor [R, F] and for a block of a second one. `doutput` is
   /// the gradient of the weighted sum. `weights` [R] acc are the routing weights. `activations` is overwritten; its
-  /// `activated` is not read.
+  /// `activated` is not read. If `groups` has shadows and `shadows` is not null, adds the gradients of the shadows'
+  /// weights to `shadows`.
   Weighted backward_weighted(Stream& s, const ExpertWeights& held, const Tensor& rows, ExpertActivations activations,
-                             const Tensor& doutput, const Tensor& weights, const RowGroups& groups) const;
+                             const Tensor& doutput, const Tensor& weights, const RowGroups& groups,
+                             ShadowGradients* shadows = nullptr) const;
 
   /// True if routing weights can multiply the activations before the product `down`: SwiGLU experts without biases.
   bool can_weight() const { return gated() && !config_.bias; }
@@ -73,6 +81,8 @@ class Experts {
   /// Returns the number of matrix products per expert in forward: 3 with gates, otherwise 2. Cost estimates assume
   /// products with D F weights each. Gate and up therefore count as two products, although one call computes both.
   int64_t products() const;
+  /// Returns the bytes of one expert's weights on this rank.
+  int64_t weight_bytes() const;
   /// Returns the floating-point operations of one product per row: 2 D F.
   double flops_per_row() const;
 
@@ -82,6 +92,10 @@ class Experts {
     bool adds_bias = false;  // true if this rank adds the bias; only the first etp rank adds the bias of `down`
     void weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const;
     void weight_gradient_without_bias(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const;
+    void shadow_gradient(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups,
+                         ShadowGradients& out) const;
+    void shadow_gradient_without_bias(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups,
+                                      ShadowGradients& out) const;
   };
   Projection make_first(const Config& c, const Builder& b) const;
   Projection make_down(const Config& c, const Builder& b) const;
@@ -89,7 +103,8 @@ class Experts {
   /// Adds to the gradient of the bias of `down`, and adds the contribution of this bias to `dweights`. `weights` [R]
   /// are the routing weights that multiply the results.
   void result_bias_gradients(Stream& s, const ExpertWeights& held, const Tensor& dy, const Tensor& weights,
-                             const Tensor& own, const RowGroups& groups, const Tensor& dweights) const;
+                             const Tensor& own, const RowGroups& groups, const Tensor& dweights,
+                             ShadowGradients* shadows) const;
 
   Config config_;
   std::vector<Parameter*> parameters_;

@@ -2,13 +2,15 @@
 #pragma once
 
 #include "layers/moe/pass/expert_tasks.h"
+#include "layers/moe/pass/phased_combine.h"
 
 namespace hexad::moe {
 
 /// Adds the following tasks for each chunk (see docs/moe-layer.md for their lanes). The result of a chunk is its slot
-/// rows.
+/// rows. If rows return in phases (PlanCounts::phased), add_phased_return() adds the tasks from combine.a2a on.
 ///   combine.reorder          copies results, which are grouped by expert, back into the order and format in which the
-///                            rows arrived; sums the copies of each token (EPS-MoE's LocalReduce)
+///                            rows arrived; sums the copies of each token (EPS-MoE's LocalReduce), over all chunks if
+///                            rows are joined
 ///   combine.reduce_scatter,  sum the results of ranks that share an expert's width
 ///   combine.all_reduce
 ///   combine.a2a              returns the rows; in a hierarchical all-to-all, only between nodes
@@ -49,6 +51,7 @@ class Combine {
     Handoff<Rows> rows{};  // results, then the same rows in wire format
   };
   void add_reordering(size_t chunk, const Handoff<Rows>& results, const Handoff<Tensor>& row_weights);
+  void add_joined_reordering(size_t chunk, const Handoff<Rows>& results, const Handoff<Tensor>& row_weights);
   void add_reduce_scatter(size_t chunk);
   void add_all_reduce(size_t chunk);
   Landing landing() const;
@@ -65,6 +68,8 @@ class Combine {
   const RowFormat format_;
   std::vector<Chunk> chunks_;
   Handoff<Rows> slot_rows_;
+  Handoff<Rows> joined_;        // results of all chunks, if rows are joined
+  TaskId reordered_ = no_task;  // combine.reorder of the last chunk that was added, if rows are joined
   Tensor collected_;
 };
 

@@ -22,7 +22,8 @@ void add_token_gather(PassGraph& g, Tensor& tokens);
 ///   dispatch.a2a          sends rows to the experts' ranks; in a hierarchical all-to-all, only between nodes
 ///   dispatch.all_gather   gathers the rows received by ranks that share an expert's width
 ///   dispatch.place        copies row r to row place[r] of the grouped rows (ChunkIndices); omitted if rows arrive
-///                         grouped and in plain format
+///                         grouped and in plain format. A joined row is copied to its experts of each chunk, in that
+///                         chunk
 class Dispatch {
  public:
   struct Options {
@@ -41,8 +42,11 @@ class Dispatch {
   /// were added. If add() had already added dispatch.place of the next chunk, this chunk's experts would wait for that
   /// task on the compute lane.
   Arrived add_arrival(size_t chunk);
-  /// Returns the received weights [R, M] of the slots of token rows; undefined unless Options::keeps_weights is set.
-  const Handoff<Tensor>& row_weights(size_t chunk) const { return chunks_[chunk].row_weights; }
+  /// Returns the received weights [R, M] of the slots of token rows; undefined unless Options::keeps_weights is set. If
+  /// rows are joined, R includes the rows of all chunks.
+  const Handoff<Tensor>& row_weights(size_t chunk) const {
+    return g_.counts.joined ? joined_weights_ : chunks_[chunk].row_weights;
+  }
 
  private:
   struct Chunk {
@@ -54,6 +58,7 @@ class Dispatch {
   void add_all_to_all(size_t chunk);
   void add_width_gather(size_t chunk);
   void add_placing(size_t chunk);
+  void add_joined_placing(size_t chunk);
   /// Adds a task that starts after the chunk's latest task.
   void append(size_t chunk, Lane lane, TaskKind kind, std::string_view step, Cost cost, schedule::TaskWork work);
 
@@ -63,6 +68,8 @@ class Dispatch {
   const bool keeps_weights_;
   std::vector<Chunk> chunks_;
   Handoff<Rows> together_;  // grouped rows of all chunks
+  Handoff<Rows> joined_;    // arrived rows of all chunks, if rows are joined
+  Handoff<Tensor> joined_weights_;
 };
 
 }  // namespace hexad::moe

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 
 #include "layers/moe/pass/dispatch.h"
 
@@ -25,6 +26,7 @@ struct SharedWork {
 ///   shared_experts     computes the shared experts while rows are in flight
 ///   experts            computes the experts of one chunk, or of all chunks together
 ///   weight_gradients   computes the experts' weight gradients while the next chunks are in flight
+///   shadows.gradients  computes the weight gradients of the shadows (ShadowTasks)
 class ExpertTasks {
  public:
   /// Adds tasks to `g`, which must outlive this object. `flops_per_row` is the number of floating-point operations per
@@ -41,11 +43,13 @@ class ExpertTasks {
   /// Adds the task weight_gradients of a chunk. Call this function after add() for the same chunk. `products` is the
   /// number of matrix products per expert.
   void add_weight_gradients(size_t chunk, int64_t products, std::function<void(Stream&)> compute);
+  /// Adds the task shadows.gradients of a chunk, and returns it. Otherwise like add_weight_gradients().
+  TaskId add_shadow_gradients(size_t chunk, int64_t products, std::function<void(Stream&)> compute);
   /// Returns the results of a chunk, or of all chunks that are computed together.
   const Computed& computed(size_t chunk) const { return computed_[g_.counts.merged ? 0 : chunk]; }
 
  private:
-  Cost cost(size_t chunk, const schedule::ByGemmPass<int64_t>& products) const;
+  Cost cost(std::span<const int64_t> offsets, const schedule::ByGemmPass<int64_t>& products) const;
   schedule::TaskWork beside_communication(std::function<void(Stream&)> work) const;
   schedule::TaskWork beside_chunks(std::function<void(Stream&)> work) const;
   std::string name(std::string_view stage, size_t chunk) const;

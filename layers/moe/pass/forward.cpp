@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "layers/moe/pass/local_weights.h"
+#include "layers/moe/pass/shadow_tasks.h"
 #include "layers/moe/pass/token_rows.h"
 
 namespace hexad::moe {
@@ -74,6 +75,8 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const Tensor weights_on_return = of_tokens || weighted ? Tensor{} : weights;
 
   PassGraph g(routes, x, times.sums_chunks);
+  ShadowTasks shadows(g, experts);
+  const TaskId shadows_received = shadows.add_broadcast(*expert_weights);
   add_token_gather(g, tokens);
   Handoff<Tensor> own;  // results of this rank's tokens, in a bounded pass
   if (times.sums_chunks) own.put(Tensor::like(tokens));
@@ -117,7 +120,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                    [&](size_t c) {
                      // As in MPMoE, chunks share one buffer for T_M. Its contents are offloaded before the next chunk
                      // is computed.
-                     expert_tasks.add(c, dispatch.add_arrival(c), {offloaded_before},
+                     expert_tasks.add(c, dispatch.add_arrival(c), {shadows_received, offloaded_before},
                                       [&, c](Stream& s, Rows rows) { return compute_chunk(s, c, std::move(rows)); });
                      if (!keeps.offloaded) return;
                      const TaskId offload = keeps.offloaded->add_offload(g, c, expert_tasks.computed(c).by);

@@ -8,6 +8,7 @@
 
 #include "layers/moe/pass/forward.h"
 #include "layers/moe/pass/local_weights.h"
+#include "layers/moe/pass/shadow_tasks.h"
 #include "layers/moe/pass/token_rows.h"
 
 namespace hexad::moe {
@@ -208,7 +209,7 @@ void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& g
 void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, const KeptTensors& kept,
                         std::vector<WeightWork>& work) {
   const Routes& routes = *call.routes;
-  const ExpertWeights expert_weights = call.experts->hold(b.stream, kernels::Direction::backward);
+  ExpertWeights expert_weights = call.experts->hold(b.stream, kernels::Direction::backward);
   Tensor dtokens = gradient_per_copy(routes, dout, b.stream);
   const Dtype acc = accumulator_dtype(dout.dtype());
   const bool weighted = experts_weight(routes, *call.experts);
@@ -224,6 +225,8 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
                                                       : rows_of_slots(routes, dtokens, kept, weights, dweights);
 
   PassGraph g(routes, dout, false);
+  ShadowTasks shadows(g, *call.experts);
+  const TaskId shadows_received = shadows.add_broadcast(expert_weights);
   add_token_gather(g, dtokens);
   Combine combine(
       g, {.row_weights = gradients.row_weights, .collection = routes.collection ? &*routes.collection : nullptr});
@@ -245,16 +248,27 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
                   .beside = [&] { expert_tasks.add_shared(call.shared_backward(b)); },
                   .compute =
                       [&](size_t c) {
-                        expert_tasks.add(c, dispatch.add_arrival(c), {},
+                        expert_tasks.add(c, dispatch.add_arrival(c), {shadows_received},
                                          [&, c](Stream& s, Rows rows) { return compute_chunk(s, c, std::move(rows)); });
                       },
                   .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }};
-  if (!b.weights_delayed())
+  // The gradients of shadows are not delayed, because a task of the pass reduces them.
+  std::vector<TaskId> shadow_gradients;
+  const bool delayed = b.weights_delayed();
+  if (!delayed || shadows.gradients())
     steps.weight_gradients = [&](size_t c) {
-      expert_tasks.add_weight_gradients(
-          c, products, [&, c](Stream& s) { compute_weight_gradients(call, s, c, std::exchange(work[c], {})); });
+      if (shadows.gradients())
+        shadow_gradients.push_back(expert_tasks.add_shadow_gradients(c, products, [&, c](Stream& s) {
+          const WeightWork& w = work[c];
+          call.experts->shadow_gradients(s, w.made.inputs, w.made.activations, w.gradients, w.doutput, routes.groups(c),
+                                         *shadows.gradients());
+        }));
+      if (!delayed)
+        expert_tasks.add_weight_gradients(
+            c, products, [&, c](Stream& s) { compute_weight_gradients(call, s, c, std::exchange(work[c], {})); });
     };
   g.add_steps(steps);
+  shadows.add_reduction(std::move(shadow_gradients));
   if (routes.inputs_alike) return run_for_sharers(g, combine, gradients, dtokens, dout, dweights, b);
   g.run("backward");
   if (gradients.take_dweights) gradients.take_dweights(b.stream, combine.slot_rows());

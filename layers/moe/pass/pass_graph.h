@@ -84,10 +84,14 @@ class PassGraph {
   std::vector<TaskId> room_to_compute() const;
   /// Records the task that computes a chunk.
   void note_computed(size_t chunk, TaskId task);
-  /// Records the last task of a chunk's return.
+  /// Records the last task of a chunk's return. Call it once per chunk.
   void note_returned(size_t chunk, TaskId task);
-  /// Returns the last task of each chunk's return. When all of these tasks are done, all rows have returned.
-  const std::vector<TaskId>& return_tasks() const { return returned_by_; }
+  /// Records the last task of a set of rows (ReturnSet) of the only chunk, whose rows return in phases. Call it once
+  /// per set, instead of note_returned().
+  void note_set_returned(TaskId task) { sets_returned_by_.push_back(task); }
+  /// Returns the last task of the return of each chunk, or of each set. When all of these tasks are done, all rows have
+  /// returned.
+  const std::vector<TaskId>& return_tasks() const { return counts.in_phases() ? sets_returned_by_ : returned_by_; }
 
   /// Returns the format of rows with `row_weights` weights for each slot.
   RowFormat format(int64_t row_weights) const;
@@ -104,8 +108,13 @@ class PassGraph {
   /// its two levels.
   Cost exchange(const comm::ProcessGroup& group, std::string_view level, const comm::Splits& splits,
                 const RowFormat& format) const;
+  /// Returns the cost of an all-gather of rows in `group`. This rank has `mine` rows, and all ranks together have
+  /// `all`.
+  Cost gathering(const comm::ProcessGroup& group, int64_t mine, int64_t all) const {
+    return transfer(group, "tp", (group.size() - 1) * mine * row_bytes(), (all - mine) * row_bytes());
+  }
   /// Returns the bytes that the hierarchical all-to-all copies on this rank as an intermediate rank.
-  int64_t passing_bytes(size_t chunk, const RowFormat& format) const;
+  static int64_t passing_bytes(const ep::MovedRows& rows, const RowFormat& format);
   static Cost copied(int64_t bytes);
 
  private:
@@ -114,6 +123,7 @@ class PassGraph {
   size_t dispatched_ = 0;
   std::vector<size_t> computed_, combined_;        // chunks in the order of computation, and of return
   std::vector<TaskId> computed_by_, returned_by_;  // task of each chunk
+  std::vector<TaskId> sets_returned_by_{};         // task of each set
 };
 
 /// Returns the name of a task, such as "dispatch.a2a[2]".

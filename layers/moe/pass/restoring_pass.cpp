@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "layers/moe/pass/forward.h"
+#include "layers/moe/pass/shadow_tasks.h"
 #include "layers/moe/pass/token_rows.h"
 
 namespace hexad::moe {
@@ -33,11 +34,13 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
   OffloadedActivations& offloaded = restoring.offloaded;
   const Tensor dout = routes.own_of_result(all_dout);
   const auto& k = kernels::kernels(dout.device()).permute;
-  const ExpertWeights expert_weights = experts.hold(b.stream, kernels::Direction::backward);
+  ExpertWeights expert_weights = experts.hold(b.stream, kernels::Direction::backward);
   const Tensor row_weights = wire_weights(b.stream, routes.plan, weights);
   const Tensor dx = Tensor::like(dout), dweights = Tensor::zeros(weights.shape(), weights.dtype(), weights.device());
 
   PassGraph g(routes, dout, true);
+  ShadowTasks shadows(g, experts);
+  const TaskId shadows_received = shadows.add_broadcast(expert_weights);
   const auto combine_chunk = [&](Stream& s, size_t c, const Rows& slots) {
     const ChunkTokens& t = restoring.tokens[c];
     k.combine(s, dx.slice(0, t.begin, t.end), slots.values, t.rows, {}, {});
@@ -58,8 +61,9 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
     if (!offloaded.inputs()) made.inputs = sent_again.take().values;
     if (!made.activations.defined())
       made.activations = expert_weights.before_activation(s, made.inputs, routes.groups(c));
-    auto [drows, drow_weights] = experts.backward_weighted(s, expert_weights, made.inputs, std::move(made.activations),
-                                                           rows.values, rows.row_weights, routes.groups(c));
+    auto [drows, drow_weights] =
+        experts.backward_weighted(s, expert_weights, made.inputs, std::move(made.activations), rows.values,
+                                  rows.row_weights, routes.groups(c), shadows.gradients());
     return Rows{drows, drow_weights.reshape({-1, 1})};
   };
   g.add_steps({.dispatch =
@@ -77,6 +81,7 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
                      const Arrived again = offloaded.inputs() ? Arrived{} : inputs.add_arrival(c);
                      std::vector<TaskId> after = again.after;
                      after.push_back(fetched[c]);
+                     after.push_back(shadows_received);
                      expert_tasks.add(
                          c, dispatch.add_arrival(c), std::move(after),
                          [&, c, again](Stream& s, Rows rows) { return compute_chunk(s, c, rows, again.rows); });
@@ -87,6 +92,9 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
                        fetched[*next] = offloaded.add_fetch(g, *next, expert_tasks.computed(c).by);
                    },
                .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }});
+  std::vector<TaskId> computed;
+  for (size_t c = 0; c < routes.computations(); ++c) computed.push_back(expert_tasks.computed(c).by);
+  shadows.add_reduction(std::move(computed));
   g.run("backward");
   b.accumulate(0, dx);
   b.accumulate(1, dweights);

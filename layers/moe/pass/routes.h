@@ -25,7 +25,14 @@ struct PassSettings {
   std::string name;                                    // name of the layer, part of the name of each pass
   schedule::GraphRunner* runner = nullptr;             // runs every pass; null: passes run directly
   const kernels::WireKernels* wire_kernels = nullptr;  // kernels for every pass; null: the kernels of the device
+  double capacity_factor = 0;                          // of the model; 0: experts have no capacity
 
+  /// Returns the capacity up to which ranks send padding (schedule.moe.capacity_padding), as a factor of the mean load;
+  /// 0: no padding.
+  double padded_capacity() const {
+    const bool pads = schedule.capacity_padding == CapacityPadding::full && groups.experts->size() > 1;
+    return pads ? capacity_factor : 0;
+  }
   /// Returns how often each token is sent to the experts if all tensor-parallel ranks hold it.
   int copies() const;
 };
@@ -37,10 +44,11 @@ enum class Held : uint8_t {
   share,  // each rank has a share of the tokens, in rank order, and needs the results of all tokens
 };
 
-/// Returned rows that the ranks of a group all-gather, chunk by chunk.
+/// Returned rows that the ranks of a group all-gather, chunk by chunk or, if rows return in phases, set by set
+/// (ep::ReturnSet).
 struct RowCollection {
   const comm::ProcessGroup* group;
-  std::vector<std::vector<int64_t>> counts;  // numbers of rows, [chunks][ranks of the group]
+  std::vector<std::vector<int64_t>> counts;  // numbers of rows, [chunks or sets][ranks of the group]
   Tensor rows;                               // [T, K]: index of each slot's row among the gathered rows
 };
 
@@ -67,7 +75,7 @@ struct Routes {
   const comm::ProcessGroup* sharers = nullptr;
   /// True if each sharer holds the inputs of all tokens. The sharers then also gather the gradients of the inputs.
   bool inputs_alike = false;
-  /// Rows that the sharers gather chunk by chunk; empty: they gather all tokens at the end.
+  /// Rows that the sharers gather chunk by chunk or set by set; empty: they gather all tokens at the end.
   std::optional<RowCollection> collection{};
 
   const ep::ChunkCounts& counts(size_t chunk) const { return plan.counts.chunks[chunk]; }

@@ -43,9 +43,14 @@ struct RowFormat {
   Tensor gather_packed(Stream& s, const RowSource& source) const;
   /// Unpacks row r of `sent` to row index[r] of `out`, or to row r if `index` is undefined.
   void scatter_unpacked(Stream& s, const Tensor& sent, const Tensor& index, const Rows& out) const;
+  /// Returns an uninitialised tensor for `rows` packed rows.
+  Tensor packed_buffer(int64_t rows, Device device) const;
   /// Returns an uninitialised buffer for `rows` rows.
   Rows buffer(int64_t rows, Device device, Category category = Category::communication) const;
 };
+
+/// Returns rows [begin, end) of `rows`, which share its memory.
+Rows part_of(const Rows& rows, int64_t begin, int64_t end);
 
 /// Returns rows whose row r is row index[r] of `rows`. Returns `rows` itself if `index` is undefined.
 Rows gather_rows_by(Stream& s, const Rows& rows, const Tensor& index);

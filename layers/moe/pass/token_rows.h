@@ -7,14 +7,13 @@
 
 namespace hexad::moe {
 
-/// Copies the received token rows `sent`, which are in `format`, to their positions in `grouped`, one copy per slot.
-/// Each copy gets the weights of its slot. Returns the received weights [R, M X], or an undefined tensor if rows have
-/// no weights.
-Tensor copy_to_groups(Stream& s, const RowFormat& format, const Tensor& sent, const ep::ChunkIndices& chunk,
-                      const Rows& grouped);
-/// Returns, for each arrived row, the sum of the results of its copies (EPS-MoE's LocalReduce). Each result is
-/// multiplied by its weight in `weights` [R, M]; undefined: not multiplied. Also returns the row weights of the copies,
-/// padded with 0 for rows with fewer than M slots.
+/// Copies the token rows `arrived` [R], with row weights [R, M X], to their positions in `grouped`, one copy per slot.
+/// Each copy gets the weights of its slot.
+void copy_to_groups(Stream& s, const Rows& arrived, const ep::ChunkIndices& chunk, const Rows& grouped);
+/// Returns, for each row that returns in the chunk, the sum of the results of its copies (EPS-MoE's LocalReduce). Each
+/// result is multiplied by its weight in `weights` [R, M]; undefined: not multiplied. Also returns the row weights of
+/// the copies, padded with 0 for rows with fewer than M slots. If rows are joined, `results` and `weights` are those of
+/// all chunks.
 Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk, const Tensor& weights);
 
 /// Returns the weights [W, M] of the slots of each row to send, from the weights [T, K] acc of the plan's tokens.

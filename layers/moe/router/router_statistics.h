@@ -18,7 +18,8 @@ using tensor::Tensor;
 struct RouterStatistics {
   std::vector<int64_t> counts;  // number of tokens that chose each expert, before drops and without padding
   int64_t assignments = 0, dropped = 0;
-  double aux_loss = 0, z_loss = 0;  // sums of the unweighted losses over the micro-batches
+  double aux_loss = 0, z_loss = 0;   // sums of the unweighted losses over the micro-batches
+  int64_t passes = 0, shadowed = 0;  // number of forward passes, and sum of their numbers of hot experts
 
   /// Sums on the model's device, to which kernels add. ModelStatistics zeroes them and reads them into the members
   /// above.

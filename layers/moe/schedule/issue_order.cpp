@@ -101,6 +101,22 @@ std::string issue_order_problem(std::span<const IssueStep> steps, size_t chunks,
   return {};
 }
 
+std::string in_turn_problem(std::span<const IssueStep> steps) {
+  size_t computed = 0, returned = 0;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const IssueStep s = steps[i];
+    if (s.stage != compute && s.stage != combine) continue;
+    size_t& next = s.stage == compute ? computed : returned;
+    if (s.chunk != next)
+      return cat(
+          "step ", i + 1, " is ", name_of(s), ", but ", name_of({s.stage, next}),
+          " must come before it, because the chunks share rows of tokens (schedule.moe.rows: token with chunk_by: "
+          "experts)");
+    ++next;
+  }
+  return {};
+}
+
 std::vector<IssueStep> checked_steps(const IssueOrder& order, size_t chunks, bool bounded) {
   std::vector<IssueStep> steps = order.steps(chunks);
   if (const std::string why = issue_order_problem(steps, chunks, bounded); !why.empty())

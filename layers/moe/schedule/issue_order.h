@@ -33,6 +33,11 @@ std::string to_string(std::span<const IssueStep> steps);
 ///     two.
 std::string issue_order_problem(std::span<const IssueStep> steps, size_t chunks, bool bounded);
 
+/// Returns the problem of an order whose chunks share rows (rows: token with chunk_by: experts); empty if there is
+/// none. A row that is sent in one chunk may be computed in later chunks, and may return in the last of these.
+/// Therefore the chunks must be computed by chunk number, and returned by chunk number.
+std::string in_turn_problem(std::span<const IssueStep> steps);
+
 /// Named order of steps. Dispatch and combine run on one lane, compute and weight_gradients on another. Each lane runs
 /// its steps in the listed order, and starts a step when the preceding steps of its chunk are done. The order affects
 /// only waiting times, not results.

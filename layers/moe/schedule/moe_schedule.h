@@ -26,9 +26,7 @@ constexpr auto words(Duplicates) {
       {replicated, "replicated", "MoNTA's baseline"},  // every rank sends its copy to the experts of its own ep group
       {drop, "drop", "DTD, MoNTA O1"},  // each rank sends 1/tp of the tokens, divided after the gate (DeepSpeed-TED)
       {pause_before_gate, "pause_before_gate", "Parm S1"},  // each rank routes and sends 1/tp of the tokens
-      {pause_after_gate, "pause_after_gate",
-       "Parm "
-       "S2"},  // like drop, but results are returned and gathered in phases
+      {pause_after_gate, "pause_after_gate", "Parm S2"},    // like drop; with overlap, results return in phases
   });
 }
 
@@ -83,6 +81,18 @@ constexpr auto words(Gemms) {
   });
 }
 
+/// Treatment of experts that get far more rows than others.
+enum class HotExperts : uint8_t { stay, shadow };
+constexpr auto words(HotExperts) {
+  using enum HotExperts;
+  return std::to_array<Word<HotExperts>>({
+      {stay, "stay", "rows are sent to the experts' ranks"},
+      {shadow, "shadow",
+       "FasterMoE: each ep rank gets a copy of the weights of hot experts and computes its own rows with it; the "
+       "gradients of the copies are summed on the experts' ranks"},
+  });
+}
+
 /// Time at which the shared experts compute.
 enum class SharedExperts : uint8_t { after, beside };
 constexpr auto words(SharedExperts) {
@@ -92,6 +102,18 @@ constexpr auto words(SharedExperts) {
        "alone: after the routed experts' results have returned, or before the pass if tasks of the pass sum the "
        "results"},
       {beside, "beside", "while rows (in backward: gradients) are sent to the routed experts"},
+  });
+}
+
+/// Treatment of experts for which a rank has fewer slots than its share of the expert's capacity.
+enum class CapacityPadding : uint8_t { none, full };
+constexpr auto words(CapacityPadding) {
+  using enum CapacityPadding;
+  return std::to_array<Word<CapacityPadding>>({
+      {none, "none", "only rows of slots"},
+      {full, "full",
+       "DeepSpeed-MoE: also padding, up to the rank's share of the expert's capacity (model.moe.capacity_factor); "
+       "padding is computed and returned, but has no effect"},
   });
 }
 
@@ -126,6 +148,9 @@ struct MoeChoices {
   std::optional<int64_t> dense_rows{};
   double compute_share = 1;
   SharedExperts shared = SharedExperts::after;
+  HotExperts hot_experts = HotExperts::stay;
+  std::optional<double> hot_load{};
+  CapacityPadding capacity_padding = CapacityPadding::none;
   bool operator==(const MoeChoices&) const = default;
 };
 
@@ -133,16 +158,31 @@ struct MoeSchedule : MoeChoices<Settled> {
   /// Default of dense_rows for gemms: by_load (see is_dense()). It is the number of rows per expert in EPS-MoE, Fig.
   /// 5a: 4096 rows for 16 experts. On CPUs, we found no such threshold (docs/schedules.md).
   static constexpr int64_t usual_dense_rows = 256;
+  /// Default of hot_load for hot_experts: shadow. The default also requires a number of rows (pass/routes.cpp).
+  static constexpr double usual_hot_load = 2;
 
   bool is_chunked() const { return chunk_by != ChunkBy::none; }
   /// True if the work of one chunk overlaps with the work of another chunk.
   bool overlaps() const { return is_chunked() || overlap != Overlap::sequential; }
+  /// True if rows are sent in one all-to-all and return in `chunks` phases (Parm's SAA). While one phase returns, ranks
+  /// gather the rows that have returned.
+  bool returns_in_phases() const {
+    return duplicates == Duplicates::pause_after_gate && overlap != Overlap::sequential && !is_chunked();
+  }
+  /// True if the row of a token for a rank is shared by all chunks (ep::joins_rows()).
+  bool joins_rows() const { return rows == ep::RowOf::token && chunk_by == ChunkBy::experts; }
+  /// Returns the number of phases if each rank of the all-to-all returns its rows in a separate phase (Parm, Fig. 5).
+  int64_t most_phases(const ScheduleSite& at) const {
+    return esp_exchange_used() == ep::EspExchange::direct ? at.ep * at.etp : at.ep;
+  }
   /// True if tasks run on the copy lane.
   bool copies() const { return memory_reuse != ReuseStrategy::none; }
   /// True if the shared experts are a task of the pass.
   bool shares_pass() const { return shared == SharedExperts::beside; }
+  /// True if ranks get copies of hot experts.
+  bool shadows() const { return hot_experts == HotExperts::shadow; }
   /// True if tasks run on several lanes at the same time.
-  bool uses_lanes() const { return overlaps() || copies() || shares_pass(); }
+  bool uses_lanes() const { return overlaps() || copies() || shares_pass() || shadows(); }
   /// True if every tensor-parallel rank routes all tokens that it holds before the ranks divide these tokens.
   bool gates_all() const { return duplicates != Duplicates::pause_before_gate; }
   /// True if each expert's matrix product is a separate kernel call. Expert e has rows [offsets[e], offsets[e + 1]).
@@ -205,7 +245,9 @@ inline constexpr std::tuple moe_choices{
                      const MoeSchedule& s) { return at.ep == 1 && s.chunk_by == ChunkBy::nodes; }}),
 
   choice("chunks", [](auto& s) -> auto& { return s.chunks; },
-    ChoiceFacts{.meaning = "number of chunks into which chunk_by or overlap divides the work",
+    ChoiceFacts{.meaning = "number of chunks into which chunk_by or overlap divides the work; with duplicates: "
+                           "pause_after_gate and overlap, the number of phases in which rows return (Parm: parallel.ep "
+                           "x parallel.etp)",
       .automatic = "1 if nothing overlaps, else chosen in the first steps",
       .limits = {config::at_least(1), config::at_most(1024)},
       .in_every_name = true,
@@ -216,11 +258,14 @@ inline constexpr std::tuple moe_choices{
         if (s.chunks == 1 && s.overlaps())
           return no.add("must be at least 2 for ", s.is_chunked() ? "schedule.moe.chunk_by" :
               "schedule.moe.overlap: with one chunk nothing overlaps");
-        const bool phases =
-            s.chunk_by == ChunkBy::nodes || (!s.is_chunked() && s.duplicates == Duplicates::pause_after_gate);
-        if (phases && at.ep > 1 && s.chunks > at.ep)  // an ep group of one rank always has one chunk
-          no.add("must be at most parallel.ep (", at.ep,
-                 ") where the all-to-all is divided by peers (chunk_by: nodes, or the phases of pause_after_gate)");
+        // An ep group of one rank always has one chunk or phase.
+        if (s.chunk_by == ChunkBy::nodes && at.ep > 1 && s.chunks > at.ep)
+          no.add("must be at most parallel.ep (", at.ep, ") for chunk_by: nodes, which divides the all-to-all by peers");
+        if (const int64_t most = s.most_phases(at);
+            s.returns_in_phases() && at.ep > 1 && s.chunks > at.ep && s.chunks != most)
+          no.add("must be at most parallel.ep (", at.ep, ")", most > at.ep ? ", or parallel.ep x parallel.etp (" : "",
+                 most > at.ep ? base::cat(most, ")") : "", ", for the phases in which rows return with duplicates: "
+                 "pause_after_gate and schedule.moe.overlap");
         if (s.chunk_by == ChunkBy::experts && at.experts % at.ep == 0 && s.chunks > at.experts / at.ep)
           no.add("must be at most the experts of a rank (", at.experts, " / ", at.ep, " = ",
                  at.experts / at.ep, ") for chunk_by: experts");
@@ -270,7 +315,7 @@ inline constexpr std::tuple moe_choices{
   choice("rows", [](auto& s) -> auto& { return s.rows; },
     ChoiceFacts{.meaning = "meaning of a row that is sent: slot (each expert of a token gets a copy of the token and "
                            "returns its result) or token (each rank that has any of the token's experts gets one copy "
-                           "and returns one weighted sum: EPS-MoE)",
+                           "and returns one weighted sum, also over chunks of experts: EPS-MoE)",
       .automatic = "chosen in the first steps",
       .matters = [](const ScheduleSite& at) { return at.ep * at.etp > 1; },
       .late = true,
@@ -355,7 +400,51 @@ inline constexpr std::tuple moe_choices{
           no.add("needs shared experts, but model.moe.shared_experts is 0; legal here: after");
       },
       .matters = [](const ScheduleSite& at) { return at.ep * at.etp > 1; },
-      .varied = {{"after"}, {"beside"}}})};
+      .varied = {{"after"}, {"beside"}}}),
+
+  choice("hot_experts", [](auto& s) -> auto& { return s.hot_experts; },
+    ChoiceFacts{.meaning = "treatment of hot experts, which get far more rows than others (hot_load); each forward "
+                           "determines them from the counts of all ranks",
+      .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
+        if (!s.shadows()) return;
+        if (s.rows == ep::RowOf::token)
+          no.add("needs schedule.moe.rows: slot, because the row of a token for a rank is counted as a whole, and a "
+                 "rank cannot tell which part of it is not sent; legal here: stay");
+        if (s.memory_limit)
+          no.add("needs schedule.moe.memory_limit: none, because a limit does not count copies of weights; legal here: "
+                 "stay");
+      },
+      .matters = [](const ScheduleSite& at) { return at.ep > 1; },
+      .varied = {{"stay", "hot_load=auto"}, {"shadow", "hot_load=1"}}}),
+
+  choice("hot_load", [](auto& s) -> auto& { return s.hot_load; },
+    ChoiceFacts{.meaning = "minimum load of a hot expert, as a multiple of the mean load; at most as many experts are "
+                           "hot as a rank has experts of its own: those with the highest loads",
+      .automatic = "2, and the rows of a hot expert must be at least as large as its weights",
+      .limits = {config::at_least(1)},
+      .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
+        if (s.hot_load && !s.shadows())
+          no.add("is read only by schedule.moe.hot_experts: shadow; set hot_experts: shadow, or hot_load: auto");
+      }}),
+
+  choice("capacity_padding", [](auto& s) -> auto& { return s.capacity_padding; },
+    ChoiceFacts{.meaning = "rows that a rank sends to an expert",
+      .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
+        if (s.capacity_padding == CapacityPadding::none) return;
+        const auto refuse = [&](std::string_view why) { no.add(why, "; or capacity_padding: none"); };
+        if (!at.has_capacity) refuse("fills the capacity of experts: model.moe.capacity_factor must be set");
+        if (s.rows == ep::RowOf::token) refuse("pads rows of slots: schedule.moe.rows must be slot");
+        if (s.is_chunked() || (s.overlap != Overlap::sequential && !s.returns_in_phases()))
+          refuse("pads the rows of a whole micro-batch: schedule.moe.chunk_by must be none, and schedule.moe.overlap "
+                 "must be sequential unless duplicates is pause_after_gate");
+        if (s.memory_reuse != ReuseStrategy::none)
+          refuse("sends rows without a slot, which schedule.moe.memory_reuse cannot restore: memory_reuse must be none");
+        if (s.shadows())
+          refuse("pads the rows of every expert, but the rows of hot experts are not sent: schedule.moe.hot_experts must "
+                 "be stay");
+      },
+      .matters = [](const ScheduleSite& at) { return at.ep * at.etp > 1; },
+      .varied = {{"none"}, {"full"}}})};
 // clang-format on
 
 /// Calls v(key, access, facts) for every choice. access(s) returns the member of s, a MoeSchedule or MoeScheduleConfig,

@@ -266,6 +266,23 @@ TEST(Recipe, OnlyGemmsByLoadReadDenseRows) {
   EXPECT_NO_THROW(recipe_of(yaml, {"schedule.moe.dense_rows=8", "schedule.moe.gemms=by_load"}));
 }
 
+TEST(Recipe, ShadowsAreRefusedWithTheReason) {
+  const std::string shadow = "schedule.moe.hot_experts=shadow";
+  EXPECT_NO_THROW(recipe_of(yaml, {shadow, "schedule.moe.hot_load=1.5"}));
+  EXPECT_NO_THROW(recipe_of(yaml, {shadow, "schedule.moe.memory_reuse=s4"}));
+  const auto expect = [&](const std::vector<std::string>& overrides, const std::string& why) {
+    const std::string what = problem(overrides);
+    EXPECT_NE(what.find(why), std::string::npos) << what;
+  };
+  expect({"schedule.moe.hot_load=2"}, "schedule.moe.hot_load (2) is read only by schedule.moe.hot_experts: shadow");
+  expect({shadow, "schedule.moe.hot_load=0.5"}, "schedule.moe.hot_load");
+  expect({shadow, "schedule.moe.rows=token"}, "schedule.moe.hot_experts (shadow) needs schedule.moe.rows: slot");
+  expect({shadow, "schedule.moe.memory_reuse=s4", "schedule.moe.memory_limit=64MiB"},
+         "schedule.moe.memory_limit: none");
+  expect({shadow, "schedule.moe.memory_reuse=auto"}, "schedule.moe.memory_reuse: none or s1 to s4");
+  expect({shadow, "schedule.pipeline.overlap=micro_batches"}, "needs schedule.moe.hot_experts: stay");
+}
+
 TEST(Recipe, ComputeShareNeedsOverlap) {
   const std::string share = "schedule.moe.compute_share=0.5",
                     why = "leaves threads to chunks in flight, but no chunks are";
@@ -461,6 +478,41 @@ TEST(Recipe, SharedExpertsBesideTheAllToAllMustExist) {
   EXPECT_NE(open.find("model.moe.shared_experts is 0"), std::string::npos) << open;
   const Recipe r = recipe_of(yaml, {"schedule.moe.shared=beside", "model.moe.shared_experts=1"});
   EXPECT_TRUE(r.schedule.lanes_have_threads(r.schedule.moe.settled()));
+}
+
+TEST(Recipe, PaddingNeedsACapacityAndSentSlotRowsOfAWholeMicroBatch) {
+  const std::string padded = "schedule.moe.capacity_padding=full", capacity = "model.moe.capacity_factor=1.2";
+  const auto expect_refused = [&](std::vector<std::string> more, const std::string& why) {
+    more.push_back(padded);
+    const std::string message = problem(more);
+    EXPECT_NE(message.find(why + "; or capacity_padding: none"), std::string::npos) << message;
+  };
+  expect_refused({}, "model.moe.capacity_factor must be set");
+  expect_refused({capacity, "schedule.moe.rows=token"}, "schedule.moe.rows must be slot");
+  expect_refused({capacity, "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"},
+                 "schedule.moe.overlap must be sequential unless duplicates is pause_after_gate");
+  expect_refused({capacity, "schedule.moe.memory_reuse=s4"}, "memory_reuse must be none");
+  expect_refused({capacity, "schedule.moe.hot_experts=shadow"}, "schedule.moe.hot_experts must be stay");
+  EXPECT_NO_THROW(recipe_of(yaml, {capacity, padded}));
+}
+
+// In Parm's SAA, there is at most one phase for each rank of the all-to-all.
+TEST(Recipe, PhasesOfTheReturnAreAtMostParallelEpOrOneForEachRank) {
+  const auto with = [](int64_t phases, const std::string& exchange) {
+    return std::vector<std::string>{"parallel.tp=2",
+                                    "parallel.ep=2",
+                                    "parallel.etp=2",
+                                    "schedule.moe.duplicates=pause_after_gate",
+                                    "schedule.moe.overlap=a2a_allgather",
+                                    "schedule.moe.esp_exchange=" + exchange,
+                                    cat("schedule.moe.chunks=", phases)};
+  };
+  for (const int64_t phases : {2, 4}) EXPECT_NO_THROW(recipe_of(yaml, with(phases, "direct"), 4)) << phases;
+  const std::string three = problem(with(3, "direct"), 4), four = problem(with(4, "gather"), 4);
+  EXPECT_NE(three.find("must be at most parallel.ep (2), or parallel.ep x parallel.etp (4), for the phases"),
+            std::string::npos)
+      << three;
+  EXPECT_NE(four.find("must be at most parallel.ep (2), for the phases"), std::string::npos) << four;
 }
 
 TEST(Recipe, ObjectiveMustFitTheModel) {

@@ -2,8 +2,9 @@
 # Measures EPS-MoE.
 #
 # Bytes: counts the bytes that the forward of a layer sends on four ranks, and compares them with section 4.2. The
-# layers have experts with EP, and attention with DP or TP. Also counts the bytes of a whole block with tensor-parallel
-# attention, for TP+EP and TP+TP. Products: measures grouped and dense products by load (Fig. 5a).
+# layers have experts with EP, computed together and in four groups, and attention with DP or TP. Also counts the bytes
+# of a whole block with tensor-parallel attention, for TP+EP and TP+TP. Products: measures grouped and dense products by
+# load (Fig. 5a).
 #
 # Speed: measures the forward of a layer like DeepSeek-V2's on two emulated nodes of one rank each
 # (tools/testbed/two_nodes.sh). The layer has 20 experts per rank, top 6 and width 1536 as in Table 5, but hidden size
@@ -48,7 +49,8 @@ table() {
 machine
 echo "bytes:     4 ranks; 16 experts, top 6"
 kind=M=256,H=64,E=16,k=6
-launch 4 "$bench" --forward --rounds 1 --schedule plain --schedule merged:rows=token --layer "$kind,B=256,ep=4" \
+launch 4 "$bench" --forward --rounds 1 --schedule plain --schedule merged:rows=token \
+  --schedule groups:rows=token,chunk_by=experts,chunks=4 --layer "$kind,B=256,ep=4" \
   --layer "$kind,B=1024,tp=4,etp=1,ep=4"
 grep "^$kind" "$scratch/log" >"$scratch/bytes"
 table eps_bytes "$scratch/bytes"

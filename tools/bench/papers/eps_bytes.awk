@@ -16,6 +16,9 @@ END {
     if ("merged" in known)
       printf "%-8s %-28s %12.0f %12.0f %7s\n", mode, sprintf("  per device, g = %.2f", g), 2 * g * exchange,
         ep_bytes[c, "forward", "merged"], error_of(2 * g * exchange, ep_bytes[c, "forward", "merged"])
+    if ("groups" in known)
+      printf "%-8s %-28s %12.0f %12.0f %7s\n", mode, "  the same, experts in groups", 2 * g * exchange,
+        ep_bytes[c, "forward", "groups"], error_of(2 * g * exchange, ep_bytes[c, "forward", "groups"])
     if (tp > 1)
       printf "%-8s %-28s %12.0f %12.0f %7s\n", mode, "all-gather after combine", P * (D - 1) / D,
         tp_bytes[c, "forward", "plain"], error_of(P * (D - 1) / D, tp_bytes[c, "forward", "plain"])

@@ -21,7 +21,7 @@ function loss_of(c, s,    other) {
 # Returns the f32 bytes that a rank sends in the forward of equation 1.
 function equation_1(c,    blm, y, esp, ep) {
   blm = field(c, "B") * field(c, "M"); esp = field(c, "etp"); ep = field(c, "ep")
-  y = blm * field(c, "k") * esp
+  y = blm * field(c, "k") * field(c, "model.moe.capacity_factor") * esp
   return 4 * ((esp - 1) * blm + 2 * y * (ep - 1) / ep + 2 * y * (esp - 1) / esp)
 }
 

@@ -8,12 +8,13 @@
 #                              [--profile-seconds 60] [--pictures FOLDER] [--output FOLDER]
 #
 # Runs on 2 nodes of 4 ranks. In a layer, N_MP and N_ESP are 1, 2, 4 in turn. Sizes are those of Table III: B L and
-# H/N_ESP over 32, M/N_ESP over 8. Draws k = 1 or 2, and no layer twice; f has no effect on bytes, because padding is not
-# sent. Each EP rank has one expert; f32. --rounds: 2, or 1 for more than 50 layers, because the table's means are over
-# layers. 36 layers take four minutes, 200 a quarter of an hour. --pictures: writes an SVG of each schedule and pass of
-# the last layer. --output: keeps the profile and the rows there, so that a second start with the same settings measures
-# only the layers that are missing. All 810 different layers take more than an hour. Needs root, iproute2 and
-# openmpi-bin (77: skipped). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+# H/N_ESP over 32, M/N_ESP over 8. Draws k = 1 or 2, and f = 1.2 or 2.4, and no layer twice. All schedules send padding,
+# as in the paper (capacity_padding). Each EP rank has one expert; f32. s2 returns rows in N_EP x N_ESP = 8 phases (SAA),
+# s2aas is S2 without SAA. --rounds: 2, or 1 for more than 50 layers, because the table's means are over layers. 36
+# layers take four minutes, 200 a quarter of an hour. --pictures: writes an SVG of each schedule and pass of the last
+# layer. --output: keeps the profile and the rows there, so that a second start with the same settings measures only the
+# layers that are missing. All 1620 different layers take more than two hours. Needs root, iproute2 and openmpi-bin (77:
+# skipped). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
@@ -34,8 +35,8 @@ while [ $# -gt 0 ]; do
   esac
   shift 2
 done
-# Five numbers of tokens, three M, three H and two k make 90 different layers for each of the nine pairs.
-[ "$count" -le 810 ] || usage "--layers $count: must be at most 810, because no layer is drawn twice"
+# Five numbers of tokens, three M, three H, two k and two f make 180 different layers for each of the nine pairs.
+[ "$count" -le 1620 ] || usage "--layers $count: must be at most 1620, because no layer is drawn twice"
 need_bench moe_layer
 [ -n "$rounds" ] || rounds=$((count > 50 ? 1 : 2))
 
@@ -52,15 +53,19 @@ layers=$(awk -v n="$count" -v seed="$seed" 'BEGIN {
       M = esp * 128 * 2 ^ int(3 * rand())
       H = esp * 32 * 2 ^ int(3 * rand())
       k = 1 + int(2 * rand())
-      layer = sprintf("M=%d,H=%d,B=%d,E=%d,k=%d,tp=%d,etp=%d,ep=%d", M, H, tokens, 8 / esp, k, mp, esp, 8 / esp)
+      f = rand() < 0.5 ? "1.2" : "2.4"
+      layer = sprintf("M=%d,H=%d,B=%d,E=%d,k=%d,tp=%d,etp=%d,ep=%d,model.moe.capacity_factor=%s", M, H, tokens, 8 / esp, k,
+        mp, esp, 8 / esp, f)
     } while (layer in drawn)
     drawn[layer] = 1
     print layer
   }
 }')
-args=(--schedule baseline:duplicates=baseline --schedule s1:duplicates=pause_before_gate,esp_exchange=direct
-  --schedule s2aas:duplicates=pause_after_gate,esp_exchange=direct
-  --schedule s2:duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=2)
+padded=capacity_padding=full
+args=(--schedule "baseline:duplicates=baseline,$padded"
+  --schedule "s1:duplicates=pause_before_gate,esp_exchange=direct,$padded"
+  --schedule "s2aas:duplicates=pause_after_gate,esp_exchange=direct,$padded"
+  --schedule "s2:duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=8,$padded")
 [ -z "$pictures" ] || args+=(--pictures "$pictures")
 
 settings="layers $count, seed $seed, $inter between nodes, $intra inside, rounds $rounds, profile $profile_seconds s, commit $(

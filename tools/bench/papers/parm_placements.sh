@@ -2,8 +2,8 @@
 # Measures Parm's four placements (section IV). Which ranks of an MoE layer share a node determines which collectives
 # load each link. Uses one layer, whose 8 ranks are 4 EP ranks x 2 ESP ranks, without tensor parallelism and with N_MP =
 # 2. The placements are: (1) on one node; (2) ESP groups within nodes, which is the order of Hexad's own mesh; (3) EP
-# groups within nodes; (4) neither. Prints the speedups of S1 and S2 over the DeepSpeed-MoE schedule, measured and
-# predicted, and the share of each collective's traffic that leaves the node.
+# groups within nodes; (4) neither. Prints the speedups of S1 and S2 (with SAA in 8 phases) over the DeepSpeed-MoE
+# schedule, measured and predicted, and the share of each collective's traffic that leaves the node.
 #
 #   tools/bench/papers/parm_placements.sh [--layer M=512,H=256,B=256] [--inter 50mbit] [--intra 400mbit] [--rounds 3]
 #                                         [--profile-seconds 30]
@@ -29,7 +29,7 @@ done
 need_bench moe_layer
 
 args=(--schedule baseline:duplicates=baseline --schedule s1:duplicates=pause_before_gate,esp_exchange=direct
-  --schedule s2:duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=2 --rounds "$rounds")
+  --schedule s2:duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=8 --rounds "$rounds")
 for tp in 1 2; do args+=(--layer "$layer,E=4,k=1,tp=$tp,etp=2,ep=4"); done
 
 # compete CASE NODES RANKS_OF_A_NODE NODE_OF_EACH_RANK: prints rows of moe_layer. Each row begins with the case and the

@@ -36,7 +36,7 @@ profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
 for model in $models; do
   "${testbed[@]}" "$bench" "recipes/steps/parm-$model.yaml" --rounds "$rounds" --profile "$scratch/cluster.yaml" \
     --schedule baseline:duplicates=baseline --schedule s1:duplicates=pause_before_gate,esp_exchange=direct \
-    --schedule s2:duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=2 |
+    --schedule s2:duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=8 |
     sed "s/^/$model\t/" >>"$scratch/rows"
 done
 echo

@@ -19,7 +19,7 @@ cd "$(dirname "$0")/../../.."
 declare -A choices=(
   [fastmoe]= [deepspeed]=duplicates=baseline [monta-base]=duplicates=replicated [ted]=duplicates=drop
   [monta-o2]=duplicates=drop,overlap=a2a_allgather,chunks=2 [monta-o3]=duplicates=drop,overlap=a2a_allgather_copy,chunks=2
-  [parm-s1]=esp_exchange=direct [parm-s2]=duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=2
+  [parm-s1]=esp_exchange=direct [parm-s2]=duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=8
   [tutel-2]=chunk_by=tokens,chunks=2,order=returns_last [tutel-4]=chunk_by=tokens,chunks=4,order=returns_last
   [mpmoe-s1]=chunk_by=tokens,chunks=4,memory_reuse=s1 [mpmoe-s2]=chunk_by=tokens,chunks=4,memory_reuse=s2
   [mpmoe-s3]=chunk_by=tokens,chunks=4,memory_reuse=s3 [mpmoe-s4]=chunk_by=tokens,chunks=4,memory_reuse=s4

@@ -25,6 +25,9 @@ std::string order_problem(const MoeSchedule& s, const layers::Registry& registry
             issue_order_problem(order.steps(chunks), chunks, s.memory_reuse != moe::ReuseStrategy::none);
         !why.empty())
       return cat("is illegal for ", chunks, " chunks: ", why);
+  if (s.joins_rows())
+    if (const std::string why = in_turn_problem(order.steps(fewest)); !why.empty())
+      return cat("is illegal for ", fewest, " chunks: ", why);
   return {};
 }
 
@@ -35,6 +38,7 @@ moe::ScheduleSite site_of(const Recipe& r) {
           .sp = r.parallel.sp,
           .experts = r.model.moe.experts,
           .shared_experts = r.model.moe.shared_experts,
+          .has_capacity = r.model.moe.capacity_factor.has_value(),
           .recomputes_blocks = r.recompute == layers::Recompute::block,
           .etp_across_tp = r.parallel.etp_across_tp(),
           .least_memory_limit = [&r](moe::ReuseStrategy strategy) { return least_memory_limit(r, strategy); }};
@@ -83,8 +87,8 @@ std::vector<int64_t> legal_chunks(const Recipe& r, const layers::Registry& regis
     all = moe::divisors_from_two(r.model.moe.experts / r.parallel.ep);
     std::erase_if(all, [&](int64_t chunks) { return !legal(chunks); });
   } else {
-    for (int64_t chunks = 2; chunks <= *std::rbegin(moe::chunks_tried) && legal(chunks); ++chunks)
-      all.push_back(chunks);
+    for (int64_t chunks = 2; chunks <= *std::rbegin(moe::chunks_tried); ++chunks)
+      if (legal(chunks)) all.push_back(chunks);
   }
   if (all.empty()) all.push_back(2);
   return all;
@@ -99,6 +103,10 @@ void check_moe_schedule(const Recipe& r, const layers::Registry& registry, Probl
     problems.add("schedule.moe.compute_share",
                  "leaves threads to chunks in flight, but no chunks are in flight: set schedule.moe.chunk_by, or "
                  "compute_share: 1");
+  if (r.schedule.moe.hot_experts == moe::HotExperts::shadow && !r.schedule.moe.memory_reuse)
+    problems.add("schedule.moe.hot_experts",
+                 "needs schedule.moe.memory_reuse: none or s1 to s4, because auto may set a memory_limit, which does "
+                 "not count copies of weights; legal here: stay");
   if (r.schedule.moe.open() && !legal_schedules(r, registry).empty()) return;
   for (const moe::Refusal& refusal : contradictions(r, r.schedule.moe.settled()))
     problems.add("schedule.moe." + refusal.key, refusal.what);
@@ -120,6 +128,10 @@ void check_micro_batch_overlap(const Recipe& r, int64_t world, Problems& problem
     return refuse(
         "needs schedule.moe.memory_reuse: none, because ranks might send the restored chunks of two micro-batches in "
         "different orders");
+  if (r.schedule.moe.hot_experts == moe::HotExperts::shadow)
+    return refuse(
+        "needs schedule.moe.hot_experts: stay, because ep groups with and without hot experts have passes of different "
+        "lengths, and their ranks would send for two micro-batches in different orders");
   if (r.schedule.moe.open())
     return refuse(
         "needs every key of schedule.moe set, because auto compares durations of passes, which here include work of "

@@ -28,7 +28,7 @@ std::vector<moe::MoeSchedule> legal_schedules(const Recipe& recipe, const layers
 bool chunks_open(const Recipe& recipe, const moe::MoeSchedule& schedule);
 /// Returns the legal numbers of chunks that the program would try in `schedule`, in ascending order. With
 /// chunk_by: experts, these are the divisors of the number of a rank's experts. Otherwise, these are the numbers from 2
-/// to 16, up to the first illegal one. Returns 2 if no number is legal.
+/// to 16. Returns 2 if no number is legal.
 std::vector<int64_t> legal_chunks(const Recipe& recipe, const layers::Registry& registry, moe::MoeSchedule schedule);
 
 void check_moe_schedule(const Recipe& recipe, const layers::Registry& registry, config::Problems& problems);
