@@ -109,7 +109,7 @@ std::string draw(const Table& table, const std::map<Ends, double>& values, std::
   for (int r = 0; r < count; ++r) {
     const int from = table.rows[static_cast<size_t>(r)], y = heading + r * cell;
     const std::string& name = table.names.at(from);
-    out += text_at("end", x0 - 6, y + 15, name.size() > 15 ? name.substr(0, 14) + "…" : name);
+    out += text_at("end", x0 - 6, y + 15, name.size() > 15 ? fmt::format("{:.14}…", name) : name);
     out += text_at("middle", x0 + r * cell + cell / 2, heading - 6, fmt::format("{}", from));
     for (int c = 0; c < count; ++c) {
       const int to = table.rows[static_cast<size_t>(c)];
