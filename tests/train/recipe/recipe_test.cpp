@@ -505,7 +505,7 @@ TEST(Recipe, PhasesOfTheReturnAreAtMostParallelEpOrOneForEachRank) {
                                     "schedule.moe.duplicates=pause_after_gate",
                                     "schedule.moe.overlap=a2a_allgather",
                                     "schedule.moe.esp_exchange=" + exchange,
-                                    cat("schedule.moe.chunks=", phases)};
+                                    base::cat("schedule.moe.chunks=", phases)};
   };
   for (const int64_t phases : {2, 4}) EXPECT_NO_THROW(recipe_of(yaml, with(phases, "direct"), 4)) << phases;
   const std::string three = problem(with(3, "direct"), 4), four = problem(with(4, "gather"), 4);
