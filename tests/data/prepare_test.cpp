@@ -158,7 +158,7 @@ TEST(Prepare, DoesNotReplaceADatasetWithoutASummary) {
   prepare(f.options);
   std::filesystem::remove(f.folder / "out/summary.json");
   const std::string text = message_of(ExitCode::usage, [&] { prepare(f.options); });
-  expect_contains(text, "holds a dataset that does not record its input: train.hxd (20");
+  expect_contains(text, "contains a dataset that does not record its input: train.hxd (20");
   for (std::string_view name : {train_file_name, heldout_file_name})
     std::filesystem::remove(std::filesystem::path(f.options.output) / name);
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
