@@ -15,6 +15,11 @@ constexpr double tiny = 1e-20;  // prevents 0/0 if the scores of all chosen expe
 constexpr int warps = 4, threads = warps * warp_size;
 constexpr unsigned whole_warp = 0xffffffffu;
 
+/// Number of blocks for which a multiprocessor must have registers. Without such a bound, the compiler takes 32 or 40
+/// registers a thread and stores others in memory.
+template <int N>
+constexpr int resident = N > 8 ? 4 : 8;
+
 /// A RouterRule with the types of the kernel.
 template <class A>
 struct Rule {
@@ -148,7 +153,7 @@ __device__ void close_groups(Order<A>* orders, Order<A>* group_orders, const Rul
 /// Chooses among at most 32 N experts. If N is 0, any number of experts is allowed, and `scratch` must have one element
 /// for each expert and each group of every warp.
 template <class A, int N>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(threads, resident<N>)
     forward_kernel(A* scores, int32_t* ids, A* weights, const A* logits, const A* bias, int64_t tokens, Rule<A> rule,
                    Order<A>* scratch) {
   __shared__ Order<A> shared[warps][2][N > 0 ? N * warp_size : 1];
@@ -233,7 +238,7 @@ __global__ void __launch_bounds__(threads)
 //
 // Step 2: dx = s (ds - <s, ds>) for softmax, and dx = s (1 - s) ds for sigmoid.
 template <class A, int N>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(threads, resident<N>)
     backward_kernel(A* __restrict__ dlogits, const A* __restrict__ dweights, const A* __restrict__ dscores,
                     const A* __restrict__ scores, const int32_t* __restrict__ ids, int64_t tokens, Rule<A> rule) {
   const int64_t t = int64_t{blockIdx.x} * warps + threadIdx.x / warp_size;
@@ -251,12 +256,14 @@ __global__ void __launch_bounds__(threads)
     if (sum < rule.floor) {
       sum = rule.floor;
     } else {
-      for (int k = 0; k < rule.top_k; ++k) mean += dw[k] * s[id[k]] / sum;
+      for (int k = 0; k < rule.top_k; ++k) mean += dw[k] * s[id[k]];
+      mean /= sum;
     }
   }
+  const A factor = rule.scale / sum;
   for (int k = 0; k < rule.top_k; ++k) {
     const int chosen = id[k];
-    const A gradient = rule.scale * (dw[k] - mean) / sum;
+    const A gradient = factor * (dw[k] - mean);
     for_mine<N>(rule.experts, [&](int i, int e) {
       if (e == chosen) ds[i] += gradient;
     });
