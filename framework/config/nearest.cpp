@@ -74,7 +74,7 @@ class Search {
   /// Effect of a value on the broken rules, from best to worst.
   enum class Mends : uint8_t {
     all,
-    this_one,        // mends this rule and breaks no other; the rules that remain broken do not refer to this key
+    this_one,        // mends this rule and breaks no other rule; the rules that remain broken do not refer to this key
     all_but_breaks,  // mends all broken rules, but breaks other rules, which need another change
   };
   bool mends(Mends what, const Rules& left, const std::string& rule, const std::string& key) const {
