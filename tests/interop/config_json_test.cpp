@@ -249,6 +249,41 @@ TEST(ReadConfig, ClampOfOlmoeBecomesTheClampOfTheRecipe) {
   EXPECT_EQ(keys_of_config(config).real("model.qkv_clip"), 8.0);
 }
 
+TEST(ReadConfig, KeysInSectionsOfDbrxBecomeRecipeKeys) {
+  const ModelKeys keys = keys_of_config(golden_config("dbrx"));
+  EXPECT_EQ(keys.integer("model.kv_heads"), 2);
+  EXPECT_EQ(keys.real("model.qkv_clip"), 0.5);
+  EXPECT_EQ(keys.real("model.rotary_theta"), 20000);
+  EXPECT_EQ(keys.text("model.norm"), "layer_norm");
+  EXPECT_FALSE(keys.flag("model.bias"));
+  EXPECT_EQ(keys.integer("model.moe.experts"), 4);
+  EXPECT_EQ(keys.integer("model.moe.expert_hidden"), 8);
+  EXPECT_TRUE(keys.flag("model.moe.normalize"));
+}
+
+TEST(ReadConfig, WeightsOfDbrxAreDividedByTheirSumOrNotAtAll) {
+  Json config = golden_config("dbrx");
+  config["ffn_config"]["moe_normalize_expert_weights"] = nullptr;
+  EXPECT_FALSE(keys_of_config(config).flag("model.moe.normalize"));
+  config["ffn_config"]["moe_normalize_expert_weights"] = 2;
+  expect_contains(refusal(config), "ffn_config.moe_normalize_expert_weights is 2, expected 1 or null");
+}
+
+TEST(ReadConfig, BadSectionsAreRefusedByName) {
+  const auto refused_with = [](const std::string& section, const std::string& key, const Json& value,
+                               const std::string& part) {
+    Json config = golden_config("dbrx");
+    config[section][key] = value;
+    expect_contains(refusal(config), part);
+  };
+  refused_with("attn_config", "window", 4, "attn_config.window (4) is not known for dbrx and may change the model");
+  refused_with("attn_config", "rope_theta", 7.0, "attn_config.rope_theta is 7.0, but rope_theta is 20000.0");
+  refused_with("ffn_config", "ffn_act_fn", {{"name", "gelu"}}, "ffn_config.ffn_act_fn is {\"name\":\"gelu\"}");
+  Json config = golden_config("dbrx");
+  config["attn_config"] = 5;
+  expect_contains(refusal(config), "attn_config is 5, expected an object");
+}
+
 TEST(ReadConfig, DropoutIsNotedButAccepted) {
   const std::vector<std::string> notes = read_config(golden_config("gpt2").dump(), "config.json").notes;
   ASSERT_EQ(notes.size(), 3u);
@@ -274,6 +309,18 @@ TEST(WriteConfig, ChangedKeysAreWrittenAndOthersKept) {
   EXPECT_EQ(written["bos_token_id"], 7);
   EXPECT_EQ(written["dtype"], "bfloat16");
   EXPECT_EQ(written["rope_parameters"], config["rope_parameters"]);
+}
+
+TEST(WriteConfig, ChangedKeysAreWrittenIntoTheirSection) {
+  const Json config = golden_config("dbrx");
+  ForeignConfig read = read_config(config.dump(), "config.json");
+  read.keys.set("model.qkv_clip", 0.25, "test");
+  read.keys.set("model.rotary_theta", 5e5, "test");
+  Json expected = config;
+  expected["attn_config"]["clip_qkv"] = 0.25;
+  expected["attn_config"]["rope_theta"] = expected["rope_parameters"]["rope_theta"] = 5e5;
+  const std::string written = write_config(*read.family, read.keys, config.dump(), "");
+  EXPECT_EQ(nlohmann::json::parse(written), nlohmann::json::parse(expected.dump()));
 }
 
 TEST(WriteConfig, BothNamesOfTheTypeAreChanged) {

@@ -152,7 +152,7 @@ TEST_P(GoldenModels, LogitsGradientsAndExportMatchTransformers) {
 }
 INSTANTIATE_TEST_SUITE_P(, GoldenModels,
                          testing::Values("qwen3_moe", "qwen2_moe", "olmoe", "ernie4_5_moe", "glm4_moe", "mixtral",
-                                         "minimax_m2", "llama", "qwen3", "gpt2"),
+                                         "minimax_m2", "dbrx", "llama", "qwen3", "gpt2"),
                          [](const auto& i) { return i.param; });
 
 }  // namespace

@@ -52,6 +52,10 @@ FAMILIES = {
                        bos_token_id=1, eos_token_id=2),
     "gpt_oss": dict(SIZES, **ROUTED, hidden_size=32, head_dim=8, intermediate_size=32, num_local_experts=4, sliding_window=6,
                     rope_parameters=YARN_OF_GPT_OSS, pad_token_id=None, bos_token_id=1, eos_token_id=2),
+    "dbrx": dict(vocab_size=48, d_model=16, n_heads=4, n_layers=2, max_seq_len=32, bos_token_id=1,
+                 attn_config=dict(kv_n_heads=2, clip_qkv=0.5, rope_theta=20000.0),
+                 ffn_config=dict(ffn_hidden_size=8, moe_num_experts=4, moe_top_k=2),
+                 rope_parameters=dict(rope_type="default", rope_theta=20000.0)),
     "llama": dict(**SIZES, intermediate_size=24, rope_parameters=LLAMA3),
     "qwen3": dict(**SIZES, head_dim=8, intermediate_size=24, tie_word_embeddings=True, rope_parameters=YARN),
     "gpt2": dict(vocab_size=48, n_embd=16, n_layer=2, n_head=4, n_positions=32, bos_token_id=1, eos_token_id=1),
@@ -67,7 +71,8 @@ def randomize(model, seed):
         if not tensor.is_floating_point():
             continue
         noise = torch.randn(tensor.shape, generator=generator)
-        if "norm" in name or "ln_" in name:
+        module = name.rsplit(".", 2)[-2]
+        if "norm" in module or "ln_" in module:
             base, spread = (1.0, 0.2) if name.endswith("weight") else (0.0, 0.2)
         elif "e_score_correction_bias" in name:
             base, spread = 0.0, 0.1

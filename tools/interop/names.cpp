@@ -7,10 +7,10 @@ namespace {
 
 using enum Rearrangement;
 
-// Letters in shapes: V vocabulary, P positions, H hidden size, G heads, Q heads * C, K kv_heads * C, C head size, D
-// width of a dense MLP, E experts, I width of an expert, S width of the shared experts. In latent attention: A rank of
-// queries, L rank of keys and values, R size of the rotary part, T = L + R, N heads * size of the other part, W heads *
-// value size, U = N + W.
+// Letters in shapes: V vocabulary, P positions, H hidden size, G heads, Q heads * C, K kv_heads * C, B = Q + 2K, C head
+// size, D width of a dense MLP, E experts, I width of an expert, S width of the shared experts. In latent attention: A
+// rank of queries, L rank of keys and values, R size of the rotary part, T = L + R, N heads * size of the other part, W
+// heads * value size, U = N + W.
 constexpr OwnRow own[] = {
     {"embedding.weight", "V H"},
     {"position_embedding.weight", "P H", "learned"},
@@ -290,6 +290,26 @@ constexpr TensorRow gpt2[] = {
     {"lm_head.weight", "V H", {{"head.weight"}}, "untied"},
 };
 
+constexpr TensorRow dbrx[] = {
+    {"transformer.wte.weight", "V H", {{"embedding.weight"}}},
+    {"transformer.blocks.{L}.norm_attn_norm.norm_1.weight", "H", {{"layers.{L}.attention_norm.weight"}}},
+    {"transformer.blocks.{L}.norm_attn_norm.attn.Wqkv.weight",
+     "B H",
+     {{"layers.{L}.attention.q.weight"}, {"layers.{L}.attention.k.weight"}, {"layers.{L}.attention.v.weight"}}},
+    {"transformer.blocks.{L}.norm_attn_norm.attn.out_proj.weight", "H Q", {{"layers.{L}.attention.output.weight"}}},
+    {"transformer.blocks.{L}.norm_attn_norm.norm_2.weight", "H", {{"layers.{L}.mlp_norm.weight"}}},
+    {"transformer.blocks.{L}.ffn.router.layer.weight", "E H", {{"layers.{L}.moe.router.weight"}}},
+    {"transformer.blocks.{L}.ffn.experts.mlp.w1", "EI H", {{"layers.{L}.moe.experts.gate_up.weight", "* 0"}}},
+    {"transformer.blocks.{L}.ffn.experts.mlp.v1", "EI H", {{"layers.{L}.moe.experts.gate_up.weight", "* 1"}}},
+    {"transformer.blocks.{L}.ffn.experts.mlp.w2",
+     "EI H",
+     {{"layers.{L}.moe.experts.down.weight"}},
+     "",
+     stacked_input_first},
+    {"transformer.norm_f.weight", "H", {{"norm.weight"}}},
+    {"lm_head.weight", "V H", {{"head.weight"}}, "untied"},
+};
+
 }  // namespace
 
 std::span<const OwnRow> own_rows() { return own; }
@@ -306,5 +326,6 @@ std::span<const TensorRow> prediction_names() { return prediction; }
 std::span<const TensorRow> prediction_copies() { return copied_for_prediction; }
 std::span<const TensorRow> gpt_oss_names() { return gpt_oss; }
 std::span<const TensorRow> gpt2_names() { return gpt2; }
+std::span<const TensorRow> dbrx_names() { return dbrx; }
 
 }  // namespace hexad::interop

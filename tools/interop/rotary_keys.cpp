@@ -18,7 +18,7 @@ bool present(const Json& object, const char* key) {
 }
 
 /// Returns all rotary parameters as one object, from the form of Transformers 4 or 5.
-Json parameters_of(const Json& config, const std::string& where) {
+Json parameters_of(const Json& config, const Family& family, const std::string& where) {
   Json all = Json::object();
   std::string from;
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
@@ -35,6 +35,12 @@ Json parameters_of(const Json& config, const std::string& where) {
       fail(ExitCode::data, where, ": ", key, " is ", config[key].dump(), ", but ", from, ".", key, " is ",
            all[key].dump());
     all[key] = config[key];
+  }
+  if (const std::string key(family.theta_key); !key.empty() && present(config, key.c_str())) {
+    if (present(all, "rope_theta") && all["rope_theta"] != config[key])
+      fail(ExitCode::data, where, ": ", key, " is ", config[key].dump(), ", but rope_theta is ",
+           all["rope_theta"].dump(), ", expected equal values");
+    all["rope_theta"] = config[key];
   }
   return all;
 }
@@ -158,7 +164,7 @@ void read_rotary(const Json& config, const Family& family, ModelKeys& keys, cons
              " has no rotary positions");
     return;
   }
-  const Json all = parameters_of(config, where);
+  const Json all = parameters_of(config, family, where);
   if (family.scaled_rotary && !present(all, "rope_type") && !present(all, "type"))
     fail(ExitCode::data, where,
          ": rope_parameters.rope_type is missing, expected default, linear, yarn or llama3, because ",
@@ -188,6 +194,7 @@ void read_rotary(const Json& config, const Family& family, ModelKeys& keys, cons
 void write_rotary(OrderedJson& config, const Family& family, const ModelKeys& keys) {
   if (family.rotary_theta == 0) return;
   const double theta = keys.real("model.rotary_theta"), share = keys.real("model.rotary_share");
+  if (!family.theta_key.empty()) config[std::string(family.theta_key)] = theta;
   OrderedJson scaling = scaling_of(keys);
   if (scaling.empty() && family.scaled_rotary) scaling["rope_type"] = "default";
   const bool is_new_form = config.contains("rope_parameters") && !config["rope_parameters"].is_null();
