@@ -54,6 +54,10 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const m
       if (c.tied_embedding) make_embedding();
       head_ =
           c.tied_embedding ? embedding_ : &b.parameter("head.weight", table, {.init = random, .placement = b.shard(0)});
+      if (c.head_bias)
+        head_bias_ = &b.parameter(
+            "head.bias", {c.vocab},
+            {.init = {Init::Kind::constant, 0}, .decay = false, .placement = b.shard(0), .accumulator = true});
     }
   }
 }
@@ -102,9 +106,10 @@ Transformer::PartOutput Transformer::forward(Tape& t, const ForwardContext& pass
 }
 
 // Returns the summed cross-entropy of this rank's targets. `normed` contains normalised hidden states.
-Value Transformer::head_loss(Tape& t, Value normed, const Tensor& targets, const CrossEntropyOptions& options,
+Value Transformer::head_loss(Tape& t, Value normed, const Tensor& targets, CrossEntropyOptions options,
                              Tensor* row_losses) const {
   if (tensor_.sequence) normed = tp::collect_rows(t, normed, *tensor_.group);
+  options.bias = head_bias_;
   return tp::vocab_cross_entropy(t, normed, *head_, targets, *tensor_.group, options, row_losses);
 }
 
@@ -152,6 +157,7 @@ Tensor Transformer::own_logits(Tape& t, const Value& last, int64_t begin, int64_
   Tensor out = Tensor::empty({end - begin, ids.end - ids.begin}, accumulator_dtype(dtype_), x.device());
   kernels::kernels(x.device())
       .matmul.forward(t.stream, out, x.data.slice(0, begin, end), head_->use(t.stream), kernels::Write::replace);
+  if (head_bias_) kernels::kernels(x.device()).bias.forward(t.stream, out, head_bias_->use(t.stream));
   return out;
 }
 

@@ -138,7 +138,7 @@ struct ModelConfig {
   bool bias = false;
   std::optional<bool> qkv_bias, o_bias;
   QkNorm qk_norm = QkNorm::none;
-  bool tied_embedding = false;
+  bool tied_embedding = false, head_bias = false;
   std::optional<double> qkv_clip;
   std::optional<int64_t> window;
   int64_t full_attention_every = 0;
@@ -234,6 +234,7 @@ struct ModelConfig {
       "RMSNorm of queries and keys; head: of each head; all_heads: over all heads together; false is an alias of none, "
       "true of head");
     v("tied_embedding", tied_embedding, "the output head and the embedding share their weights");
+    v("head_bias", head_bias, "the output head adds a trainable bias to each token's logit (Phi-3.5-MoE)");
     v("qkv_clip", qkv_clip,
       "bound x: queries, keys and values are clamped to [-x, x], before qk_norm: head (DBRX) or after qk_norm: "
       "all_heads (OLMoE); none: no clamping",

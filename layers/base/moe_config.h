@@ -59,6 +59,9 @@ struct AuxLossConfig {
   }
 };
 
+/// Default of model.moe.mixer_jitter: the value of Phi-3.5-MoE.
+inline constexpr double usual_mixer_jitter = 0.01;
+
 struct MoeConfig {
   int64_t experts = 0, top_k = 2, expert_hidden = 1024;
   ExpertKind expert = ExpertKind::swiglu;
@@ -71,6 +74,7 @@ struct MoeConfig {
   std::vector<config::NumberOption> router_options;
   kernels::RouterScore score = kernels::RouterScore::softmax;
   bool router_bias = false;
+  double mixer_jitter = usual_mixer_jitter;
   bool normalize = true;
   double normalize_floor = 0, scale = 1;
   int64_t groups = 1, top_groups = 1;
@@ -118,10 +122,16 @@ struct MoeConfig {
       at_least(1));
     v("router", router,
       "router, which chooses a token's experts: top_k (the highest scores of a linear gate; the keys from score to "
-      "group_score apply only to top_k), or the name of a registered router");
+      "group_score apply only to top_k), sparse_mixer (the highest logits of a linear gate, each weighed against those "
+      "near it, without the method's sampling: Phi-3.5-MoE), or the name of a registered router");
     v("router_options", router_options, "options of a registered router, each with a name and a number");
     v("score", score, "function that turns logits into scores");
     v("router_bias", router_bias, "the linear gate adds a trainable bias to each expert's logit");
+    v("mixer_jitter", mixer_jitter,
+      "router: sparse_mixer: an expert's weight is its share of a softmax over the experts that no earlier slot of the "
+      "token uses and whose logits x are near the highest logit m of these: m - x is at most 2 mixer_jitter max(|x|, "
+      "m)",
+      at_least(0));
     v("normalize", normalize, "scales the weights of a token's experts so that they sum to one");
     v("normalize_floor", normalize_floor,
       "lower bound of the sum by which normalize divides a token's weights (ERNIE 4.5); 0: no bound", at_least(0));

@@ -249,6 +249,19 @@ TEST(ReadConfig, ClampOfOlmoeBecomesTheClampOfTheRecipe) {
   EXPECT_EQ(keys_of_config(config).real("model.qkv_clip"), 8.0);
 }
 
+TEST(ReadConfig, PropertiesOfPhimoeBecomeRecipeKeys) {
+  Json config = golden_config("phimoe");
+  const ModelKeys keys = keys_of_config(config);
+  EXPECT_EQ(keys.text("model.moe.router"), "sparse_mixer");
+  EXPECT_EQ(keys.real("model.moe.mixer_jitter"), 0.2);
+  EXPECT_EQ(keys.integer("model.window"), 20);
+  EXPECT_TRUE(keys.flag("model.bias") && keys.flag("model.qkv_bias") && keys.flag("model.o_bias"));
+  EXPECT_TRUE(keys.flag("model.head_bias"));
+  EXPECT_FALSE(keys.flag("model.moe.expert_bias"));
+  config["num_experts_per_tok"] = 3;
+  expect_contains(refusal(config), "num_experts_per_tok is 3, expected 2");
+}
+
 TEST(ReadConfig, KeysInSectionsOfDbrxBecomeRecipeKeys) {
   const ModelKeys keys = keys_of_config(golden_config("dbrx"));
   EXPECT_EQ(keys.integer("model.kv_heads"), 2);

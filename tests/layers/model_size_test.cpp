@@ -180,7 +180,7 @@ INSTANTIATE_TEST_SUITE_P(
         Overrides{}, Overrides{"model.bias=true"}, Overrides{"model.bias=true", "model.norm=layer_norm"},
         Overrides{"model.qkv_bias=true"}, Overrides{"model.o_bias=true"}, Overrides{"model.norm=layer_norm"},
         Overrides{"model.tied_embedding=true"}, Overrides{"model.position=learned"}, Overrides{"model.qk_norm=head"},
-        Overrides{"model.qk_norm=all_heads"}, Overrides{"model.sinks=true"},
+        Overrides{"model.qk_norm=all_heads"}, Overrides{"model.sinks=true"}, Overrides{"model.head_bias=true"},
         Overrides{"model.moe.expert_bias=true", "model.moe.router_bias=true"},
         Overrides{"model.moe.shared_experts=2", "model.moe.shared_hidden=7", "model.bias=true"},
         Overrides{"model.moe.shared_experts=1", "model.moe.shared_gate=true"}, Overrides{"model.prediction_blocks=2"},

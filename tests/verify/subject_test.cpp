@@ -111,6 +111,10 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
                      "model.latent.nope_size=3", "model.latent.rope_size=2", "model.latent.value_size=4"}),
             "forms"),
       "");
+  EXPECT_EQ(s.recipe_for(layout("dp=2,subject=sparse_mixer", 2)).model.moe.router, "sparse_mixer");
+  EXPECT_EQ(legal(subject({"model.moe.bias_rate=0.1", "model.moe.router_bias=true", "model.moe.normalize=false"}),
+                  "sparse_mixer"),
+            "");
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=prediction", 2)).model.prediction_blocks, 2);
   EXPECT_EQ(legal(subject({"model.prediction_blocks=1"}), "prediction"),
             "subject=prediction does not differ from the recipe");

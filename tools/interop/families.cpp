@@ -115,6 +115,11 @@ constexpr ConfigKey gpt2[] = {
     {"initializer_range", "model.init_std", "0.02"},
 };
 
+constexpr ConfigKey phimoe[] = {
+    {"lm_head_bias", "model.head_bias", "false"},
+    {"router_jitter_noise", "model.moe.mixer_jitter", "0.01"},
+    {"sliding_window", "model.window", "null"},
+};
 constexpr ConfigKey dbrx[] = {
     {"vocab_size", "model.vocab"},
     {"d_model|hidden_size|ffn_config.hidden_size", "model.hidden"},
@@ -295,6 +300,20 @@ std::vector<Family> make_families() {
        .windows = true,
        .mxfp4 = true,
        .scaled_rotary = true});
+  all.push_back({.model_type = "phimoe",
+                 .architecture = "PhimoeForCausalLM",
+                 .names = {llama_names(), block_sparse_names(), phimoe_names()},
+                 .keys = {common, untied, large_eps, all_biases, routing, narrow_experts, phimoe},
+                 .fixed = {silu, {"num_experts_per_tok", "2"}},
+                 .constants = {{"model.norm", "\"layer_norm\""},
+                               {"model.bias", "true"},
+                               {"model.moe.expert_bias", "false"},
+                               {"model.moe.router", "\"sparse_mixer\""}},
+                 .neutral = {},
+                 .training = {"attention_dropout", "hidden_dropout", "input_jitter_noise"},
+                 .ignored = {},
+                 .pattern = LayerPattern::all,
+                 .rotary_theta = 1000000});
   all.push_back({.model_type = "dbrx",
                  .architecture = "DbrxForCausalLM",
                  .names = {dbrx_names()},

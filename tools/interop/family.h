@@ -150,6 +150,7 @@ std::span<const TensorRow> prediction_names();     // enorm, hnorm, eh_proj, sha
 std::span<const TensorRow> prediction_copies();    // embedding and head, which each prediction block stores again
 std::span<const TensorRow> gpt_oss_names();  // mlp.router, fused experts with biases, stored as [in, out] or in MXFP4
 std::span<const TensorRow> gpt2_names();
-std::span<const TensorRow> dbrx_names();  // norm_attn_norm, one tensor for queries, keys and values, stacked experts
+std::span<const TensorRow> phimoe_names();  // biases of norms and of the head
+std::span<const TensorRow> dbrx_names();    // norm_attn_norm, one tensor for queries, keys and values, stacked experts
 
 }  // namespace hexad::interop

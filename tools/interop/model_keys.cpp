@@ -63,6 +63,7 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.o_bias", Type::flag, "null"},
                                    {"model.qk_norm", Type::text, "\"none\""},
                                    {"model.tied_embedding", Type::flag, "false"},
+                                   {"model.head_bias", Type::flag, "false"},
                                    {"model.qkv_clip", Type::real, "null"},
                                    {"model.window", Type::integer, "null"},
                                    {"model.full_attention_every", Type::integer, "0"},
@@ -83,6 +84,7 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.moe.router", Type::text, "\"top_k\""},
                                    {"model.moe.score", Type::text, "\"softmax\""},
                                    {"model.moe.router_bias", Type::flag, "false"},
+                                   {"model.moe.mixer_jitter", Type::real, "0.01"},
                                    {"model.moe.normalize", Type::flag, "true"},
                                    {"model.moe.normalize_floor", Type::real, "0"},
                                    {"model.moe.scale", Type::real, "1"},
@@ -252,6 +254,7 @@ std::map<std::string, Json> ModelKeys::meaning() const {
   for (const char* part : {"low", "high", "original"})
     if (scaling != "llama3") drop(cat("model.rotary_scaling.", part));
   if (scaling == "none") drop("model.rotary_scaling.factor");
+  if (text("model.moe.router") != "sparse_mixer") drop("model.moe.mixer_jitter");
   if (shared_width() == 0) drop("model.moe.shared_gate");
   if (!flag("model.moe.normalize")) drop("model.moe.normalize_floor");
   if ((*this)["model.window"].is_null()) drop("model.full_attention_every");

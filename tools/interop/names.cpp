@@ -65,6 +65,7 @@ constexpr OwnRow own[] = {
     {"norm.weight", "H"},
     {"norm.bias", "H", "norm_bias"},
     {"head.weight", "V H", "untied"},
+    {"head.bias", "V", "head_bias"},
 };
 
 constexpr TensorRow llama[] = {
@@ -290,6 +291,14 @@ constexpr TensorRow gpt2[] = {
     {"lm_head.weight", "V H", {{"head.weight"}}, "untied"},
 };
 
+// Biases of norms and of the head.
+constexpr TensorRow phimoe[] = {
+    {"model.layers.{L}.input_layernorm.bias", "H", {{"layers.{L}.attention_norm.bias"}}},
+    {"model.layers.{L}.post_attention_layernorm.bias", "H", {{"layers.{L}.mlp_norm.bias"}}},
+    {"model.norm.bias", "H", {{"norm.bias"}}},
+    {"lm_head.bias", "V", {{"head.bias"}}, "head_bias"},
+};
+
 constexpr TensorRow dbrx[] = {
     {"transformer.wte.weight", "V H", {{"embedding.weight"}}},
     {"transformer.blocks.{L}.norm_attn_norm.norm_1.weight", "H", {{"layers.{L}.attention_norm.weight"}}},
@@ -327,5 +336,6 @@ std::span<const TensorRow> prediction_copies() { return copied_for_prediction; }
 std::span<const TensorRow> gpt_oss_names() { return gpt_oss; }
 std::span<const TensorRow> gpt2_names() { return gpt2; }
 std::span<const TensorRow> dbrx_names() { return dbrx; }
+std::span<const TensorRow> phimoe_names() { return phimoe; }
 
 }  // namespace hexad::interop

@@ -267,6 +267,7 @@ bool Sizes::holds(std::string_view word, int64_t layer) const {
   if (word == "qkv_bias") return keys_.flag("model.qkv_bias");
   if (word == "o_bias") return keys_.flag("model.o_bias");
   if (word == "norm_bias") return keys_.text("model.norm") == "layer_norm" && keys_.flag("model.bias");
+  if (word == "head_bias") return keys_.flag("model.head_bias");
   if (word == "norm_of_heads") return keys_.text("model.qk_norm") == "head";
   if (word == "norm_over_heads") return keys_.text("model.qk_norm") == "all_heads";
   if (word == "sinks") return keys_.flag("model.sinks");

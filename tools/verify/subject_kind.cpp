@@ -81,6 +81,17 @@ Overrides forms(const OwnSubject& own) {
   return out;
 }
 
+// Returns overrides that select the router sparse_mixer, and the defaults of the keys that it does not read.
+Overrides sparse_mixer(const OwnSubject&) {
+  Overrides out;
+  for (const std::string_view setting :
+       {"router=sparse_mixer", "mixer_jitter=0.2", "router_options=[]", "score=softmax", "router_bias=false",
+        "normalize=true", "normalize_floor=0", "scale=1", "groups=1", "top_groups=1", "group_score=best_two",
+        "bias_rate=0", "selection_bias=auto"})
+    out.push_back(base::cat("model.moe.", setting));
+  return out;
+}
+
 // Returns overrides that select latent attention with sizes that ranks cannot divide evenly.
 Overrides latent(const OwnSubject& own) {
   Overrides out{"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.position=rotary",
@@ -118,6 +129,9 @@ std::span<const SubjectKind> subject_kinds() {
        },
        forms},
       {"latent", [](const Recipe& r, const Extensions&) { return !r.model.is_latent(); }, latent},
+      {"sparse_mixer",
+       [](const Recipe& r, const Extensions&) { return has_experts(r) && r.model.moe.router != "sparse_mixer"; },
+       sparse_mixer},
       {"prediction",
        [](const Recipe& r, const Extensions&) {
          return r.model.kind == layers::ModelKind::decoder && r.model.context > 1 && r.model.prediction_blocks == 0;

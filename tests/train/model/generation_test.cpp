@@ -145,6 +145,7 @@ INSTANTIATE_TEST_SUITE_P(
                                              "model.sinks=true"},
                     std::vector<std::string>{"model.yarn.factor=4", "model.yarn.original_context=2"},
                     std::vector<std::string>{"model.kv_heads=1", "model.moe.shared_experts=1"},
+                    std::vector<std::string>{"model.head_bias=true", "model.moe.router=sparse_mixer"},
                     std::vector<std::string>{"model.moe.shared_experts=1", "model.moe.shared_gate=true",
                                              "model.moe.normalize_floor=0.7", "model.rotary_scaling.kind=ntk",
                                              "model.rotary_scaling.factor=4"}));

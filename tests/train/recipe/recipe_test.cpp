@@ -418,6 +418,11 @@ TEST(Recipe, KeysOfRoutersAndSharedExpertsAgree) {
          "model.moe.shared_gate (true) must be false for model.moe.shared_experts: 0, which has no result to gate");
   expect({"model.moe.normalize=false", "model.moe.normalize_floor=0.1"},
          "model.moe.normalize_floor (0.1) must be 0 for model.moe.normalize: false, which divides no weights");
+  expect({"model.moe.mixer_jitter=0.1"}, "model.moe.mixer_jitter (0.1) is not read by the router top_k");
+  EXPECT_EQ(recipe_of(yaml, {"model.moe.mixer_jitter=0.1", "model.moe.router=sparse_mixer"}).model.moe.mixer_jitter,
+            0.1);
+  expect({"model.moe.scale=2", "model.moe.router=sparse_mixer"},
+         "model.moe.scale (2) is not read by the router sparse_mixer");
   expect({"model.moe.selection_bias=false", "model.moe.bias_rate=0.1"},
          "model.moe.selection_bias (false) must be auto or true for model.moe.bias_rate (0.1), which changes it");
   EXPECT_TRUE(recipe_of(yaml, {"model.moe.bias_rate=0.1"}).model.moe.has_selection_bias());

@@ -168,6 +168,9 @@ void check_moe(const layers::ModelConfig& model, Problems& problems) {
                      m.groups, "); set more groups, or group_score: best_two"));
   if (m.shared_gate && m.shared_experts == 0)
     problems.add("model.moe.shared_gate", "must be false for model.moe.shared_experts: 0, which has no result to gate");
+  if (m.mixer_jitter != moe::usual_mixer_jitter && m.router != "sparse_mixer")
+    problems.add("model.moe.mixer_jitter", cat("is not read by the router ", m.router,
+                                               ": remove this key, or set model.moe.router: sparse_mixer"));
   if (m.normalize_floor > 0 && !m.normalize)
     problems.add("model.moe.normalize_floor", "must be 0 for model.moe.normalize: false, which divides no weights");
   if (m.bias_rate > 0 && !m.has_selection_bias())
