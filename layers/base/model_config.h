@@ -85,24 +85,28 @@ struct YarnConfig {
 };
 
 /// Method, other than YaRN, that scales the rotary frequencies for contexts longer than those of training.
-enum class RotaryScaling : uint8_t { none, linear, ntk, llama3 };
+enum class RotaryScaling : uint8_t { none, linear, ntk, llama3, longrope };
 constexpr auto enum_names(RotaryScaling) {
   return std::to_array<std::pair<RotaryScaling, std::string_view>>({{RotaryScaling::none, "none"},
                                                                     {RotaryScaling::linear, "linear"},
                                                                     {RotaryScaling::ntk, "ntk"},
-                                                                    {RotaryScaling::llama3, "llama3"}});
+                                                                    {RotaryScaling::llama3, "llama3"},
+                                                                    {RotaryScaling::longrope, "longrope"}});
 }
 
 struct RotaryScalingConfig {
   RotaryScaling kind = RotaryScaling::none;
   double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
   int64_t original_context = 8192;
+  std::vector<double> short_factors, long_factors;
+  double short_magnitude = 1, long_magnitude = 1;
 
   template <class V>
   void fields(V& v) {
     v("kind", kind,
       "linear: divides all frequencies by factor; ntk: raises the base, so that the lowest frequency is divided by "
-      "factor; llama3: divides only low frequencies, those with few rotations over original_context (Llama 3.1)");
+      "factor; llama3: divides only low frequencies, those with few rotations over original_context (Llama 3.1); "
+      "longrope: divides each frequency by a number of its own (LongRoPE, Phi-3.5-MoE)");
     v("factor", factor, "maximum context as a multiple of the context of training", config::at_least(1));
     v("low_freq_factor", low_freq_factor,
       "llama3: number of rotations over original_context below which a frequency is divided by factor",
@@ -110,7 +114,20 @@ struct RotaryScalingConfig {
     v("high_freq_factor", high_freq_factor,
       "llama3: number of rotations over original_context above which a frequency is unchanged", config::positive());
     v("original_context", original_context,
-      "llama3: length of the context, in tokens, with which the model was trained before scaling", config::at_least(1));
+      "llama3 and longrope: length of the context, in tokens, with which the model was trained before scaling",
+      config::at_least(1));
+    v("short_factors", short_factors,
+      "longrope: divisor of the frequency of each pair of dimensions if model.context is at most original_context",
+      config::positive());
+    v("long_factors", long_factors,
+      "longrope: divisor of the frequency of each pair of dimensions if model.context is above original_context",
+      config::positive());
+    v("short_magnitude", short_magnitude,
+      "longrope: factor of the rotated dimensions of queries and keys if model.context is at most original_context",
+      config::positive());
+    v("long_magnitude", long_magnitude,
+      "longrope: factor of the rotated dimensions of queries and keys if model.context is above original_context",
+      config::positive());
   }
 };
 

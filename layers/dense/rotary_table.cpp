@@ -29,7 +29,9 @@ double scaled_as_llama3(double base, const RotaryScalingConfig& s) {
   return base * kept + base / s.factor * (1 - kept);
 }
 
-double frequency(int64_t i, const RotaryFrequencies& f) {
+bool is_long(int64_t positions, const RotaryScalingConfig& s) { return positions > s.original_context; }
+
+double frequency(int64_t i, int64_t positions, const RotaryFrequencies& f) {
   const auto pair = static_cast<double>(i), size = static_cast<double>(f.size);
   const double base = std::pow(f.theta, -2.0 * pair / size);
   if (f.yarn.factor != 1) return stretched_by_yarn(base, i, f.size, f.theta, f.yarn);
@@ -40,10 +42,17 @@ double frequency(int64_t i, const RotaryFrequencies& f) {
       return i == 0 ? base : base * std::pow(f.scaling.factor, -2.0 * pair / (size - 2));
     case RotaryScaling::llama3:
       return scaled_as_llama3(base, f.scaling);
+    case RotaryScaling::longrope:
+      return base / (is_long(positions, f.scaling) ? f.scaling.long_factors : f.scaling.short_factors)[i];
     case RotaryScaling::none:
       break;
   }
   return base;
+}
+
+double magnitude_of(int64_t positions, const RotaryFrequencies& f) {
+  if (f.scaling.kind != RotaryScaling::longrope) return f.yarn.table_magnitude();
+  return is_long(positions, f.scaling) ? f.scaling.long_magnitude : f.scaling.short_magnitude;
 }
 
 }  // namespace
@@ -56,11 +65,11 @@ RotaryTable::RotaryTable(int64_t positions, const RotaryFrequencies& frequencies
   cosine = tensor::Tensor::empty({positions, half}, dtype, device, device::Category::parameter);
   sine = tensor::Tensor::like(cosine, device::Category::parameter);
   if (!device.has_memory()) return;
-  const double magnitude = frequencies.yarn.table_magnitude();
+  const double magnitude = magnitude_of(positions, frequencies);
   base::with_dtype<float, double>("rotary_table", dtype, [&]<class T>() {
     std::vector<T> c(positions * half), s(c.size());
     for (int64_t i = 0; i < half; ++i) {
-      const double f = frequency(i, frequencies);
+      const double f = frequency(i, positions, frequencies);
       for (int64_t p = 0; p < positions; ++p) {
         const size_t at = p * half + i;
         c[at] = static_cast<T>(magnitude * std::cos(static_cast<double>(p) * f));

@@ -21,7 +21,8 @@ struct RotaryFrequencies {
 /// Tables of cos and sin of position * frequency, [positions, size / 2] each, in `dtype` (f32 or f64). The frequencies
 /// are theta^(-2 i / size) (Su et al. 2021). If yarn.factor > 1, YaRN stretches them (Peng et al. 2023, "NTK-by-parts":
 /// eqs. 17-19 with the ramp between beta_fast and beta_slow rotations) and multiplies the tables by
-/// YarnConfig::table_magnitude(). `scaling` selects the other scalings (RotaryScalingConfig).
+/// YarnConfig::table_magnitude(). With LongRoPE, `positions` determines the factors and the magnitude. `scaling`
+/// selects the other scalings (RotaryScalingConfig).
 struct RotaryTable {
   tensor::Tensor cosine, sine;
 

@@ -163,8 +163,10 @@ TEST(ReadConfig, KeysThatChangeTheModelAreRefusedByName) {
   refused_with("gpt2", "scale_attn_by_inverse_layer_idx", true, "scale_attn_by_inverse_layer_idx is true");
   refused_with("gpt2", "rope_theta", 10000, "gpt2 has no rotary positions");
   refused_with("llama", "partial_rotary_factor", 1.5, "partial_rotary_factor is 1.5, expected above 0 and at most 1");
-  refused_with("llama", "rope_parameters", {{"rope_type", "longrope"}},
-               "rope_type is \"longrope\", expected one of default");
+  refused_with("llama", "rope_parameters", {{"rope_type", "dynamic"}},
+               "rope_type is \"dynamic\", expected one of default");
+  refused_with("llama", "rope_parameters", {{"rope_type", "longrope"}, {"short_factor", {1.0, 1.0}}},
+               "rotary long_factor is missing, expected a list for rope_type 'longrope'");
   refused_with("llama", "rope_parameters", {{"rope_type", "default"}, {"mscale", 2}}, "rotary parameter mscale (2)");
   refused_with("qwen3", "rope_scaling", {{"rope_type", "linear"}}, "rope_scaling differs from rope_parameters");
 }
@@ -260,6 +262,20 @@ TEST(ReadConfig, PropertiesOfPhimoeBecomeRecipeKeys) {
   EXPECT_FALSE(keys.flag("model.moe.expert_bias"));
   config["num_experts_per_tok"] = 3;
   expect_contains(refusal(config), "num_experts_per_tok is 3, expected 2");
+}
+
+TEST(ReadConfig, LongRopeOfPhimoeBecomesRecipeKeysAndIsWrittenAgain) {
+  Json config = golden_config("phimoe");
+  const ModelKeys keys = keys_of_config(config);
+  EXPECT_EQ(keys.text("model.rotary_scaling.kind"), "longrope");
+  EXPECT_EQ(keys["model.rotary_scaling.short_factors"].dump(), "[1.0,1.5]");
+  EXPECT_EQ(keys.real("model.rotary_scaling.long_magnitude"), 1.3);
+  EXPECT_EQ(keys.integer("model.rotary_scaling.original_context"), 32);
+  EXPECT_TRUE(read_config(config.dump(), "config.json").notes.empty());
+  config["rope_parameters"]["original_max_position_embeddings"] = 16;
+  expect_contains(read_config(config.dump(), "config.json").notes.at(0), "long_factor applies to texts of any length");
+  config["rope_parameters"]["long_factor"] = "wide";
+  expect_contains(refusal(config), "rotary long_factor is \"wide\", expected a list of numbers");
 }
 
 TEST(ReadConfig, KeysInSectionsOfDbrxBecomeRecipeKeys) {

@@ -51,6 +51,7 @@ INSTANTIATE_TEST_SUITE_P(, PublishedModel,
                                          Published{"qwen3-30b-a3b", 30.5, 3.3, 0.06},
                                          Published{"qwen3-235b-a22b", 235, 22, 0.5},
                                          Published{"glm-4.5-air", 106, 12, 0.5, 2 * int64_t{151'552} * 4096},
+                                         Published{"phi-3.5-moe", 41.9, 6.6, 0.06},
                                          Published{"arctic", 480, 17, 0.5}),
                          [](const auto& i) {
                            std::string name = i.param.recipe;

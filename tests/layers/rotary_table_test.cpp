@@ -59,6 +59,25 @@ TEST(RotaryTable, HoldsCosineAndSineOfPositionTimesFrequency) {
     }
 }
 
+TEST(RotaryTable, LongRopeDividesEachFrequencyByTheFactorOfItsContext) {
+  RotaryScalingConfig scaling{.kind = RotaryScaling::longrope};
+  for (int64_t i = 0; i < half; ++i) {
+    scaling.short_factors.push_back(1 + 0.1 * static_cast<double>(i));
+    scaling.long_factors.push_back(2 + static_cast<double>(i));
+  }
+  scaling.short_magnitude = 1.25, scaling.long_magnitude = 1.5;
+  for (const auto& [original, factors, magnitude] :
+       {std::tuple{positions, &scaling.short_factors, 1.25}, {positions - 1, &scaling.long_factors, 1.5}}) {
+    scaling.original_context = original;
+    const RotaryTable t = table(scaling);
+    for (int64_t i = 0; i < half; ++i) {
+      const double plain = std::pow(theta, -static_cast<double>(i) / half);
+      EXPECT_NEAR(entry(t, i).frequency, plain / (*factors)[i], 1e-13) << i;
+      EXPECT_NEAR(entry(t, i).magnitude, magnitude, 1e-13) << i;
+    }
+  }
+}
+
 TEST(RotaryTable, YarnOfFactorOneHasNoEffect) {
   YarnConfig yarn;
   yarn.factor = 1, yarn.original_context = 8;

@@ -309,6 +309,10 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
   require_sizes(read.keys, family.pattern, where);
   const Json stated = read.keys["model.rotary_share"];
   read_rotary(config, family, read.keys, where);
+  const int64_t original = read.keys.integer("model.rotary_scaling.original_context");
+  if (read.keys.text("model.rotary_scaling.kind") == "longrope" && read.keys.integer("model.context") > original)
+    read.notes.push_back(cat("long_factor applies to texts of any length, because model.context is above ", original,
+                             "; set model.context to at most ", original, " for short_factor"));
   // A family with rotary_dim may give the share of each head in two keys.
   if (const auto found = config.find("rotary_dim"); found != config.end() && !found->is_null()) {
     const Json share = read.keys["model.rotary_share"];

@@ -11,7 +11,7 @@ using namespace base;
 
 namespace {
 
-enum class Type : uint8_t { integer, real, flag, text };
+enum class Type : uint8_t { integer, real, flag, text, numbers };
 
 /// A key with the recipe's default, as JSON. `null` means `auto` or `none`. If `computed` is false, the key matters
 /// only in training, or follows from the other keys.
@@ -40,6 +40,10 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.rotary_scaling.low_freq_factor", Type::real, "1"},
                                    {"model.rotary_scaling.high_freq_factor", Type::real, "4"},
                                    {"model.rotary_scaling.original_context", Type::integer, "8192"},
+                                   {"model.rotary_scaling.short_factors", Type::numbers, "[]"},
+                                   {"model.rotary_scaling.long_factors", Type::numbers, "[]"},
+                                   {"model.rotary_scaling.short_magnitude", Type::real, "1"},
+                                   {"model.rotary_scaling.long_magnitude", Type::real, "1"},
                                    {"model.attention", Type::text, "\"grouped\""},
                                    {"model.latent.q_rank", Type::integer, "0"},
                                    {"model.latent.kv_rank", Type::integer, "512"},
@@ -111,6 +115,8 @@ bool has_type(const Json& value, Type type) {
       return value.is_boolean();
     case Type::text:
       return value.is_string();
+    case Type::numbers:
+      return value.is_array() && std::ranges::all_of(value, [](const Json& v) { return v.is_number(); });
   }
   return false;
 }
@@ -125,6 +131,8 @@ std::string_view article_and_name(Type type) {
       return "true or false";
     case Type::text:
       return "a word";
+    case Type::numbers:
+      return "a list of numbers";
   }
   return "";
 }
@@ -143,6 +151,19 @@ std::optional<Json> value_of(const std::string& text, Type type) {
   double number = 0;
   const auto [at, error] = std::from_chars(text.data(), end, number);
   return error == std::errc() && at == end ? Json(number) : std::optional<Json>{};
+}
+
+/// Returns the value of a recipe's key; nullopt if it does not have this type.
+std::optional<Json> value_of(const config::Node& node, Type type) {
+  const bool is_list = node.kind == config::Node::Kind::list;
+  if (type != Type::numbers) return is_list ? std::optional<Json>{} : value_of(node.text, type);
+  Json all = Json::array();
+  for (const config::Node& child : node.children) {
+    std::optional<Json> number = value_of(child, Type::real);
+    if (!number || !number->is_number()) return {};
+    all.push_back(std::move(*number));
+  }
+  return is_list ? std::optional<Json>(std::move(all)) : std::optional<Json>{};
 }
 
 const config::Node* find(const config::Node& root, std::string_view path) {
@@ -165,12 +186,13 @@ ModelKeys ModelKeys::of_recipe(const config::Document& recipe, const std::string
   ModelKeys keys;
   for (const KnownKey& key : known_keys) {
     const config::Node* node = find(recipe.root, key.path);
-    if (!node || node->kind != config::Node::Kind::scalar) continue;
-    std::string text = node->text;
+    if (!node || (node->kind != config::Node::Kind::scalar && node->kind != config::Node::Kind::list)) continue;
+    std::optional<Json> value = value_of(*node, key.type);
     // Older recipes have true or false where newer recipes name the kind.
-    if (key.path == "model.qk_norm" && (text == "true" || text == "false")) text = text == "true" ? "head" : "none";
-    std::optional<Json> value = value_of(text, key.type);
-    if (!value) fail(ExitCode::data, where, ": ", key.path, " is '", text, "', expected ", article_and_name(key.type));
+    if (key.path == "model.qk_norm" && (node->text == "true" || node->text == "false"))
+      value = node->text == "true" ? "head" : "none";
+    if (!value)
+      fail(ExitCode::data, where, ": ", key.path, " is '", node->text, "', expected ", article_and_name(key.type));
     keys.values_.insert_or_assign(std::string(key.path), std::move(*value));
   }
   keys.resolve();
@@ -251,8 +273,11 @@ std::map<std::string, Json> ModelKeys::meaning() const {
   if (text("model.attention") != "latent") drop("model.latent.");
   if (integer("model.moe.top_groups") >= integer("model.moe.groups")) drop("model.moe.group_score");
   const std::string& scaling = text("model.rotary_scaling.kind");
-  for (const char* part : {"low", "high", "original"})
+  for (const char* part : {"low", "high"})
     if (scaling != "llama3") drop(cat("model.rotary_scaling.", part));
+  for (const char* part : {"short", "long"})
+    if (scaling != "longrope") drop(cat("model.rotary_scaling.", part));
+  if (scaling != "llama3" && scaling != "longrope") drop("model.rotary_scaling.original");
   if (scaling == "none") drop("model.rotary_scaling.factor");
   if (text("model.moe.router") != "sparse_mixer") drop("model.moe.mixer_jitter");
   if (shared_width() == 0) drop("model.moe.shared_gate");

@@ -363,6 +363,11 @@ TEST(Recipe, OnlyOneRuleMayScaleRotaryFrequencies) {
                        "model.rotary_scaling.low_freq_factor (1)"),
             std::string::npos)
       << order;
+  const std::string lists = problem({"model.rotary_scaling.kind=longrope", "model.rotary_scaling.long_factors=[1, 2]"});
+  EXPECT_NE(lists.find("model.rotary_scaling.long_factors must have "), std::string::npos) << lists;
+  const std::string other = problem({"model.rotary_scaling.long_magnitude=2"});
+  EXPECT_NE(other.find("model.rotary_scaling.kind (none) must be longrope for short_factors"), std::string::npos)
+      << other;
   const std::string unread = problem({"model.rotary_scaling.factor=8"});
   EXPECT_NE(unread.find("model.rotary_scaling.factor (8) must be 1 for model.rotary_scaling.kind: none"),
             std::string::npos)

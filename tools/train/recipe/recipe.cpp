@@ -73,6 +73,21 @@ void check_rotary_scaling(const layers::ModelConfig& m, Problems& problems) {
   if (s.kind == layers::RotaryScaling::none && s.factor != 1)
     problems.add("model.rotary_scaling.factor",
                  "must be 1 for model.rotary_scaling.kind: none, which scales nothing; linear, ntk and llama3 read it");
+  if (s.kind == layers::RotaryScaling::longrope) {
+    const auto pairs = static_cast<size_t>(m.rotary_size() / 2);
+    for (const auto& [key, list] : {std::pair{"short_factors", &s.short_factors}, {"long_factors", &s.long_factors}})
+      if (list->size() != pairs)
+        problems.add(
+            cat("model.rotary_scaling.", key),
+            cat("must have ", pairs, " numbers, one for each pair of dimensions that rotates, not ", list->size()));
+    if (s.factor != 1)
+      problems.add("model.rotary_scaling.factor",
+                   "must be 1 for model.rotary_scaling.kind: longrope, which has a "
+                   "factor for each frequency");
+  } else if (!s.short_factors.empty() || !s.long_factors.empty() || s.short_magnitude != 1 || s.long_magnitude != 1) {
+    problems.add("model.rotary_scaling.kind", cat("must be longrope for short_factors, long_factors, short_magnitude "
+                                                  "and long_magnitude, which only longrope reads"));
+  }
   if (s.kind == layers::RotaryScaling::llama3 && s.high_freq_factor <= s.low_freq_factor)
     problems.add("model.rotary_scaling.high_freq_factor",
                  cat("must be above model.rotary_scaling.low_freq_factor (", s.low_freq_factor, ")"));
@@ -300,7 +315,9 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   if (problems.good({"model.kind", "model.window", "model.full_attention_every"})) check_window(r.model, problems);
   if (problems.good({"model.kind", "model.context", "model.prediction_blocks", "model.prediction_weight"}))
     check_prediction(r.model, problems);
-  if (problems.good({"model.yarn", "model.rotary_scaling"})) check_rotary_scaling(r.model, problems);
+  if (problems.good({"model.yarn", "model.rotary_scaling", "model.hidden", "model.heads", "model.head_size",
+                     "model.rotary_share", "model.attention", "model.latent"}))
+    check_rotary_scaling(r.model, problems);
   if (problems.good({"model.moe", "model.layers"})) check_moe(r.model, problems);
   if (problems.good({"model.moe", "model.layers", "model.prediction_blocks", "model.mlp", "model.swiglu_limit"}))
     check_swiglu_limit(r.model, problems);
