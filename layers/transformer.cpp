@@ -35,6 +35,9 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const m
   };
   if (c.position == PositionKind::rotary)
     rotary_ = std::make_unique<RotaryTable>(c.context, RotaryFrequencies::of(c), accumulator_dtype(dtype_), b.device());
+  if (c.temperature.scale > 0)
+    temperature_ = std::make_unique<RotaryTable>(c.context, c.size_of_head(), c.temperature, accumulator_dtype(dtype_),
+                                                 b.device());
   blocks_.resize(c.layers);
   for (const ModelPart& part : parts_) {
     if (part.first) {
@@ -42,7 +45,9 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const m
       if (c.position == PositionKind::learned)
         position_embedding_ = &b.parameter("position_embedding.weight", {c.context, c.hidden}, {.init = random});
     }
-    const auto spec_of = [&](int64_t block) { return Block::Spec{c, rotary_.get(), block, registry, schedule}; };
+    const auto spec_of = [&](int64_t block) {
+      return Block::Spec{c, rotary_.get(), block, registry, schedule, temperature_.get()};
+    };
     for (int64_t l = part.begin; l < part.end; ++l)
       blocks_[l] = std::make_unique<Block>(spec_of(l), b / "layers" / std::to_string(l));
     if (part.last) {

@@ -95,7 +95,7 @@ class Transformer {
   std::vector<ModelPart> parts_;
   Parameter *embedding_ = nullptr, *position_embedding_ = nullptr, *head_ = nullptr;
   Parameter* head_bias_ = nullptr;  // null: the head has none
-  std::unique_ptr<RotaryTable> rotary_;
+  std::unique_ptr<RotaryTable> rotary_, temperature_;
   std::vector<std::unique_ptr<Block>> blocks_;  // one entry per layer; null if another rank has the layer
   std::vector<std::unique_ptr<PredictionBlock>> predictions_;  // empty unless this rank has the last part
   std::optional<Norm> norm_;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,12 +37,13 @@ constexpr auto enum_names(PositionKind) {
 }
 
 /// RMSNorm of queries and keys. head: of each head, with one gain for all heads. all_heads: over all heads together
-/// (OLMoE).
-enum class QkNorm : uint8_t { none, head, all_heads };
+/// (OLMoE). unit: of each head, without a gain, in blocks with rotary positions (Llama 4).
+enum class QkNorm : uint8_t { none, head, all_heads, unit };
 constexpr auto enum_names(QkNorm) {
   return std::to_array<std::pair<QkNorm, std::string_view>>({{QkNorm::none, "none"},
                                                              {QkNorm::head, "head"},
                                                              {QkNorm::all_heads, "all_heads"},
+                                                             {QkNorm::unit, "unit"},
                                                              // aliases, which recipes may use but the program never
                                                              // writes
                                                              {QkNorm::none, "false"},
@@ -131,6 +133,19 @@ struct RotaryScalingConfig {
   }
 };
 
+/// Factor of the queries in blocks without rotary positions, which grows with the position p from 0: 1 + scale ln(1 +
+/// floor((p + 1) / floor)) (Nakanishi 2025, arXiv 2501.19399; Llama 4).
+struct TemperatureConfig {
+  double scale = 0;  // 0: off
+  int64_t floor = 8192;
+
+  template <class V>
+  void fields(V& v) {
+    v("scale", scale, "strength of the growth; 0: queries are not multiplied", config::at_least(0));
+    v("floor", floor, "number of tokens after which the factor grows for the first time", config::at_least(1));
+  }
+};
+
 /// Default of model.prediction_weight: the weight in the first 10 of the 14.8 trillion training tokens of DeepSeek-V3.
 inline constexpr double usual_prediction_weight = 0.3;
 
@@ -148,6 +163,8 @@ struct ModelConfig {
   LatentConfig latent;
   YarnConfig yarn;
   RotaryScalingConfig rotary_scaling;
+  int64_t no_rotary_every = 0;
+  TemperatureConfig temperature;
   std::string mlp = "swiglu";
   std::optional<int64_t> mlp_hidden;
   kernels::GeluKind gelu = kernels::GeluKind::exact;
@@ -157,7 +174,7 @@ struct ModelConfig {
   QkNorm qk_norm = QkNorm::none;
   bool tied_embedding = false, head_bias = false;
   std::optional<double> qkv_clip;
-  std::optional<int64_t> window;
+  std::optional<int64_t> window, attention_chunk;
   int64_t full_attention_every = 0;
   bool sinks = false;
   std::optional<double> swiglu_limit;
@@ -186,13 +203,26 @@ struct ModelConfig {
   bool has_qkv_bias() const { return qkv_bias.value_or(bias); }
   bool has_o_bias() const { return o_bias.value_or(bias); }
   bool has_expert_bias() const { return moe.expert_bias.value_or(bias); }
-  /// Returns the number of tokens to which a token attends in block `layer`, itself included; 0: all earlier tokens.
-  int64_t window_of(int64_t layer) const {
-    const bool full = full_attention_every > 0 && layer % full_attention_every == full_attention_every - 1;
-    return full ? 0 : window.value_or(0);
+  /// True if block `layer` attends to all earlier tokens and ignores `window` and `attention_chunk`.
+  bool has_full_attention(int64_t layer) const {
+    return full_attention_every > 0 && layer % full_attention_every == full_attention_every - 1;
   }
-  /// Returns the period, in blocks, of the pattern of windows.
-  int64_t window_period() const { return window && full_attention_every > 0 ? full_attention_every : 1; }
+  /// Returns the size of the chunks in block `layer` beyond which tokens do not attend; 0: no chunks.
+  int64_t chunk_of(int64_t layer) const { return has_full_attention(layer) ? 0 : attention_chunk.value_or(0); }
+  /// Returns the largest number of tokens to which a token attends in block `layer`, itself included; 0: all earlier
+  /// tokens.
+  int64_t window_of(int64_t layer) const {
+    return has_full_attention(layer) ? 0 : window.value_or(attention_chunk.value_or(0));
+  }
+  /// True if block `layer` has rotary positions.
+  bool has_rotary(int64_t layer) const {
+    return position == PositionKind::rotary && !(no_rotary_every > 0 && layer % no_rotary_every == no_rotary_every - 1);
+  }
+  /// Returns the period, in blocks, of the pattern of windows and of rotary positions.
+  int64_t attention_period() const {
+    const int64_t windows = (window || attention_chunk) && full_attention_every > 0 ? full_attention_every : 1;
+    return std::lcm(windows, std::max<int64_t>(1, no_rotary_every));
+  }
   /// True if block `layer` has experts.
   bool is_moe(int64_t layer) const {
     return moe.experts > 0 && layer >= moe.dense_layers && (layer - moe.dense_layers) % moe.every == moe.every - 1;
@@ -236,6 +266,13 @@ struct ModelConfig {
     v("latent", latent, "sizes of latent attention; applies only to model.attention: latent");
     v("yarn", yarn, "extension of rotary positions to longer contexts (YaRN)");
     v("rotary_scaling", rotary_scaling, "other extensions of rotary positions to longer contexts");
+    v("no_rotary_every", no_rotary_every,
+      "n: every n-th block has no rotary positions (Llama 4); 0: every block has the positions that position selects",
+      at_least(0));
+    v("temperature", temperature,
+      "factor of the queries in blocks without rotary positions, which grows with the position p from 0: 1 + scale "
+      "ln(1 "
+      "+ floor((p + 1) / floor)) (Llama 4)");
     v("mlp", mlp, "feed-forward layer of dense blocks: swiglu, gelu, or the name of a registered layer");
     v("mlp_hidden", mlp_hidden, "width of the dense MLP; auto: 4 hidden", automatic, at_least(1));
     v("gelu", gelu, "formula of GELU: exact, or the tanh approximation");
@@ -248,8 +285,9 @@ struct ModelConfig {
     v("qkv_bias", qkv_bias, "the projections to queries, keys and values have biases; auto: model.bias", automatic);
     v("o_bias", o_bias, "the output projection of attention has a bias; auto: model.bias", automatic);
     v("qk_norm", qk_norm,
-      "RMSNorm of queries and keys; head: of each head; all_heads: over all heads together; false is an alias of none, "
-      "true of head");
+      "RMSNorm of queries and keys; head: of each head; all_heads: over all heads together; unit: of each head, "
+      "without "
+      "a gain, only in blocks with rotary positions; false is an alias of none, true of head");
     v("tied_embedding", tied_embedding, "the output head and the embedding share their weights");
     v("head_bias", head_bias, "the output head adds a trainable bias to each token's logit (Phi-3.5-MoE)");
     v("qkv_clip", qkv_clip,
@@ -260,7 +298,13 @@ struct ModelConfig {
       "sliding window: number of tokens that a token attends to, itself included; none: all earlier tokens",
       at_least(1));
     v("full_attention_every", full_attention_every,
-      "n: every n-th block attends to all earlier tokens and ignores window; 0: every block uses window", at_least(0));
+      "n: every n-th block attends to all earlier tokens and ignores window and attention_chunk; 0: every block uses "
+      "them",
+      at_least(0));
+    v("attention_chunk", attention_chunk,
+      "number of tokens of a chunk: documents are divided into chunks, and a token attends only to tokens of its chunk "
+      "(Llama 4); none: no chunks",
+      at_least(1));
     v("sinks", sinks,
       "attention sinks: each head has a trainable logit that is added to the softmax of its queries and has no value");
     v("prediction_blocks", prediction_blocks,

@@ -38,6 +38,14 @@ constexpr auto enum_names(Routing) {
       {{Routing::model, "model"}, {Routing::balanced, "balanced"}, {Routing::zipf, "zipf"}, {Routing::trace, "trace"}});
 }
 
+/// Tensor that the routing weight of a token multiplies: the result of an expert, or the token that enters it (Llama
+/// 4).
+enum class Weighing : uint8_t { output, input };
+constexpr auto enum_names(Weighing) {
+  return std::to_array<std::pair<Weighing, std::string_view>>(
+      {{Weighing::output, "output"}, {Weighing::input, "input"}});
+}
+
 /// Kind of MLP of each expert.
 enum class ExpertKind : uint8_t { swiglu, gelu };
 constexpr auto enum_names(ExpertKind) {
@@ -77,6 +85,7 @@ struct MoeConfig {
   double mixer_jitter = usual_mixer_jitter;
   bool normalize = true;
   double normalize_floor = 0, scale = 1;
+  Weighing weigh = Weighing::output;
   int64_t groups = 1, top_groups = 1;
   kernels::RouterGroupScore group_score = kernels::RouterGroupScore::best_two;
   std::optional<double> capacity_factor;
@@ -136,6 +145,10 @@ struct MoeConfig {
     v("normalize_floor", normalize_floor,
       "lower bound of the sum by which normalize divides a token's weights (ERNIE 4.5); 0: no bound", at_least(0));
     v("scale", scale, "factor applied to the routing weights of a token's experts, after normalize", positive());
+    v("weigh", weigh,
+      "tensor that the routing weight multiplies: output (the result of the expert) or input (the token that enters "
+      "the "
+      "expert, for top_k: 1: Llama 4)");
     v("groups", groups, "group-limited routing: number of equal groups of experts", at_least(1));
     v("top_groups", top_groups, "number of groups from which a token may choose experts", at_least(1));
     v("group_score", group_score,

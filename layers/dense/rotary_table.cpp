@@ -22,9 +22,10 @@ double stretched_by_yarn(double base, int64_t i, int64_t size, double theta, con
 }
 
 // Interpolates between base / s.factor and `base` if the number of rotations is between low_freq_factor and
-// high_freq_factor.
+// high_freq_factor, which may be equal.
 double scaled_as_llama3(double base, const RotaryScalingConfig& s) {
   const double turns = static_cast<double>(s.original_context) * base / (2 * std::numbers::pi);
+  if (s.low_freq_factor == s.high_freq_factor) return turns < s.low_freq_factor ? base / s.factor : base;
   const double kept = std::clamp((turns - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor), 0.0, 1.0);
   return base * kept + base / s.factor * (1 - kept);
 }
@@ -75,6 +76,24 @@ RotaryTable::RotaryTable(int64_t positions, const RotaryFrequencies& frequencies
         c[at] = static_cast<T>(magnitude * std::cos(static_cast<double>(p) * f));
         s[at] = static_cast<T>(magnitude * std::sin(static_cast<double>(p) * f));
       }
+    }
+    cosine.upload(c.data());
+    sine.upload(s.data());
+  });
+}
+
+RotaryTable::RotaryTable(int64_t positions, int64_t size, const TemperatureConfig& temperature, base::Dtype dtype,
+                         device::Device device) {
+  const int64_t half = size / 2;
+  base::require(half > 0 && size % 2 == 0, "[temperature] the size of a head is ", size, ", expected an even number");
+  cosine = tensor::Tensor::empty({positions, half}, dtype, device, device::Category::parameter);
+  sine = tensor::Tensor::like(cosine, device::Category::parameter);
+  if (!device.has_memory()) return;
+  base::with_dtype<float, double>("temperature", dtype, [&]<class T>() {
+    std::vector<T> c, s(positions * half);
+    for (int64_t p = 0; p < positions; ++p) {
+      const auto steps = static_cast<double>((p + 1) / temperature.floor);
+      c.insert(c.end(), half, static_cast<T>(1 + temperature.scale * std::log1p(steps)));
     }
     cosine.upload(c.data());
     sine.upload(s.data());

@@ -27,6 +27,10 @@ struct RotaryTable {
   tensor::Tensor cosine, sine;
 
   RotaryTable(int64_t positions, const RotaryFrequencies& frequencies, base::Dtype dtype, device::Device device);
+  /// Makes a table that multiplies heads of `size` elements by the factor of TemperatureConfig instead of rotating
+  /// them.
+  RotaryTable(int64_t positions, int64_t size, const TemperatureConfig& temperature, base::Dtype dtype,
+              device::Device device);
 };
 
 }  // namespace hexad::layers

@@ -251,6 +251,46 @@ TEST(ReadConfig, ClampOfOlmoeBecomesTheClampOfTheRecipe) {
   EXPECT_EQ(keys_of_config(config).real("model.qkv_clip"), 8.0);
 }
 
+TEST(ReadConfig, AttentionOfLlama4BecomesRecipeKeys) {
+  Json config = golden_config("llama4_text");
+  const ModelKeys keys = keys_of_config(config);
+  EXPECT_EQ(keys.integer("model.no_rotary_every"), 4);
+  EXPECT_EQ(keys.integer("model.full_attention_every"), 4);
+  EXPECT_EQ(keys.integer("model.attention_chunk"), 8);
+  EXPECT_EQ(keys.real("model.temperature.scale"), 0.5);
+  EXPECT_EQ(keys.integer("model.temperature.floor"), 4);
+  EXPECT_EQ(keys.text("model.qk_norm"), "unit");
+  EXPECT_EQ(keys.text("model.moe.weigh"), "input");
+  EXPECT_EQ(keys.shared_width(), 8);
+  for (int64_t l = 0; l < 4; ++l) EXPECT_EQ(keys.is_moe(l), l % 2 == 1) << l;
+  for (const char* key : {"no_rope_layers", "layer_types", "moe_layers"}) config.erase(key);
+  EXPECT_EQ(ModelKeys::differences(keys, keys_of_config(config)), std::vector<std::string>());
+}
+
+TEST(ReadConfig, AttentionOfLlama4MayHaveNoChunksAndNoTemperature) {
+  Json config = golden_config("llama4_text");
+  config["attention_chunk_size"] = nullptr, config["attn_temperature_tuning"] = 0, config["use_qk_norm"] = false;
+  const ModelKeys keys = keys_of_config(config);
+  EXPECT_TRUE(keys["model.attention_chunk"].is_null());
+  EXPECT_EQ(keys.integer("model.full_attention_every"), 0);
+  EXPECT_EQ(keys.real("model.temperature.scale"), 0);
+  EXPECT_EQ(keys.text("model.qk_norm"), "none");
+}
+
+TEST(ReadConfig, PatternsOfLlama4ThatHexadLacksAreRefusedByKey) {
+  const auto refused_with = [](const std::string& key, const Json& value, const std::string& part) {
+    Json config = golden_config("llama4_text");
+    config[key] = value;
+    expect_contains(refusal(config), part);
+  };
+  refused_with("no_rope_layers", {1, 0, 0, 1}, "no_rope_layers does not single out every n-th block");
+  refused_with("no_rope_layers", {0, 0, 0, 0}, "no_rope_layers is 0 for all blocks");
+  refused_with("no_rope_layers", {1, 2, 1, 0}, "no_rope_layers has 2, expected 0 (no rotary positions) or 1");
+  refused_with("layer_types", {"chunked_attention"}, "expected an array of 4 entries");
+  refused_with("moe_layers", {7}, "moe_layers is [7], expected a list of numbers from 0 to 3");
+  refused_with("num_experts_per_tok", 2, "num_experts_per_tok is 2, expected 1");
+}
+
 TEST(ReadConfig, PropertiesOfPhimoeBecomeRecipeKeys) {
   Json config = golden_config("phimoe");
   const ModelKeys keys = keys_of_config(config);

@@ -115,6 +115,11 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
   EXPECT_EQ(legal(subject({"model.moe.bias_rate=0.1", "model.moe.router_bias=true", "model.moe.normalize=false"}),
                   "sparse_mixer"),
             "");
+  const layers::ModelConfig llama4 = s.recipe_for(layout("dp=2,subject=llama4", 2)).model;
+  EXPECT_TRUE(llama4.attention_chunk && llama4.no_rotary_every == 2 && llama4.temperature.scale > 0);
+  EXPECT_EQ(llama4.moe.weigh, moe::Weighing::input);
+  EXPECT_EQ(legal(subject({"model.window=4"}), "llama4"), "");
+  EXPECT_EQ(legal(subject({"model.position=learned"}), "llama4"), "subject=llama4 does not differ from the recipe");
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=prediction", 2)).model.prediction_blocks, 2);
   EXPECT_EQ(legal(subject({"model.prediction_blocks=1"}), "prediction"),
             "subject=prediction does not differ from the recipe");

@@ -54,6 +54,10 @@ FAMILIES = {
                        bos_token_id=1, eos_token_id=2),
     "gpt_oss": dict(SIZES, **ROUTED, hidden_size=32, head_dim=8, intermediate_size=32, num_local_experts=4, sliding_window=6,
                     rope_parameters=YARN_OF_GPT_OSS, pad_token_id=None, bos_token_id=1, eos_token_id=2),
+    "llama4_text": dict(dict(SIZES, num_hidden_layers=4), num_experts_per_tok=1, output_router_logits=False, head_dim=8,
+                        intermediate_size=8, intermediate_size_mlp=24, num_local_experts=4, interleave_moe_layer_step=2,
+                        no_rope_layer_interval=4, attention_chunk_size=8, floor_scale=4, attn_scale=0.5,
+                        rope_parameters=LLAMA3),
     "phimoe": dict(**SIZES, **ROUTED, intermediate_size=8, num_local_experts=4, attention_bias=True, lm_head_bias=True,
                    router_jitter_noise=0.2, sliding_window=20, rope_parameters=LONGROPE),
     "dbrx": dict(vocab_size=48, d_model=16, n_heads=4, n_layers=2, max_seq_len=32, bos_token_id=1,
@@ -64,7 +68,7 @@ FAMILIES = {
     "qwen3": dict(**SIZES, head_dim=8, intermediate_size=24, tie_word_embeddings=True, rope_parameters=YARN),
     "gpt2": dict(vocab_size=48, n_embd=16, n_layer=2, n_head=4, n_positions=32, bos_token_id=1, eos_token_id=1),
 }
-GRADIENTS = ("qwen3_moe", "glm4_moe", "mixtral", "phimoe", "llama")
+GRADIENTS = ("qwen3_moe", "glm4_moe", "mixtral", "llama4_text", "phimoe", "llama")
 SEQUENCES, LENGTH = 2, 32
 
 

@@ -6,6 +6,7 @@
 
 #include "framework/config/words.h"
 #include "tools/interop/config_sections.h"
+#include "tools/interop/llama4_keys.h"
 #include "tools/interop/rotary_keys.h"
 #include "tools/interop/window_keys.h"
 
@@ -177,7 +178,8 @@ void require_fixed(const Json& config, const Family& family, const std::string& 
     if (found == config.end() || found->is_null() || *found == expected) continue;
     fail(ExitCode::data, where, ": ", key.config, " is ", found->dump(), ", expected ", expected.dump());
   }
-  if (const auto types = config.find("layer_types"); !family.windows && types != config.end() && !types->is_null()) {
+  const bool any_type = family.windows || family.llama4;  // layer_types is read later
+  if (const auto types = config.find("layer_types"); !any_type && types != config.end() && !types->is_null()) {
     const bool full =
         types->is_array() && std::ranges::all_of(*types, [](const Json& t) { return t == "full_attention"; });
     if (!full)
@@ -223,6 +225,8 @@ std::set<std::string, std::less<>> keys_understood(const Family& family) {
   for (const std::string_view key : keys_of(family.pattern)) known.emplace(key);
   for (const std::string_view key : rotary_config_keys()) known.emplace(key);
   if (!family.theta_key.empty()) known.emplace(family.theta_key);
+  if (family.llama4)
+    for (const std::string_view key : llama4_config_keys()) known.emplace(key);
   for (const FixedKey& key : family.fixed) known.emplace(key.config);
   for (const auto& table : family.keys)
     for (const ConfigKey& key : table)
@@ -322,6 +326,7 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
   }
   read_pattern(config, family.pattern, read.keys, where);
   if (family.windows) read_windows(config, read.keys, where);
+  if (family.llama4) read_llama4(config, read.keys, where);
   read.keys.resolve();
   for (const char* key : {"dtype", "torch_dtype"})
     if (const auto found = config.find(key); found != config.end() && found->is_string()) read.dtype = *found;
@@ -350,6 +355,7 @@ std::string write_config(const Family& family, const ModelKeys& keys, const std:
       if (like.empty()) config[std::string(key.config)] = OrderedJson::parse(key.value);
     if (like.empty() || !same_blocks(before, keys)) write_pattern(config, family.pattern, keys);
     if (like.empty() || !same_rotary(before, keys)) write_rotary(config, family, keys);
+    if (family.llama4) write_llama4(config, keys);
     if (family.windows && (like.empty() || !same_windows(before, keys))) write_windows(config, keys);
   }
   bool changed = config.erase("quantization_config") > 0 || !same_model;  // exported weights are not quantized

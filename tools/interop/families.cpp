@@ -115,6 +115,11 @@ constexpr ConfigKey gpt2[] = {
     {"initializer_range", "model.init_std", "0.02"},
 };
 
+constexpr ConfigKey llama4[] = {
+    {"intermediate_size_mlp", "model.mlp_hidden", "16384"},
+    {"num_local_experts", "model.moe.experts"},
+    {"intermediate_size", "model.moe.expert_hidden"},
+};
 constexpr ConfigKey phimoe[] = {
     {"lm_head_bias", "model.head_bias", "false"},
     {"router_jitter_noise", "model.moe.mixer_jitter", "0.01"},
@@ -300,6 +305,22 @@ std::vector<Family> make_families() {
        .windows = true,
        .mxfp4 = true,
        .scaled_rotary = true});
+  all.push_back({.model_type = "llama4_text",
+                 .architecture = "Llama4ForCausalLM",
+                 .names = {llama4_names()},
+                 .keys = {common, untied, large_eps, head_of_128, all_biases, routing, llama4},
+                 .fixed = {silu, no_jitter, {"num_experts_per_tok", "1"}},
+                 .constants = {{"model.moe.score", "\"sigmoid\""},
+                               {"model.moe.normalize", "false"},
+                               {"model.moe.weigh", "\"input\""},
+                               {"model.moe.shared_experts", "1"}},
+                 .neutral = {"for_llm_compressor"},
+                 .training = dropouts(),
+                 .ignored = {},
+                 .pattern = LayerPattern::interleaved,
+                 .rotary_theta = 500000,
+                 .pairs = true,
+                 .llama4 = true});
   all.push_back({.model_type = "phimoe",
                  .architecture = "PhimoeForCausalLM",
                  .names = {llama_names(), block_sparse_names(), phimoe_names()},

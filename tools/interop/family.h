@@ -44,11 +44,12 @@ struct Constant {
 
 /// Config keys that determine which blocks have experts.
 enum class LayerPattern : uint8_t {
-  none,          // dense models
-  all,           // every block has experts
-  sparse_step,   // decoder_sparse_step, mlp_only_layers
-  first_dense,   // first_k_dense_replace
-  start_and_end  // moe_layer_start_index, moe_layer_end_index, moe_layer_interval
+  none,           // dense models
+  all,            // every block has experts
+  sparse_step,    // decoder_sparse_step, mlp_only_layers
+  first_dense,    // first_k_dense_replace
+  start_and_end,  // moe_layer_start_index, moe_layer_end_index, moe_layer_interval
+  interleaved     // moe_layers, interleave_moe_layer_step
 };
 
 /// Rearrangement of elements between a foreign tensor and Hexad's parameters.
@@ -119,6 +120,7 @@ struct Family {
   double rotary_share = 1;     // share of each head that rotates if config.json does not give it
   bool pairs = false;          // true if each rotary pair consists of neighbouring elements
   bool windows = false;        // true if layer_types may name blocks with sliding windows
+  bool llama4 = false;         // true if the config has the keys of read_llama4()
   bool mxfp4 = false;          // true if experts may be stored in MXFP4
   bool scaled_rotary = false;  // true if config.json must name the scaling of rotary frequencies
 };
@@ -150,6 +152,7 @@ std::span<const TensorRow> prediction_names();     // enorm, hnorm, eh_proj, sha
 std::span<const TensorRow> prediction_copies();    // embedding and head, which each prediction block stores again
 std::span<const TensorRow> gpt_oss_names();  // mlp.router, fused experts with biases, stored as [in, out] or in MXFP4
 std::span<const TensorRow> gpt2_names();
+std::span<const TensorRow> llama4_names();  // all tensors of Llama 4, with feed_forward
 std::span<const TensorRow> phimoe_names();  // biases of norms and of the head
 std::span<const TensorRow> dbrx_names();    // norm_attn_norm, one tensor for queries, keys and values, stacked experts
 

@@ -71,6 +71,10 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.qkv_clip", Type::real, "null"},
                                    {"model.window", Type::integer, "null"},
                                    {"model.full_attention_every", Type::integer, "0"},
+                                   {"model.attention_chunk", Type::integer, "null"},
+                                   {"model.no_rotary_every", Type::integer, "0"},
+                                   {"model.temperature.scale", Type::real, "0"},
+                                   {"model.temperature.floor", Type::integer, "8192"},
                                    {"model.sinks", Type::flag, "false"},
                                    {"model.prediction_blocks", Type::integer, "0"},
                                    {"model.init_std", Type::real, "0.02", false},
@@ -92,6 +96,7 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.moe.normalize", Type::flag, "true"},
                                    {"model.moe.normalize_floor", Type::real, "0"},
                                    {"model.moe.scale", Type::real, "1"},
+                                   {"model.moe.weigh", Type::text, "\"output\""},
                                    {"model.moe.groups", Type::integer, "1"},
                                    {"model.moe.top_groups", Type::integer, "1"},
                                    {"model.moe.group_score", Type::text, "\"best_two\""},
@@ -282,7 +287,9 @@ std::map<std::string, Json> ModelKeys::meaning() const {
   if (text("model.moe.router") != "sparse_mixer") drop("model.moe.mixer_jitter");
   if (shared_width() == 0) drop("model.moe.shared_gate");
   if (!flag("model.moe.normalize")) drop("model.moe.normalize_floor");
-  if ((*this)["model.window"].is_null()) drop("model.full_attention_every");
+  if ((*this)["model.window"].is_null() && (*this)["model.attention_chunk"].is_null())
+    drop("model.full_attention_every");
+  if (real("model.temperature.scale") == 0) drop("model.temperature.floor");
   return values;
 }
 
@@ -302,7 +309,8 @@ std::string ModelKeys::yaml() const {
     const Json& value = (*this)[key.path];
     const Json usual = Json::parse(key.usual);
     const bool size = key.type == Type::integer && key.path.find('.') == key.path.rfind('.') &&
-                      key.path != "model.full_attention_every" && key.path != "model.prediction_blocks";
+                      key.path != "model.full_attention_every" && key.path != "model.no_rotary_every" &&
+                      key.path != "model.prediction_blocks";
     const bool follows =
         (key.path == "model.qkv_bias" || key.path == "model.o_bias" || key.path == "model.moe.expert_bias") &&
         value == (*this)["model.bias"];

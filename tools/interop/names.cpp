@@ -291,6 +291,48 @@ constexpr TensorRow gpt2[] = {
     {"lm_head.weight", "V H", {{"head.weight"}}, "untied"},
 };
 
+constexpr TensorRow llama4[] = {
+    {"model.embed_tokens.weight", "V H", {{"embedding.weight"}}},
+    {"model.layers.{L}.input_layernorm.weight", "H", {{"layers.{L}.attention_norm.weight"}}},
+    {"model.layers.{L}.self_attn.q_proj.weight", "Q H", {{"layers.{L}.attention.q.weight"}}, "", pairs},
+    {"model.layers.{L}.self_attn.k_proj.weight", "K H", {{"layers.{L}.attention.k.weight"}}, "", pairs},
+    {"model.layers.{L}.self_attn.v_proj.weight", "K H", {{"layers.{L}.attention.v.weight"}}},
+    {"model.layers.{L}.self_attn.o_proj.weight", "H Q", {{"layers.{L}.attention.output.weight"}}},
+    {"model.layers.{L}.self_attn.q_proj.bias", "Q", {{"layers.{L}.attention.q.bias"}}, "qkv_bias", pairs},
+    {"model.layers.{L}.self_attn.k_proj.bias", "K", {{"layers.{L}.attention.k.bias"}}, "qkv_bias", pairs},
+    {"model.layers.{L}.self_attn.v_proj.bias", "K", {{"layers.{L}.attention.v.bias"}}, "qkv_bias"},
+    {"model.layers.{L}.self_attn.o_proj.bias", "H", {{"layers.{L}.attention.output.bias"}}, "o_bias"},
+    {"model.layers.{L}.post_attention_layernorm.weight", "H", {{"layers.{L}.mlp_norm.weight"}}},
+    {"model.layers.{L}.feed_forward.gate_proj.weight", "D H", {{"layers.{L}.mlp.gate_up.weight", "0"}}, "dense"},
+    {"model.layers.{L}.feed_forward.up_proj.weight", "D H", {{"layers.{L}.mlp.gate_up.weight", "1"}}, "dense"},
+    {"model.layers.{L}.feed_forward.down_proj.weight", "H D", {{"layers.{L}.mlp.down.weight"}}, "dense"},
+    {"model.layers.{L}.feed_forward.router.weight", "E H", {{"layers.{L}.moe.router.weight"}}, "moe"},
+    {"model.layers.{L}.feed_forward.experts.gate_up_proj",
+     "E H 2I",
+     {{"layers.{L}.moe.experts.gate_up.weight"}},
+     "moe",
+     input_first},
+    {"model.layers.{L}.feed_forward.experts.down_proj",
+     "E I H",
+     {{"layers.{L}.moe.experts.down.weight"}},
+     "moe",
+     input_first},
+    {"model.layers.{L}.feed_forward.shared_expert.gate_proj.weight",
+     "S H",
+     {{"layers.{L}.moe.shared.gate_up.weight", "0"}},
+     "moe"},
+    {"model.layers.{L}.feed_forward.shared_expert.up_proj.weight",
+     "S H",
+     {{"layers.{L}.moe.shared.gate_up.weight", "1"}},
+     "moe"},
+    {"model.layers.{L}.feed_forward.shared_expert.down_proj.weight",
+     "H S",
+     {{"layers.{L}.moe.shared.down.weight"}},
+     "moe"},
+    {"model.norm.weight", "H", {{"norm.weight"}}},
+    {"lm_head.weight", "V H", {{"head.weight"}}, "untied"},
+};
+
 // Biases of norms and of the head.
 constexpr TensorRow phimoe[] = {
     {"model.layers.{L}.input_layernorm.bias", "H", {{"layers.{L}.attention_norm.bias"}}},
@@ -336,6 +378,7 @@ std::span<const TensorRow> prediction_copies() { return copied_for_prediction; }
 std::span<const TensorRow> gpt_oss_names() { return gpt_oss; }
 std::span<const TensorRow> gpt2_names() { return gpt2; }
 std::span<const TensorRow> dbrx_names() { return dbrx; }
+std::span<const TensorRow> llama4_names() { return llama4; }
 std::span<const TensorRow> phimoe_names() { return phimoe; }
 
 }  // namespace hexad::interop

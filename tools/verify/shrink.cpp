@@ -30,7 +30,8 @@ void shrink_latent(layers::ModelConfig& m, int64_t world) {
 }
 
 void shrink_attention(layers::ModelConfig& m, int64_t world) {
-  lower(m.window, window);
+  lower(m.window, window), lower(m.attention_chunk, window);
+  if (m.temperature.scale > 0) lower(m.temperature.floor, window);
   if (m.is_latent()) return shrink_latent(m, world);
   const int64_t queries_a_key = m.heads / m.key_value_heads();
   lower(m.heads, std::lcm(world, queries_a_key));
@@ -73,9 +74,12 @@ Shrunk shrink(const train::Recipe& recipe, int world, const train::Extensions& e
   train::Recipe small = recipe;
   layers::ModelConfig& m = small.model;
   const int64_t pattern =
-      m.moe.experts > 0 ? m.moe.dense_layers + std::lcm(m.moe.every, m.window_period()) : m.window_period();
+      m.moe.experts > 0 ? m.moe.dense_layers + std::lcm(m.moe.every, m.attention_period()) : m.attention_period();
   lower(m.layers, std::max<int64_t>(world, pattern));
   shrink_attention(m, world);
+  if (m.rotary_scaling.kind == layers::RotaryScaling::longrope)
+    for (std::vector<double>* list : {&m.rotary_scaling.short_factors, &m.rotary_scaling.long_factors})
+      list->resize(static_cast<size_t>(m.rotary_size() / 2), 1.0);
   lower(m.mlp_hidden, std::max<int64_t>(odd_width, world));
   shrink_experts(m.moe, world);
   lower(m.context, 2 * world);

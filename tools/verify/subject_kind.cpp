@@ -92,6 +92,20 @@ Overrides sparse_mixer(const OwnSubject&) {
   return out;
 }
 
+// Returns overrides that select the forms of Llama 4.
+Overrides llama4(const OwnSubject& own) {
+  const layers::ModelConfig& m = own.recipe.model;
+  Overrides out{"model.qk_norm=unit",          "model.no_rotary_every=2",
+                "model.temperature.scale=0.5", "model.temperature.floor=3",
+                "model.window=none",           base::cat("model.attention_chunk=", std::max<int64_t>(1, m.context / 3)),
+                "model.full_attention_every=2"};
+  if (!has_experts(own.recipe) || m.moe.router != "top_k") return out;
+  for (const std::string_view setting :
+       {"top_k=1", "weigh=input", "score=sigmoid", "normalize=false", "normalize_floor=0"})
+    out.push_back(base::cat("model.moe.", setting));
+  return out;
+}
+
 // Returns overrides that select latent attention with sizes that ranks cannot divide evenly.
 Overrides latent(const OwnSubject& own) {
   Overrides out{"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.position=rotary",
@@ -132,6 +146,14 @@ std::span<const SubjectKind> subject_kinds() {
       {"sparse_mixer",
        [](const Recipe& r, const Extensions&) { return has_experts(r) && r.model.moe.router != "sparse_mixer"; },
        sparse_mixer},
+      {"llama4",
+       [](const Recipe& r, const Extensions&) {
+         const layers::ModelConfig& m = r.model;
+         return m.kind == layers::ModelKind::decoder && !m.is_latent() && !m.attention_chunk &&
+                m.position == layers::PositionKind::rotary && m.size_of_head() % 2 == 0 &&
+                m.moe.routing != moe::Routing::trace;
+       },
+       llama4},
       {"prediction",
        [](const Recipe& r, const Extensions&) {
          return r.model.kind == layers::ModelKind::decoder && r.model.context > 1 && r.model.prediction_blocks == 0;

@@ -32,6 +32,8 @@ struct SumAndNorm {
 /// Returns sum = x + addend, rounded to the dtype of x, and the RMS norm of the sum. x and addend have the same shape
 /// and dtype. Forward and backward launch one kernel each. x and addend get the same gradient.
 SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Parameter& gain, double eps);
+/// Returns the RMS norm of the last dimension of x, without a gain.
+Value unit_rms_norm(Tape& tape, const Value& x, double eps);
 /// Returns the layer norm of the rows of x. `bias` may be null.
 Value layer_norm(Tape& tape, const Value& x, Parameter& gain, Parameter* bias, double eps);
 
@@ -69,6 +71,8 @@ Value swiglu(Tape& tape, const Value& gate_up, std::optional<double> limit = {})
 Value gelu(Tape& tape, const Value& x, GeluKind kind);
 /// Returns the rows of x[T, D], each multiplied by the sigmoid of its logit. logits[T, 1] are in the accumulator dtype.
 Value gate_rows(Tape& tape, const Value& x, const Value& logits);
+/// Returns the rows of x[T, D], each multiplied by its factor. factors[T, 1] are in the accumulator dtype.
+Value scale_rows(Tape& tape, const Value& x, const Value& factors);
 
 // --- pointwise (pointwise.cpp)
 

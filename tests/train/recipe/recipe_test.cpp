@@ -358,8 +358,8 @@ TEST(Recipe, OnlyOneRuleMayScaleRotaryFrequencies) {
   const std::string two = problem({"model.rotary_scaling.kind=linear", "model.yarn.factor=4"});
   EXPECT_NE(two.find("model.rotary_scaling.kind (linear) must be none with model.yarn.factor (4)"), std::string::npos)
       << two;
-  const std::string order = problem({"model.rotary_scaling.kind=llama3", "model.rotary_scaling.high_freq_factor=1"});
-  EXPECT_NE(order.find("model.rotary_scaling.high_freq_factor (1) must be above "
+  const std::string order = problem({"model.rotary_scaling.kind=llama3", "model.rotary_scaling.high_freq_factor=0.5"});
+  EXPECT_NE(order.find("model.rotary_scaling.high_freq_factor (0.5) must be at least "
                        "model.rotary_scaling.low_freq_factor (1)"),
             std::string::npos)
       << order;
@@ -385,6 +385,25 @@ TEST(Recipe, WindowsNeedADecoderAndABlockThatReadsThem) {
   EXPECT_NE(problem({"model.window=16", "model.kind=encoder", "data.mlm_probability=0.15"})
                 .find("model.window (16) must be none for model.kind: encoder"),
             std::string::npos);
+}
+
+TEST(Recipe, KeysOfLlama4Agree) {
+  const auto expect = [](const std::vector<std::string>& overrides, const char* text) {
+    EXPECT_NE(problem(overrides).find(text), std::string::npos) << problem(overrides);
+  };
+  EXPECT_NO_THROW(recipe_of(yaml, {"model.attention_chunk=16", "model.full_attention_every=2",
+                                   "model.no_rotary_every=2", "model.temperature.scale=0.1", "model.qk_norm=unit"}));
+  expect({"model.attention_chunk=16", "model.window=8"},
+         "model.attention_chunk (16) must be none with model.window (8)");
+  expect({"model.attention_chunk=16", "model.kind=encoder", "data.mlm_probability=0.15"},
+         "model.attention_chunk (16) must be none for model.kind: encoder");
+  expect({"model.attention_chunk=16", "model.full_attention_every=1"}, "must not be 1 with model.attention_chunk (16)");
+  expect({"model.no_rotary_every=1"}, "model.no_rotary_every (1) must not be 1");
+  expect({"model.no_rotary_every=2", "model.position=learned"}, "model.no_rotary_every (2) must be 0");
+  expect({"model.qk_norm=unit", "model.position=learned"}, "model.qk_norm (unit) must not be unit");
+  expect({"model.temperature.scale=0.1"}, "model.temperature.scale (0.1) must be 0 for model.no_rotary_every: 0");
+  expect({"model.moe.weigh=input", "model.moe.top_k=2"},
+         "model.moe.weigh (input) must be output for model.moe.top_k (2)");
 }
 
 TEST(Recipe, SwigluLimitNeedsASwiglu) {

@@ -159,6 +159,7 @@ void InitialWeights::require_dense_start(int64_t parts) const {
   if (!m.normalize) refuse("normalize", "false", "true");
   if (m.normalize_floor > 0) refuse("normalize_floor", m.normalize_floor, "0");
   if (m.dense_residual) refuse("dense_residual", "true", "false");
+  if (m.weigh != moe::Weighing::output) refuse("weigh", "input", "output");
   require_multiple("experts", m.experts), require_multiple("top_k", m.top_k);
   if ((m.experts / m.groups) % parts != 0)
     refuse("groups", m.groups, cat("1, or such that a group has a multiple of ", parts, " experts"));
