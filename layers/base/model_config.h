@@ -100,7 +100,7 @@ struct RotaryScalingConfig {
   RotaryScaling kind = RotaryScaling::none;
   double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
   int64_t original_context = 8192;
-  std::vector<double> short_factors, long_factors;
+  std::vector<double> short_factors{}, long_factors{};
   double short_magnitude = 1, long_magnitude = 1;
 
   template <class V>

@@ -251,9 +251,8 @@ TEST(SparseMixer, GradientsMatchFiniteDifferences) {
   for (const std::vector<int32_t>& ids :
        {std::vector<int32_t>{0, 1, 0, 1, 1, 3, 3, 0}, std::vector<int32_t>{2, 0, 3, 1, 4, 1, 0, 2}}) {
     const Tensor chosen = lab.values<int32_t>(ids, {4, 2});
-    gradcheck(
-        lab, {mixer_logits(lab)}, [&](Tape& t, Inputs x) { return sparse_mixer_weights(t, x[0], chosen, 0.24); },
-        Zeros::expected);
+    gradcheck(lab, {mixer_logits(lab)}, [&](Tape& t, Inputs x) { return sparse_mixer_weights(t, x[0], chosen, 0.24); },
+              {.zeros = Zeros::expected});
   }
 }
 
