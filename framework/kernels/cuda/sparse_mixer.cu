@@ -31,16 +31,16 @@ struct Token {
     return largest;
   }
   /// True if the expert has a probability above zero.
-  __device__ bool takes_part(int expert, int slot, A best) const {
+  __device__ bool takes_part(int expert, int slot, A top) const {
     if (expert == ids[slot]) return true;
     const A x = logits[expert], size = x < 0 ? -x : x;
-    const bool far = best - x > tolerance * (size > best ? size : best);
+    const bool far = top - x > tolerance * (size > top ? size : top);
     return !far && is_candidate(expert, slot);
   }
-  __device__ A sum(int slot, A best) const {
+  __device__ A sum(int slot, A top) const {
     A total = 0;
     for (int e = 0; e < experts; ++e)
-      if (takes_part(e, slot, best)) total += exp(logits[e] - best);
+      if (takes_part(e, slot, top)) total += exp(logits[e] - top);
     return total;
   }
 };
