@@ -133,8 +133,8 @@ struct RotaryScalingConfig {
   }
 };
 
-/// Factor of the queries in blocks without rotary positions, which grows with the position p from 0: 1 + scale ln(1 +
-/// floor((p + 1) / floor)) (Nakanishi 2025, arXiv 2501.19399; Llama 4).
+/// Factor of the queries in blocks without rotary positions. It grows with the position p, counted from 0:
+/// 1 + scale ln(1 + floor((p + 1) / floor)) (Nakanishi 2025, arXiv 2501.19399; Llama 4).
 struct TemperatureConfig {
   double scale = 0;  // 0: off
   int64_t floor = 8192;
@@ -271,8 +271,7 @@ struct ModelConfig {
       at_least(0));
     v("temperature", temperature,
       "factor of the queries in blocks without rotary positions, which grows with the position p from 0: 1 + scale "
-      "ln(1 "
-      "+ floor((p + 1) / floor)) (Llama 4)");
+      "ln(1 + floor((p + 1) / floor)) (Llama 4)");
     v("mlp", mlp, "feed-forward layer of dense blocks: swiglu, gelu, or the name of a registered layer");
     v("mlp_hidden", mlp_hidden, "width of the dense MLP; auto: 4 hidden", automatic, at_least(1));
     v("gelu", gelu, "formula of GELU: exact, or the tanh approximation");
@@ -286,8 +285,7 @@ struct ModelConfig {
     v("o_bias", o_bias, "the output projection of attention has a bias; auto: model.bias", automatic);
     v("qk_norm", qk_norm,
       "RMSNorm of queries and keys; head: of each head; all_heads: over all heads together; unit: of each head, "
-      "without "
-      "a gain, only in blocks with rotary positions; false is an alias of none, true of head");
+      "without a gain, only in blocks with rotary positions; false is an alias of none, true of head");
     v("tied_embedding", tied_embedding, "the output head and the embedding share their weights");
     v("head_bias", head_bias, "the output head adds a trainable bias to each token's logit (Phi-3.5-MoE)");
     v("qkv_clip", qkv_clip,

@@ -38,8 +38,7 @@ constexpr auto enum_names(Routing) {
       {{Routing::model, "model"}, {Routing::balanced, "balanced"}, {Routing::zipf, "zipf"}, {Routing::trace, "trace"}});
 }
 
-/// Tensor that the routing weight of a token multiplies: the result of an expert, or the token that enters it (Llama
-/// 4).
+/// Tensor that a routing weight multiplies: the result of the expert, or the token that enters the expert (Llama 4).
 enum class Weighing : uint8_t { output, input };
 constexpr auto enum_names(Weighing) {
   return std::to_array<std::pair<Weighing, std::string_view>>(
@@ -80,14 +79,14 @@ struct MoeConfig {
   int64_t dense_layers = 0, every = 1;
   std::string router = "top_k";
   std::vector<config::NumberOption> router_options;
+  double mixer_jitter = usual_mixer_jitter;
   kernels::RouterScore score = kernels::RouterScore::softmax;
   bool router_bias = false;
-  double mixer_jitter = usual_mixer_jitter;
   bool normalize = true;
   double normalize_floor = 0, scale = 1;
-  Weighing weigh = Weighing::output;
   int64_t groups = 1, top_groups = 1;
   kernels::RouterGroupScore group_score = kernels::RouterGroupScore::best_two;
+  Weighing weigh = Weighing::output;
   std::optional<double> capacity_factor;
   kernels::DropRule drop = kernels::DropRule::probability;
   CapacityScope capacity_scope = CapacityScope::micro_batch;
@@ -134,26 +133,25 @@ struct MoeConfig {
       "group_score apply only to top_k), sparse_mixer (the highest logits of a linear gate, each weighed against those "
       "near it, without the method's sampling: Phi-3.5-MoE), or the name of a registered router");
     v("router_options", router_options, "options of a registered router, each with a name and a number");
-    v("score", score, "function that turns logits into scores");
-    v("router_bias", router_bias, "the linear gate adds a trainable bias to each expert's logit");
     v("mixer_jitter", mixer_jitter,
       "router: sparse_mixer: an expert's weight is its share of a softmax over the experts that no earlier slot of the "
       "token uses and whose logits x are near the highest logit m of these: m - x is at most 2 mixer_jitter max(|x|, "
       "m)",
       at_least(0));
+    v("score", score, "function that turns logits into scores");
+    v("router_bias", router_bias, "the linear gate adds a trainable bias to each expert's logit");
     v("normalize", normalize, "scales the weights of a token's experts so that they sum to one");
     v("normalize_floor", normalize_floor,
       "lower bound of the sum by which normalize divides a token's weights (ERNIE 4.5); 0: no bound", at_least(0));
     v("scale", scale, "factor applied to the routing weights of a token's experts, after normalize", positive());
-    v("weigh", weigh,
-      "tensor that the routing weight multiplies: output (the result of the expert) or input (the token that enters "
-      "the "
-      "expert, for top_k: 1: Llama 4)");
     v("groups", groups, "group-limited routing: number of equal groups of experts", at_least(1));
     v("top_groups", top_groups, "number of groups from which a token may choose experts", at_least(1));
     v("group_score", group_score,
       "score of a group for a token: best_two (sum of the group's two highest scores: DeepSeek-V3) or best (highest "
       "score of the group: DeepSeek-V2's device-limited routing)");
+    v("weigh", weigh,
+      "tensor that the routing weight multiplies: output (the result of the expert) or input (the token that enters "
+      "the expert, for top_k: 1: Llama 4)");
     v("capacity_factor", capacity_factor,
       "maximum load of an expert as a multiple of the mean load; the expert drops tokens beyond it; none: no token is "
       "dropped",

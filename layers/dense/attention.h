@@ -11,9 +11,9 @@
 namespace hexad::layers {
 
 /// Attention layer: softmax(q k^T / sqrt(C)) v of the normalised input, projected back. Its parameters are "q", "k",
-/// "v", "output" and, with qk_norm, "q_norm" and "k_norm": [C], or [H C] and [G C] for all_heads. Heads are split over
-/// tp ranks, tokens over cp ranks. With model.temperature, blocks without rotary positions multiply the queries. If
-/// there are fewer key/value heads than tp ranks, several ranks hold the same head.
+/// "v", "output" and, with qk_norm head or all_heads, "q_norm" and "k_norm": [C], or [H C] and [G C]. Heads are split
+/// over tp ranks, tokens over cp ranks. With model.temperature, blocks without rotary positions multiply the queries.
+/// If there are fewer key/value heads than tp ranks, several ranks hold the same head.
 class Attention : public SelfAttention {
  public:
   /// Makes the layer. All layers share `rotary` (null: no rotary positions) and `temperature` (null: no factor of the
@@ -37,7 +37,7 @@ class Attention : public SelfAttention {
   std::optional<double> clip_;
   QkNorm qk_norm_;
   double norm_eps_;
-  const RotaryTable *rotary_, *temperature_;  // only one of them is used
+  const RotaryTable *rotary_, *temperature_;  // temperature_ is used only if rotary_ is null
   Linear q_, k_, v_, output_;
   std::optional<Norm> q_norm_, k_norm_;
 };

@@ -66,6 +66,10 @@ RotaryTable::RotaryTable(int64_t positions, const RotaryFrequencies& frequencies
   cosine = tensor::Tensor::empty({positions, half}, dtype, device, device::Category::parameter);
   sine = tensor::Tensor::like(cosine, device::Category::parameter);
   if (!device.has_memory()) return;
+  const RotaryScalingConfig& scaling = frequencies.scaling;
+  const auto factors = std::min(std::ssize(scaling.short_factors), std::ssize(scaling.long_factors));
+  base::require(scaling.kind != RotaryScaling::longrope || factors >= half, "[rotary] LongRoPE has ", factors,
+                " factors, expected ", half);
   const double magnitude = magnitude_of(positions, frequencies);
   base::with_dtype<float, double>("rotary_table", dtype, [&]<class T>() {
     std::vector<T> c(positions * half), s(c.size());
@@ -90,10 +94,10 @@ RotaryTable::RotaryTable(int64_t positions, int64_t size, const TemperatureConfi
   sine = tensor::Tensor::like(cosine, device::Category::parameter);
   if (!device.has_memory()) return;
   base::with_dtype<float, double>("temperature", dtype, [&]<class T>() {
-    std::vector<T> c, s(positions * half);
+    std::vector<T> c(positions * half), s(c.size());
     for (int64_t p = 0; p < positions; ++p) {
       const auto steps = static_cast<double>((p + 1) / temperature.floor);
-      c.insert(c.end(), half, static_cast<T>(1 + temperature.scale * std::log1p(steps)));
+      std::fill_n(c.begin() + p * half, half, static_cast<T>(1 + temperature.scale * std::log1p(steps)));
     }
     cosine.upload(c.data());
     sine.upload(s.data());

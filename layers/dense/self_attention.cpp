@@ -26,11 +26,9 @@ SelfAttention::SelfAttention(const ModelConfig& c, double scale, int64_t layer, 
 Value SelfAttention::attend(Tape& t, const Value& q, const Value& k, const Value& v, const ForwardContext& pass) const {
   const MicroBatch& batch = pass.batch;
   base::require(chunk_ == 0 || batch.chunk_first.defined(),
-                "[attention] the micro-batch has no chunks, but the model has "
-                "chunks of ",
-                chunk_, " tokens");
+                "[attention] the micro-batch has no chunks, but the model has chunks of ", chunk_, " tokens");
   return cp::context_attention(t, q, k, v,
-                               {.split = pass.batch.split(),
+                               {.split = batch.split(),
                                 .kind = context_kind_,
                                 .group = context_,
                                 .causal = causal_,

@@ -118,8 +118,10 @@ Tensor total_of(const Tensor& losses, Stream& stream) {
 void check(const Value& x, const Parameter& w, const Tensor& targets, const CrossEntropyOptions& options) {
   require(x.data.dim(1) == w.shape()[1] && targets.dim(0) == x.data.dim(0), "[vocab_cross_entropy] x is ", x.shape(),
           ", ", w.name(), " ", w.shape(), ", targets ", targets.shape(), "; expected [T, D], [V, D] and [T]");
-  require(!options.bias || options.bias->shape() == Shape{w.shape()[0]}, "[vocab_cross_entropy] the bias is ",
-          options.bias ? options.bias->shape() : Shape{}, ", expected [", w.shape()[0], "]");
+  const Parameter* const bias = options.bias;
+  require(!bias || (bias->shape() == Shape{w.shape()[0]} && bias->dtype() == accumulator_dtype(x.data.dtype())),
+          "[vocab_cross_entropy] the bias is ", bias ? bias->shape() : Shape{}, ", expected [", w.shape()[0],
+          "] in the accumulator type");
   require(options.chunk_rows.value_or(1) > 0, "[vocab_cross_entropy] chunk_rows is ", *options.chunk_rows,
           ", expected at least 1");
   if (!targets.device().on_host()) return;  // framework/data has already checked the targets of a batch

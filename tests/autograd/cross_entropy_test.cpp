@@ -60,11 +60,6 @@ INSTANTIATE_TEST_SUITE_P(Targets, CrossEntropy,
                                          Case{"all_ignored", {-1, -1, -1}, 2, Zeros::expected}),
                          [](const auto& test) { return test.param.name; });
 
-// Results of one call of linear_cross_entropy().
-struct Outcome {
-  Tensor loss, row_losses, dx, dw;
-};
-
 TEST(CrossEntropyLoss, GradientOfTheBiasMatchesFiniteDifferences) {
   Lab lab;
   Parameter &w = lab.parameter({6, 3}), &bias = lab.parameter({6});
@@ -77,6 +72,10 @@ TEST(CrossEntropyLoss, GradientOfTheBiasMatchesFiniteDifferences) {
             {.root_gradient = 0.25});
 }
 
+// Results of one call of linear_cross_entropy().
+struct Outcome {
+  Tensor loss, row_losses, dx, dw;
+};
 Outcome outcome(Lab& lab, Parameter& w, const Tensor& x, const std::vector<int32_t>& targets,
                 const CrossEntropyOptions& options) {
   const auto policy = keep_policy();

@@ -270,11 +270,15 @@ TEST(ReadConfig, AttentionOfLlama4BecomesRecipeKeys) {
 TEST(ReadConfig, AttentionOfLlama4MayHaveNoChunksAndNoTemperature) {
   Json config = golden_config("llama4_text");
   config["attention_chunk_size"] = nullptr, config["attn_temperature_tuning"] = 0, config["use_qk_norm"] = false;
-  const ModelKeys keys = keys_of_config(config);
+  expect_contains(refusal(config), "attention_chunk_size is null, expected a number of tokens");
+  config["layer_types"] = Json(std::vector<std::string>(4, "full_attention"));
+  const ForeignConfig read = read_config(config.dump(), "config.json");
+  const ModelKeys& keys = read.keys;
   EXPECT_TRUE(keys["model.attention_chunk"].is_null());
   EXPECT_EQ(keys.integer("model.full_attention_every"), 0);
   EXPECT_EQ(keys.real("model.temperature.scale"), 0);
   EXPECT_EQ(keys.text("model.qk_norm"), "none");
+  EXPECT_EQ(nlohmann::json::parse(write_config(*read.family, keys, "", "float32"))["attention_chunk_size"], 8192);
 }
 
 TEST(ReadConfig, PatternsOfLlama4ThatHexadLacksAreRefusedByKey) {

@@ -111,6 +111,13 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
                      "model.latent.nope_size=3", "model.latent.rope_size=2", "model.latent.value_size=4"}),
             "forms"),
       "");
+  const std::vector<std::string> longrope{"model.rotary_scaling.kind=longrope",
+                                          "model.rotary_scaling.short_factors=[1, 2]",
+                                          "model.rotary_scaling.long_factors=[2, 3]"};
+  for (const char* kind : {"forms", "latent", "llama4"}) EXPECT_EQ(legal(subject(longrope), kind), "");
+  const std::vector<std::string> chunks{"model.attention_chunk=3", "model.no_rotary_every=2",
+                                        "model.temperature.scale=0.5", "model.qk_norm=unit"};
+  for (const char* kind : {"forms", "latent", "sparse_mixer"}) EXPECT_EQ(legal(subject(chunks), kind), "");
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=sparse_mixer", 2)).model.moe.router, "sparse_mixer");
   EXPECT_EQ(legal(subject({"model.moe.bias_rate=0.1", "model.moe.router_bias=true", "model.moe.normalize=false"}),
                   "sparse_mixer"),

@@ -240,11 +240,11 @@ void require_known(const Json& config, const Family& family, const std::string& 
   const auto encoder = config.find("is_encoder_decoder");
   if (encoder != config.end() && *encoder == true)
     fail(ExitCode::data, where, ": is_encoder_decoder is true, expected false");
+  const std::span<const std::string_view> neutral = neutral_keys();
   for (const auto& [key, value] : config.items()) {
-    const auto is_neutral = [&](std::string_view name) {
-      return name == "is_encoder_decoder" || std::ranges::find(neutral_keys(), name) != neutral_keys().end();
-    };
-    if (known.contains(key) || value.is_null() || is_neutral(key_in_section(key, family))) continue;
+    const std::string_view name = key_in_section(key, family);
+    const bool is_neutral = name == "is_encoder_decoder" || std::ranges::find(neutral, name) != neutral.end();
+    if (known.contains(key) || value.is_null() || is_neutral) continue;
     fail(ExitCode::data, where, ": ", config::shown(key), " (", value.dump().substr(0, 60), ") is not known for ",
          family.model_type, " and may change the model; if it does not, remove it from config.json");
   }

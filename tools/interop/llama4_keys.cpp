@@ -26,8 +26,7 @@ int64_t period_of(const std::vector<bool>& marks, const char* key, const std::st
   const int64_t every = first == std::ssize(marks) ? 0 : first + 1;
   for (int64_t l = 0; l < std::ssize(marks); ++l)
     if (marks[static_cast<size_t>(l)] != is_nth(l, every))
-      fail(ExitCode::data, where, ": ", key,
-           " does not single out every n-th block for any n, expected every n-th block");
+      fail(ExitCode::data, where, ": ", key, " does not single out every n-th block for any n, expected such an n");
   return every;
 }
 
@@ -106,8 +105,11 @@ void read_llama4(const Json& config, ModelKeys& keys, const std::string& where) 
 
   const std::vector<bool> whole = blocks_with_full_attention(config, without, where);
   const int64_t full_every = period_of(whole, "layer_types", where);
+  const bool chunks = full_every != 1;
   const auto size = config.find("attention_chunk_size");
-  const bool chunks = full_every != 1 && (size == config.end() || !size->is_null());
+  if (chunks && size != config.end() && size->is_null())
+    fail(ExitCode::data, where, ": attention_chunk_size is null, expected a number of tokens, because layer_types has ",
+         chunked);
   keys.set("model.attention_chunk", nullptr, where);
   if (chunks) keys.set("model.attention_chunk", tokens_of(config, "attention_chunk_size", usual_chunk, where), where);
   keys.set("model.full_attention_every", chunks ? full_every : 0, where);
@@ -131,7 +133,8 @@ void write_llama4(OrderedJson& config, const ModelKeys& keys) {
   }
   config["no_rope_layers"] = std::move(rotary);
   config["layer_types"] = std::move(types);
-  config["attention_chunk_size"] = chunk.is_null() ? OrderedJson() : OrderedJson(chunk.get<int64_t>());
+  // transformers requires a size even if no block has chunks.
+  config["attention_chunk_size"] = chunk.is_null() ? usual_chunk : chunk.get<int64_t>();
   const double scale = keys.real("model.temperature.scale");
   config["attn_temperature_tuning"] = scale > 0;
   config["attn_scale"] = scale > 0 ? scale : usual_scale;

@@ -42,6 +42,15 @@ void shrink_attention(layers::ModelConfig& m, int64_t world) {
   lower(m.hidden, m.heads * head_size);
 }
 
+// Fits the lists of LongRoPE to the smaller heads. A model with long factors keeps a context that needs them.
+void shrink_longrope(layers::ModelConfig& m, int64_t world) {
+  layers::RotaryScalingConfig& s = m.rotary_scaling;
+  if (s.kind != layers::RotaryScaling::longrope) return;
+  for (std::vector<double>* list : {&s.short_factors, &s.long_factors})
+    list->resize(static_cast<size_t>(m.rotary_size() / 2), 1.0);
+  if (m.context > s.original_context) lower(s.original_context, world);
+}
+
 void shrink_experts(moe::MoeConfig& m, int64_t world) {
   if (m.experts == 0) return;
   const int64_t step = std::lcm(world, m.groups);
@@ -77,9 +86,7 @@ Shrunk shrink(const train::Recipe& recipe, int world, const train::Extensions& e
       m.moe.experts > 0 ? m.moe.dense_layers + std::lcm(m.moe.every, m.attention_period()) : m.attention_period();
   lower(m.layers, std::max<int64_t>(world, pattern));
   shrink_attention(m, world);
-  if (m.rotary_scaling.kind == layers::RotaryScaling::longrope)
-    for (std::vector<double>* list : {&m.rotary_scaling.short_factors, &m.rotary_scaling.long_factors})
-      list->resize(static_cast<size_t>(m.rotary_size() / 2), 1.0);
+  shrink_longrope(m, world);
   lower(m.mlp_hidden, std::max<int64_t>(odd_width, world));
   shrink_experts(m.moe, world);
   lower(m.context, 2 * world);

@@ -21,6 +21,7 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
   Parameter* const bias = options.bias;
   require(!bias || (bias->shape() == Shape{vocab} && bias->dtype() == acc), "[cross_entropy] the bias is ",
           bias ? bias->shape() : Shape{}, ", expected [", vocab, "] in the accumulator type");
+  const Tensor addend = bias ? bias->use(tape.stream) : Tensor{};
   std::vector<Parameter*> parameters{&w};
   if (bias) parameters.push_back(bias);
 
@@ -31,7 +32,7 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
     const Tensor in = x.data.slice(0, begin, end);
     Tensor logits = Tensor::empty({end - begin, vocab}, acc, x.device());
     k.matmul.forward(tape.stream, logits, in, weight, Write::replace);
-    if (bias) k.bias.forward(tape.stream, logits, bias->use(tape.stream));
+    if (bias) k.bias.forward(tape.stream, logits, addend);
     // Matrix products need both operands in the model's dtype, so the gradient of the logits is written in that dtype.
     Tensor dlogits;
     if (train) dlogits = acc == x.data.dtype() ? logits : Tensor::empty(logits.shape(), x.data.dtype(), x.device());

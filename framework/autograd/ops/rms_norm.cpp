@@ -110,9 +110,7 @@ Value unit_rms_norm(Tape& tape, const Value& x, double eps) {
                      [&k](Backward& b, const Tensor& dout, const Saved& s) {
                        const auto [in, inverse, ones] = s.get<3>();
                        const Tensor dx = Tensor::like(in);
-                       const Tensor unused = Tensor::empty({k.rms_norm.partials(inverse.numel()), in.dim(-1)},
-                                                           inverse.dtype(), in.device());
-                       k.rms_norm.backward(b.stream, dx, unused, dout, in, ones, inverse, {});
+                       k.rms_norm.backward(b.stream, dx, {}, dout, in, ones, inverse, {});
                        b.accumulate(0, dx);
                      });
 }

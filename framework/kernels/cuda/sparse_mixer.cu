@@ -1,7 +1,7 @@
 // Weights of SparseMixer. One thread computes one token, because a token has few experts.
 #include <limits>
 
-#include "framework/kernels/cuda/vectors.cuh"
+#include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {

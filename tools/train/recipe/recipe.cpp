@@ -82,11 +82,11 @@ void check_rotary_scaling(const layers::ModelConfig& m, Problems& problems) {
             cat("must have ", pairs, " numbers, one for each pair of dimensions that rotates, not ", list->size()));
     if (s.factor != 1)
       problems.add("model.rotary_scaling.factor",
-                   "must be 1 for model.rotary_scaling.kind: longrope, which has a "
-                   "factor for each frequency");
+                   "must be 1 for model.rotary_scaling.kind: longrope, which has a factor for each frequency");
   } else if (!s.short_factors.empty() || !s.long_factors.empty() || s.short_magnitude != 1 || s.long_magnitude != 1) {
-    problems.add("model.rotary_scaling.kind", cat("must be longrope for short_factors, long_factors, short_magnitude "
-                                                  "and long_magnitude, which only longrope reads"));
+    problems.add("model.rotary_scaling.kind",
+                 "must be longrope for short_factors, long_factors, short_magnitude and long_magnitude, which only "
+                 "longrope reads");
   }
   if (s.kind == layers::RotaryScaling::llama3 && s.high_freq_factor < s.low_freq_factor)
     problems.add("model.rotary_scaling.high_freq_factor",
@@ -160,7 +160,8 @@ void check_window(const layers::ModelConfig& m, Problems& problems) {
   if (!m.window) {
     if (m.full_attention_every != 0)
       problems.add("model.full_attention_every",
-                   "must be 0 for model.window: none, with which all blocks have full attention");
+                   "must be 0 for model.window: none and model.attention_chunk: none, with which all blocks have full "
+                   "attention");
     return;
   }
   if (m.kind != layers::ModelKind::decoder)
