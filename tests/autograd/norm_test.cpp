@@ -39,7 +39,8 @@ TEST(UnitRmsNorm, DividesEachRowByItsRootMeanSquare) {
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy, Tape::Mode::forget);
   const Tensor x = lab.values<double>({3, 4, 0, -5}, {2, 2});
-  EXPECT_EQ(values_of(unit_rms_norm(tape, {x}, 12.5).data), (std::vector<double>{0.6, 0.8, 0, -1}));
+  // Both rows have the mean square 12.5, so they are divided by 4.
+  EXPECT_EQ(values_of(unit_rms_norm(tape, {x}, 3.5).data), (std::vector<double>{0.75, 1, 0, -1.25}));
 }
 
 // A large eps has a visible effect on the gradient.
