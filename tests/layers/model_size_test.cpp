@@ -143,6 +143,25 @@ TEST(ModelSize, M1_FlopsOfATokenOfASmallModelEqualTheHandCount) {
       expected - 12 * 16);
 }
 
+// With 4 value heads of 5 and 2 key heads of 3, q and k have 16 x 6 weights each, and v, gate and output 16 x 20 each.
+TEST(ModelSize, DeltaNetsCountProjectionsAndTheProductsOfTheRule) {
+  const auto size = [](const char* heads) {
+    return model_size(
+        small_recipe({"model.full_attention_every=2", "model.delta_net.key_heads=2", "model.delta_net.key_size=3",
+                      "model.delta_net.value_size=5", std::string("model.delta_net.heads=") + heads})
+            .model,
+        Registry());
+  };
+  const ModelSize four = size("4"), eight = size("8");
+  const double projections = 16 * (2 * 6 + 3 * 20 + 2 * 4), more = 16 * (3 * 20 + 2 * 4);
+  const double attention = 6 * (2 * 256 + 2 * 128) + 12 * 16 * 4.0;
+  EXPECT_DOUBLE_EQ(four.flops_per_token, model_size(small_recipe().model, Registry()).flops_per_token - attention +
+                                             6 * projections + 18 * 3 * 5 * 4);
+  EXPECT_DOUBLE_EQ(eight.flops_per_token - four.flops_per_token, 6 * more + 18 * 3 * 5 * 4);
+  EXPECT_EQ(eight.parameters - four.parameters, 16 * (3 * 20 + 2 * 4) + 20 * 4 + 2 * 4)
+      << "projections, filters of 4 taps, and two numbers a head";
+}
+
 TEST(ModelSize, GateOfSharedExpertsCountsAsProductOfOneColumn) {
   const auto size = [](const char* gate) {
     return model_size(small_recipe({"model.moe.shared_experts=1", std::string("model.moe.shared_gate=") + gate}).model,

@@ -44,6 +44,7 @@ struct SubjectKind {
 ///   routing weights, and groups of experts ranked by their best score (by their two best, if the recipe ranks them by
 ///   the best one)
 /// - latent: latent attention, with sizes that ranks cannot divide evenly
+/// - delta_net: delta nets beside gated attention, and zero-centred norms
 /// - prediction: prediction blocks
 /// - aux_global_batch: the auxiliary loss covers the global batch
 /// - sequences: the auxiliary loss and the capacity cover one sequence, so the size of micro-batches must not
