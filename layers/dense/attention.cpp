@@ -85,7 +85,7 @@ Attention::Heads Attention::project(Tape& t, const Value& x, const ForwardContex
 // Computes the attention of the new tokens of one sequence to themselves and to all earlier tokens. The cache contains
 // the keys and values of earlier tokens, and receives those of the new tokens.
 Value Attention::attend_to_cache(Tape& t, const Heads& h, KeyValueCache& cache) const {
-  const auto& [keys, values] = cache.layers[layer_];
+  const Tensor &keys = cache.layers[layer_].keys, &values = cache.layers[layer_].values;
   const int64_t begin = cache.length, end = begin + h.k.data.dim(0);
   const auto& copy = kernels::kernels(h.q.device()).pointwise.copy;
   copy(t.stream, keys.slice(0, begin, end), h.k.data);

@@ -42,8 +42,8 @@ class DeltaNet : public TokenMixer {
   tp::TensorParallel tensor_;
   const comm::ProcessGroup* context_;
   Linear q_, k_, v_, gate_, decay_, write_;
-  std::array<Parameter*, 3> convolutions_;
   Parameter *log_rate_, *shift_;
+  std::array<Parameter*, 3> convolutions_;
   Norm norm_;
   Linear output_;
 };
