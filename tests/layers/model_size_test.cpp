@@ -115,6 +115,18 @@ TEST(ModelSize, M1_GptOssHasThePublishedParameters) {
   EXPECT_EQ(size_of_recipe("models/gpt-oss-120b.yaml").parameters, 116'829'156'672);
 }
 
+// The published count is 80 billion, rounded; the active ones include embedding and head.
+TEST(ModelSize, ParametersOfQwen3NextEqualTheHandCount) {
+  const ModelSize s = size_of_recipe("models/qwen3-next-80b-a3b.yaml");
+  // A delta net has q and k of 2048 columns; v, gate and output of 4096; decay and write of 32; filters of 4 taps; two
+  // numbers a head; and a norm. Attention has q, gate and output of 4096 columns, k and v of 512, and two norms.
+  const int64_t d = 2048, delta = 2 * d * 2048 + 3 * d * 4096 + 2 * d * 32 + 8192 * 4 + 2 * 32 + 128,
+                attention = 3 * d * 4096 + 2 * d * 512 + 2 * 256, experts = 513 * 3 * d * 512 + 512 * d + d;
+  EXPECT_EQ(s.parameters, 2 * 151'936 * d + 36 * delta + 12 * attention + 48 * (experts + 2 * d) + d);
+  EXPECT_NEAR(static_cast<double>(s.parameters) / 1e9, 80, 0.5);
+  EXPECT_EQ(s.active_parameters, s.parameters - 48 * 502 * 3 * d * 512);
+}
+
 TEST(ModelSize, M1_FlopsOfATokenOfMixtralEqualTheHandCount) {
   // A layer has q and output of 4096 x 4096 each, k and v of 4096 x 1024 each, and the router of 4096 x 8. It also has
   // two experts with three matrices of 4096 x 14336 each. The head is 4096 x 32000. The embedding is a table.
