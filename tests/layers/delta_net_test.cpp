@@ -193,7 +193,7 @@ TEST_P(DeltaNetOf, EqualsItsFormulaTokenByTokenWithAState) {
 INSTANTIATE_TEST_SUITE_P(Sizes, DeltaNetOf,
                          testing::Values(Overrides{}, Overrides{"model.delta_net.conv_size=2"},
                                          Overrides{"model.delta_net.key_heads=auto", "model.delta_net.key_size=6",
-                                                   "model.delta_net.value_size=1"}));
+                                                   "model.delta_net.value_size=2"}));
 
 TEST(DeltaNet, CacheDoesNotGrowWithTheContext) {
   Case n(model_with({}));
