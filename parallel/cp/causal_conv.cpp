@@ -1,21 +1,13 @@
-#include <array>
-
 #include "parallel/cp/chunk_chain.h"
 #include "parallel/cp/delta_net.h"
+#include "parallel/cp/halves.h"
 
 namespace hexad::cp {
 
 using namespace autograd;
 using namespace base;
-using kernels::CausalConvOperands, kernels::SequenceRows;
+using kernels::CausalConvOperands;
 namespace {
-
-using Halves = std::array<Tensor, 2>;
-
-// Returns the rows of one half of this rank, of a tensor with all rows.
-Tensor half_of(const Tensor& rows, const ContextSplit& split, int half) {
-  return rows.defined() ? rows.slice(0, half * split.half_rows(), (half + 1) * split.half_rows()) : Tensor();
-}
 
 // Returns the last `count` rows of each sequence in a half x[B S, N], as a view [B, count, N].
 Tensor tails_of(const Tensor& x, const ContextSplit& split, int64_t count) {
@@ -32,10 +24,6 @@ Tensor copied(const Tensor& t, Stream& stream) {
 CausalConvOperands operands_of(const Tensor& x, const Tensor& weight, const Tensor& before, const DeltaRows& rows,
                                int half) {
   return {half_of(x, rows.split, half), weight, before, half_of(rows.first, rows.split, half)};
-}
-
-SequenceRows rows_of(const ContextSplit& split, int half) {
-  return {.sequences = split.sequences, .begin = split.chunk_begin(split.rank, half)};
 }
 
 // Returns the rows before each half, [B, W - 1, N]; undefined if the half begins its sequences.
@@ -66,7 +54,7 @@ void backward_of_conv(Backward& b, const Tensor& dout, const Saved& saved, Param
   for (const int half : chain.halves()) {
     const Tensor dbefore = before[half].defined() ? Tensor::like(before[half]) : Tensor();
     k.causal_conv.backward(b.stream, {half_of(dx, rows.split, half), dweight, dbefore}, half_of(dout, rows.split, half),
-                           operands_of(x, w, before[half], rows, half), rows_of(rows.split, half));
+                           operands_of(x, w, before[half], rows, half), sequence_rows(rows.split, half));
     if (dbefore.defined()) chain.pass_on(half, dbefore);
   }
   for (const int half : chain.halves()) {
@@ -97,7 +85,7 @@ Value causal_conv(Tape& tape, const Value& x, Parameter& weight, const DeltaRows
   for (int half = 0; half < rows.split.halves(); ++half)
     kernels::kernels(x.device())
         .causal_conv.forward(tape.stream, half_of(out, rows.split, half),
-                             operands_of(x.data, w, before[half], rows, half), rows_of(rows.split, half));
+                             operands_of(x.data, w, before[half], rows, half), sequence_rows(rows.split, half));
   return tape.record(
       "causal_conv", out, {x}, save(x.data, before[0], before[1]),
       [&weight, rows](Backward& b, const Tensor& dout, const Saved& s) { backward_of_conv(b, dout, s, weight, rows); },

@@ -2,30 +2,21 @@
 
 #include "parallel/cp/chunk_chain.h"
 #include "parallel/cp/delta_net.h"
+#include "parallel/cp/halves.h"
 
 namespace hexad::cp {
 
 using namespace autograd;
 using namespace base;
-using kernels::DeltaRuleOperands, kernels::SequenceRows;
+using kernels::DeltaRuleOperands;
 namespace {
 
-using Halves = std::array<Tensor, 2>;
-
-// Returns the rows of one half of this rank, of a tensor with all rows.
-Tensor half_of(const Tensor& rows, const ContextSplit& split, int half) {
-  return rows.defined() ? rows.slice(0, half * split.half_rows(), (half + 1) * split.half_rows()) : Tensor();
-}
-
-DeltaRuleOperands half_of(const DeltaRuleOperands& o, const Tensor& state, const ContextSplit& split, int half) {
+// Returns the operands of one half of this rank, whose state before the first row is `state`.
+DeltaRuleOperands operands_of(const DeltaRuleOperands& o, const Tensor& state, const ContextSplit& split, int half) {
   DeltaRuleOperands part;
   kernels::for_each_tensor<DeltaRuleOperands>([&](auto member) { part.*member = half_of(o.*member, split, half); });
   part.state = state;
   return part;
-}
-
-SequenceRows rows_of(const ContextSplit& split, int half) {
-  return {.sequences = split.sequences, .begin = split.chunk_begin(split.rank, half)};
 }
 
 Tensor empty_states(const DeltaRuleOperands& o, const ContextSplit& split) {
@@ -47,8 +38,8 @@ void backward_of_rule(Backward& b, const Tensor& dout, const Saved& saved, const
         .delta_rule.backward(b.stream,
                              {part(gradients[0]), part(gradients[1]), part(gradients[2]), part(gradients[3]),
                               part(gradients[4]), dstate},
-                             part(dout), dlast, half_of(all, states[half], rows.split, half),
-                             rows_of(rows.split, half));
+                             part(dout), dlast, operands_of(all, states[half], rows.split, half),
+                             sequence_rows(rows.split, half));
     if (dstate.defined()) chain.pass_on(half, dstate);
   }
   chain.finish();
@@ -70,7 +61,7 @@ Value delta_rule(Tape& tape, const DeltaInputs& in, const DeltaRows& rows) {
     if (chain.has_source(half)) states[half] = chain.take(half, last);
     kernels::kernels(out.device())
         .delta_rule.forward(tape.stream, half_of(out, rows.split, half), last,
-                            half_of(all, states[half], rows.split, half), rows_of(rows.split, half));
+                            operands_of(all, states[half], rows.split, half), sequence_rows(rows.split, half));
     chain.pass_on(half, last);
   }
   chain.finish();
