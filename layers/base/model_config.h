@@ -189,12 +189,6 @@ struct ModelConfig {
   }
   /// True if block `layer` has a delta net instead of attention. Prediction blocks always have attention.
   bool is_delta(int64_t layer) const { return delta_net.used() && layer < layers && !has_full_attention(layer); }
-  /// Returns the number of blocks with delta nets before block `layer`.
-  int64_t delta_nets_before(int64_t layer) const {
-    int64_t count = 0;
-    for (int64_t l = 0; l < layer; ++l) count += is_delta(l);
-    return count;
-  }
   /// True if block `layer` has experts.
   bool is_moe(int64_t layer) const {
     return moe.experts > 0 && layer >= moe.dense_layers && (layer - moe.dense_layers) % moe.every == moe.every - 1;
