@@ -1,6 +1,7 @@
 // Folders of Qwen3-Next models with distinct weights: delta nets and gated attention.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <filesystem>
 
@@ -194,10 +195,12 @@ TEST_F(Qwen3Next, KeyHeadsMustDivideValueHeads) {
       << refusal;
 }
 
-TEST_F(Qwen3Next, TensorsThatPredictFurtherTokensAreNotRead) {
+TEST_F(Qwen3Next, TensorsThatPredictFurtherTokensAreNamedAndNotRead) {
   add("mtp.fc.weight", {hidden, 2 * hidden});
   write();
-  import_model(folder_, imported_);
+  const ImportReport report = import_model(folder_, imported_);
+  ASSERT_EQ(report.notes.size(), 1u);
+  EXPECT_TRUE(report.notes[0].starts_with("tensor 'mtp.fc.weight' was not read")) << report.notes[0];
   io::Checkpoint checkpoint = io::Checkpoint::open(imported_, io::Check::full);
   export_model(checkpoint, scratch_ / "exported");
   EXPECT_FALSE(tensors_of(scratch_ / "exported").contains("mtp.fc.weight"));
