@@ -89,7 +89,7 @@ struct Back {
   int64_t parts;
 };
 
-// Runs rows [from, to) of column u of the state S. If `decayed` is not null, it receives the state of each row after
+// Runs rows [from, end) of column u of the state S. If `decayed` is not null, it receives the state of each row after
 // its decay.
 template <class D>
 __device__ void run_column(sum_t<D>* S, sum_t<D>* decayed, const Rule<D>& r, int64_t b, int64_t h, int64_t from,
@@ -109,8 +109,8 @@ __device__ void run_column(sum_t<D>* S, sum_t<D>* decayed, const Rule<D>& r, int
   }
 }
 
-// Adds the gradients of token i of sequence b and value head h. D is the state after the decay; dS is the gradient of
-// the state after the token, and becomes that of the state before it.
+// Adds the gradients of token i of sequence b and value head h. `state` is the state after the decay. dS is the
+// gradient of the state after the token, and becomes that of the state before it.
 template <class D>
 __device__ void token_backward(const Back<D>& o, const Rule<D>& r, const sum_t<D>* state, sum_t<D>* dS,
                                sum_t<D>* columns, int64_t b, int64_t i, int64_t h) {
