@@ -199,8 +199,8 @@ TEST_F(Qwen3Next, TensorsThatPredictFurtherTokensAreNamedAndNotRead) {
   add("mtp.fc.weight", {hidden, 2 * hidden});
   write();
   const ImportReport report = import_model(folder_, imported_);
-  ASSERT_EQ(report.notes.size(), 1u);
-  EXPECT_TRUE(report.notes[0].starts_with("tensor 'mtp.fc.weight' was not read")) << report.notes[0];
+  ASSERT_FALSE(report.notes.empty());
+  EXPECT_TRUE(report.notes.back().starts_with("tensor 'mtp.fc.weight' was not read")) << report.notes.back();
   io::Checkpoint checkpoint = io::Checkpoint::open(imported_, io::Check::full);
   export_model(checkpoint, scratch_ / "exported");
   EXPECT_FALSE(tensors_of(scratch_ / "exported").contains("mtp.fc.weight"));
