@@ -138,6 +138,23 @@ TEST(MoeChoices, RefusalsNameTheKey) {
   EXPECT_TRUE(refusals({}, MoeSchedule{}).empty());
 }
 
+TEST(MoeChoices, SequenceNeedsChunksAndIsNotTried) {
+  MoeSchedule s;
+  s.overlap = Overlap::none;
+  ASSERT_EQ(refusals({}, s).size(), 1u);
+  EXPECT_EQ(refusals({}, s)[0].key, "overlap");
+  EXPECT_EQ(refusals({}, s)[0].what, "needs chunks: set schedule.moe.chunk_by, or overlap: sequential");
+  s.chunk_by = ChunkBy::tokens, s.chunks = 2;
+  EXPECT_TRUE(refusals({}, s).empty());
+  s.memory_reuse = ReuseStrategy::s4;
+  EXPECT_TRUE(refusals({}, s).empty());
+  EXPECT_FALSE(s.uses_lanes());
+
+  MoeScheduleConfig c;
+  c.overlap.reset();
+  for (const MoeSchedule& tried : combinations(c, {.tp = 2, .ep = 2})) EXPECT_FALSE(tried.in_sequence());
+}
+
 TEST(MoeChoices, ShadowsRefuseWhatDoesNotCountThem) {
   MoeSchedule s;
   s.hot_load = 2;

@@ -75,6 +75,13 @@ TEST(MoePass, PlacesJointChunksOnTheLaneOfTheirOverlap) {
             "inter: S0(P0) S1(P1) R0(U0) R1(U1) | copy: D0(S0) D1(S1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)");
 }
 
+TEST(MoePass, TasksInSequenceWaitForTheTaskBefore) {
+  EchoOnOneRank t({.chunking = {ep::Chunking::By::tokens, 2}}, Overlap::none);
+  t.pass.add_weight_gradients();
+  EXPECT_EQ(t.pass.letters(),
+            "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1(S0) C0(S0,S1) W0(C0,R0) C1(S1,W0) W1(C1,R1)");
+}
+
 TEST(MoePass, WeightGradientsFollowTheReturnOfTheirChunk) {
   EchoOnOneRank t({.chunking = {ep::Chunking::By::tokens, 2}});
   t.pass.add_weight_gradients();

@@ -50,6 +50,7 @@ std::vector<Schedule> schedules() {
   const Words drop{moe + "duplicates=drop"}, direct{moe + "esp_exchange=direct"};
   const Words phases{moe + "overlap=a2a_allgather", moe + "chunks=4"};
   const Words of_tokens{moe + "rows=token"}, s2{moe + "duplicates=pause_after_gate", moe + "esp_exchange=direct"};
+  const Words in_sequence{moe + "overlap=none"};
   const Words shadow{moe + "hot_experts=shadow", moe + "hot_load=1"}, s4{moe + "memory_reuse=s4"};
   return {{"Drop", drop},
           {"S1", direct},
@@ -71,6 +72,12 @@ std::vector<Schedule> schedules() {
           {"ReturnsLast", joined(cut("tokens", 4), {moe + "order=returns_last"})},
           {"NodesReturnLast", joined(cut("nodes", 2), {moe + "order=returns_last"})},
           {"ExpertsWeightsLast", joined(cut("experts", 2), {moe + "order=weights_last"})},
+          {"TokensInSequence", joined(cut("tokens", 3), in_sequence)},
+          {"NodesInSequence", joined(cut("nodes", 2), in_sequence)},
+          {"ExpertsInSequence", joined(cut("experts", 2), in_sequence)},
+          {"ReuseS1InSequence", joined(joined({moe + "memory_reuse=s1"}, cut("tokens", 3)), in_sequence), forward_only},
+          {"ShadowTokensInSequence", joined(joined(shadow, cut("tokens", 3)), in_sequence)},
+          {"OfTokensExpertsInSequence", joined(joined(of_tokens, cut("experts", 2)), in_sequence), other_sums},
           {"BaselineTokens", joined({moe + "duplicates=baseline"}, cut("tokens", 3))},
           {"Dense", {moe + "gemms=dense"}},
           {"DenseExperts", joined({moe + "gemms=dense"}, cut("experts", 2))},

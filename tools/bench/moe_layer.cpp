@@ -379,7 +379,7 @@ class Bench {
     std::vector<Contestant*> by_parts;
     for (const auto& c : contestants) {
       const moe::MoeSchedule s = c->recipe().schedule.moe.settled();
-      if (s.memory_reuse == strategy && (s.chunk_by == moe::ChunkBy::tokens || !s.overlaps()))
+      if (s.memory_reuse == strategy && !s.in_sequence() && (s.chunk_by == moe::ChunkBy::tokens || !s.overlaps()))
         by_parts.push_back(c.get());
     }
     const bool keeps = strategy == moe::ReuseStrategy::none;

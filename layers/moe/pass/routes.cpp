@@ -203,7 +203,7 @@ ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
   using By = ep::Chunking::By;
   ep::PlanOptions options{.esp_exchange = s.esp_exchange_used(),
                           .row_of = s.rows,
-                          .merged = !s.is_chunked() && s.overlap != Overlap::sequential && !s.returns_in_phases(),
+                          .merged = !s.is_chunked() && s.overlaps_collectives() && !s.returns_in_phases(),
                           .all_to_all = s.all_to_all};
   if (s.returns_in_phases()) {
     options.return_phases = static_cast<int>(s.chunks);

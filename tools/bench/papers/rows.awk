@@ -52,6 +52,24 @@ function average(list, count,    i, sum) {
 }
 function error_of(predicted, measured) { return sprintf("%+.0f%%", 100 * (predicted / measured - 1)) }
 
+# Prints the time of every schedule cutN (N chunks, one after another) compared with that of the schedule `whole`. The
+# schedule with overlapping chunks is `overlapping` N. Prints nothing if there is no schedule cutN.
+function print_cutting(pass, whole, overlapping,    i, w, c, s, n, count) {
+  for (i = 1; i <= layer_count; i++)
+    for (w = 1; w <= schedule_count; w++) {
+      c = layers[i]; s = schedules[w]
+      if (s !~ /^cut[0-9]+$/) continue
+      if (!count++) {
+        print "\nCost of cutting alone: time of n chunks, one after another, and overlapping, compared with one chunk; " pass
+        printf "%3s %12s %12s %12s  %s\n", "n", "in sequence", "predicted", "overlapping", "layer"
+      }
+      n = substr(s, 4)
+      printf "%3d %12.3f %12s %12.3f  %s\n", n, 1 / speedup(c, pass, s, whole),
+        !foreseen(c, pass, s) || !foreseen(c, pass, whole) ? "-" : sprintf("%.3f", 1 / foreseen_speedup(c, pass, s, whole)),
+        1 / speedup(c, pass, overlapping n, whole), c
+    }
+}
+
 # Prints the errors of the simulator, compared with all measurements, for task graphs and for whole passes.
 function print_errors(    i, w, p, pass, c, s, n, r, list, graphs, passes, x) {
   for (i = 1; i <= layer_count; i++)

@@ -47,6 +47,7 @@ moe::ScheduleSite site_of(const Recipe& r) {
 }  // namespace
 
 bool computes_alone(const moe::MoeScheduleConfig& c) {
+  if (c.overlap == moe::Overlap::none) return true;
   return c.chunk_by == moe::ChunkBy::none && c.overlap == moe::Overlap::sequential && c.memory_reuse &&
          !c.memory_limit && c.shared == moe::SharedExperts::after;
 }
