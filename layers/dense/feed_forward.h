@@ -21,6 +21,9 @@ class FeedForward {
  public:
   virtual ~FeedForward() = default;
   virtual Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const = 0;
+  /// Returns the number of matrix products in forward, at least 1, each of x with weights of hidden x width elements.
+  /// Only task graphs use this number, as the cost of the layer.
+  virtual int64_t products() const { return 3; }
 };
 
 struct FeedForwardSpec;

@@ -10,7 +10,8 @@
 // schedule runs one pass that is not counted.
 // --forward: evaluates without backward.
 // --block: runs the layer in its block, with norms, attention (without rotary positions) and, under
-// model.moe.dense_residual, the dense MLP. Predictions remain those of the layer alone.
+// model.moe.dense_residual, the dense MLP. Predictions remain those of the layer alone; with shared: beside, they
+// include the dense MLP, which is then a task of the layer.
 // --threads: threads per rank. --device: cpu, emulated or cuda. With cuda, ranks exchange data through host memory.
 //
 // Prints one line per measurement, with fields separated by tabs:

@@ -407,10 +407,11 @@ inline constexpr std::tuple moe_choices{
       .limits = {config::positive(), config::at_most(1)}}),
 
   choice("shared", [](auto& s) -> auto& { return s.shared; },
-    ChoiceFacts{.meaning = "time at which shared experts compute",
+    ChoiceFacts{.meaning = "time at which shared experts and the dense MLP of model.moe.dense_residual compute",
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
-        if (s.shared == SharedExperts::beside && at.shared_experts == 0)
-          no.add("needs shared experts, but model.moe.shared_experts is 0; legal here: after");
+        if (s.shared == SharedExperts::beside && at.shared_experts == 0 && !at.dense_residual)
+          no.add("needs shared experts or a dense MLP, but model.moe.shared_experts is 0 and model.moe.dense_residual "
+                 "is false; legal here: after");
       },
       .matters = [](const ScheduleSite& at) { return at.ep * at.etp > 1; },
       .varied = {{"after"}, {"beside"}}}),

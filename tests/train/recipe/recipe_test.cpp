@@ -472,12 +472,13 @@ TEST(Recipe, MemoryLimitNeedsTheDirectAllToAll) {
 
 TEST(Recipe, SharedExpertsBesideTheAllToAllMustExist) {
   EXPECT_EQ(problem({"schedule.moe.shared=beside"}),
-            "command line: schedule.moe.shared=beside: schedule.moe.shared (beside) needs shared experts, but "
-            "model.moe.shared_experts is 0; legal here: after");
+            "command line: schedule.moe.shared=beside: schedule.moe.shared (beside) needs shared experts or a "
+            "dense MLP, but model.moe.shared_experts is 0 and model.moe.dense_residual is false; legal here: after");
   const std::string open = problem({"schedule.moe.shared=beside", "schedule.moe.chunk_by=auto"});
   EXPECT_NE(open.find("model.moe.shared_experts is 0"), std::string::npos) << open;
   const Recipe r = recipe_of(yaml, {"schedule.moe.shared=beside", "model.moe.shared_experts=1"});
   EXPECT_TRUE(r.schedule.lanes_have_threads(r.schedule.moe.settled()));
+  EXPECT_NO_THROW(recipe_of(yaml, {"schedule.moe.shared=beside", "model.moe.dense_residual=true"}));
 }
 
 TEST(Recipe, PaddingNeedsACapacityAndSentSlotRowsOfAWholeMicroBatch) {

@@ -159,6 +159,9 @@ blocks "$mixtral,etp=1,ep=2,parallel.sp=false" pn1:rows=token
 cut_into 2 4
 blocks "$mixtral,etp=1,ep=2,parallel.sp=true" "${schedules[@]}"
 cut_into 4 8
+for pn in pn1:rows=token pn4:chunk_by=experts,chunks=4,rows=token pn8:chunk_by=experts,chunks=8,rows=token; do
+  schedules+=("${pn/:/b:},shared=beside")  # the dense MLP computes during the all-to-all
+done
 blocks "H=352,E=32,ep=2,model.moe.dense_residual=true,model.mlp_hidden=512" "${schedules[@]}"
 table eps_blocks "$scratch/blocks"
 

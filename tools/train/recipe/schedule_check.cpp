@@ -38,6 +38,7 @@ moe::ScheduleSite site_of(const Recipe& r) {
           .sp = r.parallel.sp,
           .experts = r.model.moe.experts,
           .shared_experts = r.model.moe.shared_experts,
+          .dense_residual = r.model.moe.dense_residual,
           .has_capacity = r.model.moe.capacity_factor.has_value(),
           .recomputes_blocks = r.recompute == layers::Recompute::block,
           .etp_across_tp = r.parallel.etp_across_tp(),
