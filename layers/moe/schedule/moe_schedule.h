@@ -339,15 +339,18 @@ inline constexpr std::tuple moe_choices{
       .note = "with recompute: block, they are always kept",
       .automatic = "none if kept tensors fit into memory.limit_bytes under any routing, else the fastest of s1 to s4, "
                    "with the remaining memory as memory_limit",
-      .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
+      .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         if (s.memory_reuse == ReuseStrategy::none) return;
         const auto refuse = [&](std::string_view why) {
           no.add("needs chunks of tokens: ", why, "; or set memory_reuse: none");
         };
         if (s.chunk_by == ChunkBy::nodes || s.chunk_by == ChunkBy::experts)
-          refuse("schedule.moe.chunk_by must be none or tokens");
-        if (s.overlaps_collectives()) refuse("schedule.moe.overlap must be sequential or none");
-        if (s.gates_all()) refuse("schedule.moe.duplicates must be pause_before_gate");
+          refuse("schedule.moe.chunk_by must be none or tokens, because a token is summed when its chunk has returned");
+        if (s.overlaps_collectives())
+          refuse("schedule.moe.overlap must be sequential or none, because the others compute all chunks together");
+        if (s.duplicates == Duplicates::baseline && at.etp > 1)
+          refuse("schedule.moe.duplicates must not be baseline if parallel.etp is above 1, because chunks would be "
+                 "those of the tokens that etp ranks gather, of which a rank sums only its own");
       },
       .left_out = [](const ScheduleSite& at, const MoeSchedule& s) {
         return at.recomputes_blocks && s.memory_reuse != ReuseStrategy::none;
