@@ -103,8 +103,8 @@ void check_moe_schedule(const Recipe& r, const layers::Registry& registry, Probl
     return;
   if (r.schedule.moe.compute_share < 1 && computes_alone(r.schedule.moe))
     problems.add("schedule.moe.compute_share",
-                 "leaves threads to chunks in flight, but no chunks are in flight: set schedule.moe.chunk_by, or "
-                 "compute_share: 1");
+                 "leaves threads to chunks in flight, but no chunks are in flight: set schedule.moe.chunk_by, "
+                 "with an overlap other than none, or compute_share: 1");
   if (r.schedule.moe.hot_experts == moe::HotExperts::shadow && !r.schedule.moe.memory_reuse)
     problems.add("schedule.moe.hot_experts",
                  "needs schedule.moe.memory_reuse: none or s1 to s4, because auto may set a memory_limit, which does "
