@@ -287,6 +287,9 @@ TEST(Recipe, ComputeShareNeedsOverlap) {
   const std::string share = "schedule.moe.compute_share=0.5",
                     why = "leaves threads to chunks in flight, but no chunks are";
   EXPECT_NE(problem({share}).find("schedule.moe.compute_share (0.5) " + why), std::string::npos) << problem({share});
+  const std::string in_sequence =
+      problem({share, "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2", "schedule.moe.overlap=none"});
+  EXPECT_NE(in_sequence.find(why), std::string::npos) << in_sequence;
   for (const char* other : {"chunk_by=tokens", "chunk_by=auto", "overlap=auto", "memory_reuse=auto"})
     EXPECT_NO_THROW(recipe_of(yaml, {share, std::string("schedule.moe.") + other})) << other;
   EXPECT_NO_THROW(recipe_of(yaml, {share, "schedule.moe.shared=beside", "model.moe.shared_experts=1"}));
