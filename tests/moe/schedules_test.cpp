@@ -349,8 +349,8 @@ TEST(Schedules, EveryCollectiveOfParmsS1AndS2IsATask) {
   // Under memory reuse, each chunk's tokens are summed when their rows have returned (L), and then gathered.
   EXPECT_EQ(
       graphs({"schedule.moe.duplicates=pause_after_gate", "schedule.moe.memory_reuse=s4"}),
-      (Words{"inter: S0(P0) R0(U0) | intra: X(L0) | copy: L0(R0) | compute: P0 D0(S0) C0(D0) U0(C0)",
-             "inter: S'0(P'0) S0(P0) R0(U0) | intra: X(L0) Y(L0) | copy: L0(R0) | compute: P'0 P0 D'0(S'0) D0(S0) "
+      (Words{"inter: S0(P0) R0(U0) | intra: X(L0) | copy: P0 L0(R0) | compute: D0(S0) C0(D0) U0(C0)",
+             "inter: S'0(P'0) S0(P0) R0(U0) | intra: X(L0) Y(L0) | copy: P'0 P0 L0(R0) | compute: D'0(S'0) D0(S0) "
              "C0(D0,D'0) U0(C0)"}));
   // Rows are sent in one all-to-all, and return in phases. With four phases, the two addends of a row return in two
   // phases, and are then summed and gathered.
