@@ -21,8 +21,8 @@ class FeedForward {
  public:
   virtual ~FeedForward() = default;
   virtual Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const = 0;
-  /// Returns the number of matrix products in forward, at least 1, each of x with weights of hidden x width elements.
-  /// Only task graphs use this number, as the cost of the layer.
+  /// Returns the number of matrix products in forward, at least 1. The weights of each product have hidden x width
+  /// elements. Only the cost of the task shared_experts depends on this number (schedule.moe.shared: beside).
   virtual int64_t products() const { return 3; }
 };
 

@@ -289,10 +289,15 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
 
 SharedWork MoeLayer::shared_work(int64_t rows, const FeedForward* dense, std::function<void()> compute) const {
   const int64_t ranks = tensor_.group->size(), all_rows = tensor_.sequence ? rows * ranks : rows;
-  const int64_t of_shared = shared_ ? shared_->products() : 0, of_dense = dense ? dense->products() : 0;
-  const int64_t products = of_shared + of_dense;
-  require(products > 0, "[moe] the dense MLP states ", products, " matrix products, expected at least 1");
-  const int64_t widths = of_shared * shared_width(config_) + of_dense * dense_width_;
+  int64_t products = 0, widths = 0;  // widths: sum over the products
+  const auto count_products = [&](const FeedForward* mlp, int64_t mlp_width) {
+    if (!mlp) return;
+    const int64_t of_mlp = mlp->products();
+    require(of_mlp >= 1, "[moe] FeedForward::products() of an MLP is ", of_mlp, ", expected at least 1");
+    products += of_mlp, widths += of_mlp * mlp_width;
+  };
+  count_products(shared_.get(), shared_width(config_));
+  count_products(dense, dense_width_);
   const double width = static_cast<double>(widths) / static_cast<double>(products * ranks);
   return {.compute = std::move(compute),
           .flops = 2.0 * static_cast<double>(all_rows * experts_.shape().hidden) * width,

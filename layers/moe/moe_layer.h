@@ -73,7 +73,8 @@ class MoeLayer {
   Routed routed(int64_t rows) const;
   /// Returns the shared experts' result for x, multiplied by its gate if the model has one.
   Value shared_result(Tape& t, const Value& x, const ForwardContext& pass) const;
-  /// Returns the work of the shared experts and of `dense`, which may be null, on the `rows` rows of x.
+  /// Returns the work of the shared experts, if there are any, and of `dense`, which may be null, on the `rows` rows of
+  /// x. At least one of both exists.
   SharedWork shared_work(int64_t rows, const FeedForward* dense, std::function<void()> compute) const;
   Tensor segments(const ForwardContext& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
                   Stream& stream) const;

@@ -73,9 +73,9 @@ void Combine::add_reordering(size_t chunk, const Handoff<Rows>& computed, const 
          }));
 }
 
-// Returns the lane of combine.reorder. In MoNTA's O3, this copy of a chunk overlaps with the collectives of other
-// chunks and, on the copy lane, with computations. If the copy lane also has combine.unpack, the task is on the compute
-// lane; otherwise, it would wait there until the previous chunk has returned.
+// Returns the lane of combine.reorder. In MoNTA's O3, the task is on the copy lane, where it overlaps with collectives
+// of other chunks and with weight gradients. If the copy lane has combine.unpack, the task is on the compute lane. On
+// the copy lane, it would wait behind combine.unpack until the previous chunk has returned.
 Lane Combine::reordering_lane() const {
   const bool copies = g_.counts.merged && g_.routes.settings.schedule.overlap == Overlap::a2a_allgather_copy;
   return copies && landing() != Landing::unpacked ? Lane::copy : Lane::compute;

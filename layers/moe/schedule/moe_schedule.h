@@ -349,8 +349,8 @@ inline constexpr std::tuple moe_choices{
         if (s.overlaps_collectives())
           refuse("schedule.moe.overlap must be sequential or none, because the others compute all chunks together");
         if (s.duplicates == Duplicates::baseline && at.etp > 1)
-          refuse("schedule.moe.duplicates must not be baseline if parallel.etp is above 1, because chunks would be "
-                 "those of the tokens that etp ranks gather, of which a rank sums only its own");
+          refuse("schedule.moe.duplicates must not be baseline if parallel.etp is above 1, because etp ranks gather "
+                 "tokens before these are divided into chunks, but a rank sums only its own tokens");
       },
       .left_out = [](const ScheduleSite& at, const MoeSchedule& s) {
         return at.recomputes_blocks && s.memory_reuse != ReuseStrategy::none;
