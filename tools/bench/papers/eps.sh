@@ -10,8 +10,8 @@
 # (tools/testbed/two_nodes.sh). The layer has 20 experts per rank, top 6 and width 1536 as in Table 5, but hidden size
 # 512 instead of 5120, and f32. Varies the number of expert groups (PN) and of tokens, with and without fp8 for
 # messages. Compares the best PN by measurement, by the formula and by the simulator. Also measures the combinations of
-# PN, products and wire format of Table 5, groups that do not overlap (Fig. 11), the shares of threads of Table 6 (if a node has several), and blocks like
-# Mixtral's (Table 3) and Arctic's (Table 4).
+# PN, products and wire format of Table 5, groups that do not overlap (Fig. 11), the shares of threads of Table 6 (if a
+# node has several), and blocks like Mixtral's (Table 3) and Arctic's (Table 4).
 #
 #   tools/bench/papers/eps.sh [--rate 200mbit] [--rounds 3] [--tokens '64 256 1024'] [--profile-seconds 40]
 #                             [--threads CORES OF A NODE] [--pictures FOLDER]

@@ -52,15 +52,16 @@ function average(list, count,    i, sum) {
 }
 function error_of(predicted, measured) { return sprintf("%+.0f%%", 100 * (predicted / measured - 1)) }
 
-# Prints the time of every schedule cutN (N chunks, one after another) compared with that of the schedule `whole`. The
-# schedule with overlapping chunks is `overlapping` N. Prints nothing if there is no schedule cutN.
+# Prints the times of the schedules cutN (N chunks in sequence), as ratios to the time of the schedule `whole` (one
+# chunk). Beside them, prints those of the schedules with N overlapping chunks, whose names are `overlapping` and N.
+# Prints nothing if no layer has a schedule cutN.
 function print_cutting(pass, whole, overlapping,    i, w, c, s, n, count) {
   for (i = 1; i <= layer_count; i++)
     for (w = 1; w <= schedule_count; w++) {
       c = layers[i]; s = schedules[w]
-      if (s !~ /^cut[0-9]+$/) continue
+      if (s !~ /^cut[0-9]+$/ || !((c, (pass == "step" ? "forward" : pass), s, 1) in seconds)) continue
       if (!count++) {
-        print "\nCost of cutting alone: time of n chunks, one after another, and overlapping, compared with one chunk; " pass
+        print "\nCost of cutting alone: time of n chunks divided by the time of one chunk, " pass
         printf "%3s %12s %12s %12s  %s\n", "n", "in sequence", "predicted", "overlapping", "layer"
       }
       n = substr(s, 4)
