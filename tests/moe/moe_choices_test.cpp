@@ -127,6 +127,21 @@ TEST(MoeChoices, CombinationsOmitEquivalentSchedules) {
   EXPECT_EQ(combinations(c, {.tp = 2, .etp = 2}).size(), 3u * 2);
 }
 
+TEST(MoeChoices, OpenGemmsAreGroupedOrByLoadWithItsThreshold) {
+  MoeScheduleConfig c = with("gemms", "auto");
+  EXPECT_EQ(c.open_keys(), (std::vector<std::string_view>{"gemms"}));
+  ASSERT_EQ(combinations(c, {}).size(), 1u) << "without a threshold, by_load is not tried";
+  EXPECT_EQ(combinations(c, {})[0], MoeSchedule{});
+  c.dense_rows = 32;
+  EXPECT_EQ(c.settled(), MoeSchedule{}) << "until the choice, no schedule reads the threshold";
+  const auto all = combinations(c, {.has_dense_rows = true});
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(to_string(all[1]),
+            "duplicates pause_before_gate, overlap sequential, chunk_by none, chunks 1, gemms by_load, dense_rows 32");
+  for (const MoeSchedule& s : all) EXPECT_TRUE(refusals({.has_dense_rows = true}, s).empty()) << to_string(s);
+  EXPECT_EQ(with_late_choices(all[1], c.settled()), all[0]);
+}
+
 TEST(MoeChoices, RefusalsNameTheKey) {
   MoeSchedule s;
   s.dense_rows = 8, s.shared = SharedExperts::beside;

@@ -137,6 +137,16 @@ TEST(LegalSchedules, VaryRowsOnlyIfRowsAreSent) {
       << "a memory limit counts rows of slots";
 }
 
+TEST(LegalSchedules, VaryGemmsOnlyWithAThreshold) {
+  const auto gemms = [](const Recipe& r) { return distinct(legal(r), [](const MoeSchedule& s) { return s.gemms; }); };
+  using moe::Gemms;
+  EXPECT_EQ(gemms(small_recipe({"schedule.moe.gemms=auto"})), std::set<Gemms>{Gemms::grouped});
+  const Recipe recipe = open_recipe({"parallel.ep=2", "schedule.moe.gemms=auto", "schedule.moe.dense_rows=4"});
+  EXPECT_EQ(gemms(recipe), (std::set{Gemms::grouped, Gemms::by_load}));
+  for (const MoeSchedule& s : legal(recipe))
+    EXPECT_EQ(s.dense_rows.has_value(), s.gemms == Gemms::by_load) << to_string(s);
+}
+
 TEST(LegalSchedules, VaryTheEspExchangeOnlyWithOtherChoices) {
   EXPECT_FALSE(small_recipe({"parallel.tp=2"}).schedule.moe.open()) << "the default is auto";
   const auto direct = [](const Recipe& r) {
@@ -232,6 +242,18 @@ std::vector<MoeSchedule> try_all(ScheduleChoice& choice, const std::function<dou
     choice.end_trial(passes_of(seconds(tried.back())));
   }
   return tried;
+}
+
+TEST(ScheduleChoice, DependsOnTheRateOfDenseProducts) {
+  const auto best = [](double dense_flops) {
+    schedule::Rates rates = machine(1e-6, 1e9, 1e9);
+    rates.dense.fill(schedule::TimeCurve::linear(1e-7, dense_flops));
+    const Recipe recipe = small_recipe({"parallel.ep=2", "batch.global=8", "schedule.moe.gemms=auto",
+                                        "schedule.moe.dense_rows=1", "schedule.moe.trial_share=0"});
+    return predicted_on(rates, recipe).front().gemms;
+  };
+  EXPECT_EQ(best(2e9), moe::Gemms::by_load);
+  EXPECT_EQ(best(5e8), moe::Gemms::grouped);
 }
 
 TEST(ScheduleChoice, TriesTheBestPredictedInTurnAndKeepsTheFastest) {

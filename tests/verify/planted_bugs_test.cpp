@@ -221,6 +221,15 @@ void lose_down_bias_gradients(TrainingRun& run) {
     if (p->name().ends_with("experts.down.bias")) scale(p->gradient(), 0);
 }
 
+// The loop of dense products ends before the last expert, so that this expert's gradients stay zero.
+void lose_last_dense_product(TrainingRun& run) {
+  if (run.recipe.schedule.moe.settled().gemms != moe::Gemms::dense) return;
+  for_each_expert_tensor(run, [](Parameter& p) {
+    const int64_t experts = p.gradient().dim(0);
+    scale(p.gradient().slice(0, experts - 1, experts), 0);
+  });
+}
+
 std::unique_ptr<data::Source> one_token_late(const data::Source& source, const TrainingRun& run) {
   if (run.instance.mesh.coordinate(Axis::cp) == 0) return nullptr;
   return wrong_source(source, [](int64_t, const data::Row& row) {
@@ -398,6 +407,12 @@ std::vector<Bug> bugs() {
        "gradient layers.",
        "dp=1,memory_reuse=s2",
        reduced(lose_down_bias_gradients)},
+      {"LastExpertMissingInDenseProducts",
+       {},
+       "dp=4,ep=2,gemms=dense",
+       ".experts.",
+       "dp=1,gemms=dense",
+       reduced(lose_last_dense_product)},
       {"GradientsOfShadowsNotSummed",
        {},
        "dp=4,ep=2,hot_experts=shadow",

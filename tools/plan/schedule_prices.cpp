@@ -33,7 +33,7 @@ void append(std::string& bytes, const schedule::TaskGraph& graph) {
     const schedule::Cost& c = task.spec.cost;
     put(task.spec.lane), put(task.spec.kind), put(c.flops);
     for (const int64_t products : c.products) put(products);
-    put(c.wire_bytes), put(c.received_bytes), put(c.copy_bytes), put(c.group_size), put(c.crosses_nodes);
+    put(c.dense), put(c.wire_bytes), put(c.received_bytes), put(c.copy_bytes), put(c.group_size), put(c.crosses_nodes);
     bytes += c.group;
     put(task.after.size());
     for (const schedule::TaskId before : task.after) put(before);

@@ -39,8 +39,8 @@ ScheduleCandidate predicted_schedule(const train::Recipe& recipe, const train::E
 
 /// Predicts all `allowed` schedules, in their order. Of schedules with the same graphs and no open number of chunks,
 /// returns only one: the recipe's own, or else the first. If there are hundreds of schedules, first predicts schedules
-/// with the usual value of every late choice (moe::ChoiceFacts::late: rows, ESP exchange, order). Then predicts the
-/// fastest of these with all other values of the late choices.
+/// with the usual value of every late choice (moe::ChoiceFacts::late: rows, ESP exchange, order, GEMMs). Then predicts
+/// the fastest of these with all other values of the late choices.
 std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, const train::Extensions& extensions,
                                                    const Predictor& predictor, const comm::ProcessGroup& world,
                                                    const std::vector<moe::MoeSchedule>& allowed);

@@ -151,6 +151,7 @@ MoeSchedule MoeScheduleConfig::settled() const {
   each_choice([&](std::string_view, auto access, const ChoiceFacts&) { settle(access(s), access(*this)); });
   if (!memory_reuse && memory_limit) s.memory_reuse = ReuseStrategy::s4;
   if (!chunks) s.chunks = s.overlaps() ? 2 : 1;
+  if (!gemms) s.dense_rows.reset();  // until the program chooses by_load, nothing reads the threshold
   return s;
 }
 

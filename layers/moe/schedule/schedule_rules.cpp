@@ -78,6 +78,10 @@ std::vector<MoeSchedule> combinations(const MoeScheduleConfig& config, const Sch
       }
     all = std::move(varied);
   });
+  // settled() has no threshold if `gemms` is open.
+  if (!config.gemms)
+    for (MoeSchedule& s : all)
+      if (s.gemms == Gemms::by_load) s.dense_rows = config.dense_rows;
   return all;
 }
 

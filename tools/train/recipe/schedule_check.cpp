@@ -41,6 +41,7 @@ moe::ScheduleSite site_of(const Recipe& r) {
           .has_capacity = r.model.moe.capacity_factor.has_value(),
           .recomputes_blocks = r.recompute == layers::Recompute::block,
           .etp_across_tp = r.parallel.etp_across_tp(),
+          .has_dense_rows = r.schedule.moe.dense_rows.has_value(),
           .least_memory_limit = [&r](moe::ReuseStrategy strategy) { return least_memory_limit(r, strategy); }};
 }
 
