@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "framework/base/units.h"
+#include "tools/plan/advice_verdicts.h"
 #include "tools/plan/cluster.h"
 #include "tools/plan/memory_report.h"
 #include "tools/plan/within_memory.h"
@@ -53,6 +54,7 @@ void RunSchedule::end_step(telemetry::StepMetrics& metrics) {
   if (metrics.step == run_.recipe.schedule.trace) trace(metrics);
   if (trial_) end_trial();
   recorder_.reset();
+  metrics.choice = std::exchange(compared_, {});
 }
 
 void RunSchedule::add_to(telemetry::ReportInputs& report, const std::map<std::string, int64_t>& measured) const {
@@ -68,6 +70,7 @@ void RunSchedule::choose() {
   const std::string before = std::exchange(run_.progress.schedule, {});
   const bool resumed = choice_->resume(before, run_.progress.schedule_choice);
   remember_choice();
+  if (!resumed && choice_->made()) ask_advisers();
   if (!leader()) return;
   if (run_.recipe.schedule.profile.empty())
     run_.log.warn(
@@ -108,6 +111,7 @@ void RunSchedule::end_trial() {
   const bool searched = choice_->searching();
   choice_->end_trial(recorder_->passes());
   remember_choice();
+  if (choice_->made()) ask_advisers();
   if (!leader()) return;
   if (choice_->searching() && !searched)
     run_.log.info(
@@ -117,6 +121,14 @@ void RunSchedule::end_trial() {
   for (const ScheduleCandidate& c : choice_->candidates())
     if (!c.measured.empty()) run_.log.info("schedule.moe: tried {}", ScheduleChoice::to_string(c));
   run_.log.info("schedule.moe: chosen {}", ScheduleChoice::to_string(choice_->current()));
+}
+
+void RunSchedule::ask_advisers() {
+  if (run_.recipe.schedule.profile.empty()) return;
+  compared_ = compare_advice(run_.recipe, run_.instance, *predictor_, run_.world.group(), *choice_);
+  if (!leader()) return;
+  for (const telemetry::AdviceMetrics& advice : compared_->advice)
+    run_.log.info("schedule.moe: adviser {}", to_string(advice));
 }
 
 void RunSchedule::trace(telemetry::StepMetrics& metrics) {

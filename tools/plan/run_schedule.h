@@ -32,6 +32,8 @@ class RunSchedule final : public train::ScheduleAdviser {
   /// Stores the choice, so that checkpoints contain it.
   void remember_choice();
   void log_memory();
+  /// Compares the choice, which must be made, with the advice of the papers. Needs the curves of a profile.
+  void ask_advisers();
   /// Gathers the recorded passes and adds them to the trace.
   void trace(telemetry::StepMetrics& metrics);
   bool leader() const { return run_.world.rank() == 0; }
@@ -42,7 +44,8 @@ class RunSchedule final : public train::ScheduleAdviser {
   std::optional<ScheduleChoice> choice_;
   std::optional<PassRecorder> recorder_;  // set during a traced step or a trial step
   bool trial_ = false;
-  std::vector<std::string> timelines_;  // pictures for the report
+  std::optional<telemetry::ChoiceMetrics> compared_;  // set between the choice and the end of its step
+  std::vector<std::string> timelines_;                // pictures for the report
 };
 
 }  // namespace hexad::plan
