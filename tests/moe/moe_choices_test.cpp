@@ -15,7 +15,7 @@ TEST(MoeChoices, MatchTheKeysOfTheSectionInOrder) {
   std::string written;
   std::istringstream lines(config::write(MoeScheduleConfig{}));
   for (std::string line; std::getline(lines, line);) written += line.substr(0, line.find(':')) + " ";
-  EXPECT_EQ(written, keys + "trial_share ");
+  EXPECT_EQ(written, keys + "trial_share redecide_every ");
 }
 
 TEST(MoeChoices, ReferenceNamesEveryValueWithItsPaper) {
@@ -140,6 +140,16 @@ TEST(MoeChoices, OpenGemmsAreGroupedOrByLoadWithItsThreshold) {
             "duplicates pause_before_gate, overlap sequential, chunk_by none, chunks 1, gemms by_load, dense_rows 32");
   for (const MoeSchedule& s : all) EXPECT_TRUE(refusals({.has_dense_rows = true}, s).empty()) << to_string(s);
   EXPECT_EQ(with_late_choices(all[1], c.settled()), all[0]);
+}
+
+TEST(MoeChoices, OnlyGemmsKeepAllBitsAndOnlyOnACpu) {
+  MoeSchedule by_load;
+  by_load.gemms = Gemms::by_load, by_load.dense_rows = 4;
+  EXPECT_TRUE(same_bits({}, by_load, false));
+  EXPECT_FALSE(same_bits({}, by_load, true));
+  EXPECT_TRUE(same_bits(by_load, by_load, true));
+  by_load.chunk_by = ChunkBy::tokens, by_load.chunks = 2;
+  EXPECT_FALSE(same_bits({}, by_load, false)) << "gradients of experts are sums over chunks";
 }
 
 TEST(MoeChoices, RefusalsNameTheKey) {

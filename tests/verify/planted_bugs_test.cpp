@@ -230,6 +230,19 @@ void lose_last_dense_product(TrainingRun& run) {
   });
 }
 
+// Sets another schedule before the second step, as a run with the value auto does.
+void switch_schedule(TrainingRun& run) {
+  if (run.progress.step != 1) return;
+  moe::MoeSchedule s = run.recipe.schedule.moe.settled();
+  s.chunk_by = moe::ChunkBy::tokens, s.chunks = 2;
+  run.instance.reschedule(s);
+}
+// Of the two chunks, only one adds to the experts' gradients.
+void count_one_chunk(TrainingRun& run) {
+  if (run.progress.step == 0) return;
+  for_each_expert_tensor(run, [](Parameter& p) { scale(p.gradient(), 0.5); });
+}
+
 std::unique_ptr<data::Source> one_token_late(const data::Source& source, const TrainingRun& run) {
   if (run.instance.mesh.coordinate(Axis::cp) == 0) return nullptr;
   return wrong_source(source, [](int64_t, const data::Row& row) {
@@ -413,6 +426,12 @@ std::vector<Bug> bugs() {
        ".experts.",
        "dp=1,gemms=dense",
        reduced(lose_last_dense_product)},
+      {"ChunkForgottenAfterASwitchOfTheSchedule",
+       {},
+       "dp=4,ep=2",
+       ".experts.",
+       "dp=1",
+       hooks({.before_step = switch_schedule, .reduced = count_one_chunk})},
       {"GradientsOfShadowsNotSummed",
        {},
        "dp=4,ep=2,hot_experts=shadow",

@@ -37,7 +37,7 @@ std::vector<int> stage_of(const mesh::Layout& layout, int rank) {
 }
 
 RunOnMeta run_of(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout, int rank,
-                 const std::vector<int>& node_of_rank) {
+                 const std::vector<int>& node_of_rank, const RoutingLoad& load) {
   const Recipe r = with_one_layer(recipe);
   const std::vector<int> stage = stage_of(layout, rank);
   std::vector<int> nodes;
@@ -46,7 +46,7 @@ RunOnMeta run_of(const Recipe& recipe, const train::Extensions& extensions, cons
           extensions,
           mesh::Layout(r.parallel.sizes(), static_cast<int>(stage.size())),
           static_cast<int>(std::ranges::find(stage, rank) - stage.begin()),
-          RoutingLoad::even,
+          load,
           RunOnMeta::Record::nothing,
           std::move(nodes)};
 }
@@ -75,8 +75,8 @@ void add_nodes(std::vector<int>& key, const std::vector<int>& ranks, const std::
 }  // namespace
 
 LayerOnMeta::LayerOnMeta(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
-                         int rank, const std::vector<int>& node_of_rank)
-    : run_(run_of(recipe, extensions, layout, rank, node_of_rank)) {}
+                         int rank, const std::vector<int>& node_of_rank, const RoutingLoad& load)
+    : run_(run_of(recipe, extensions, layout, rank, node_of_rank, load)) {}
 
 std::vector<schedule::TaskGraph> LayerOnMeta::graphs(const moe::MoeSchedule& schedule) {
   train::ModelInstance& instance = run_.instance();
@@ -89,7 +89,7 @@ std::vector<schedule::TaskGraph> LayerOnMeta::graphs(const moe::MoeSchedule& sch
 }
 
 LayerGraphs::LayerGraphs(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
-                         const std::vector<int>& node_of_rank) {
+                         const std::vector<int>& node_of_rank, const RoutingLoad& load) {
   const std::vector<bool> has_experts = stages_with_experts(recipe, extensions);
   std::map<std::vector<int>, size_t> classes;
   for (int rank = 0; rank < layout.world(); ++rank) {
@@ -98,11 +98,13 @@ LayerGraphs::LayerGraphs(const Recipe& recipe, const train::Extensions& extensio
     if (runs) {
       for (const Axis axis : {Axis::ep, Axis::etp, Axis::tp}) add_nodes(key, layout.members(axis, rank), node_of_rank);
       add_nodes(key, layout.expert_sharers(rank), node_of_rank);
+      if (load != RoutingLoad::even) key.push_back(layout.coordinate(Axis::ep, rank));
     }
     const auto [at, is_new] = classes.try_emplace(std::move(key), layers_.size());
     class_of_rank_.push_back(at->second);
     if (is_new)
-      layers_.push_back(runs ? std::make_unique<LayerOnMeta>(recipe, extensions, layout, rank, node_of_rank) : nullptr);
+      layers_.push_back(runs ? std::make_unique<LayerOnMeta>(recipe, extensions, layout, rank, node_of_rank, load)
+                             : nullptr);
   }
 }
 

@@ -20,7 +20,7 @@ class RunSchedule final : public train::ScheduleAdviser {
   explicit RunSchedule(const train::AdvisedRun& run);
 
   void begin_step(int64_t step) override;
-  void end_step(telemetry::StepMetrics& metrics) override;
+  void end_step(const train::StepResult& result, telemetry::StepMetrics& metrics) override;
   void add_to(telemetry::ReportInputs& report, const std::map<std::string, int64_t>& measured) const override;
 
   /// Makes an adviser for Trainer.
@@ -31,6 +31,8 @@ class RunSchedule final : public train::ScheduleAdviser {
   void end_trial();
   /// Stores the choice, so that checkpoints contain it.
   void remember_choice();
+  /// Chooses anew for the load of the experts in this step.
+  void redecide(int64_t step, const train::StepResult& result);
   void log_memory();
   /// Compares the choice, which must be made, with the advice of the papers. Needs the curves of a profile.
   void ask_advisers();

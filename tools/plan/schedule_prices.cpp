@@ -96,11 +96,11 @@ double slowest_together(const std::vector<Graphs>& of_class, const std::vector<s
 class SchedulePrices {
  public:
   SchedulePrices(const Recipe& recipe, const Extensions& extensions, const Predictor& predictor,
-                 const comm::ProcessGroup& world)
+                 const comm::ProcessGroup& world, const RoutingLoad& load = RoutingLoad::even)
       : recipe_(recipe),
         predictor_(predictor),
         world_(world),
-        layers_(recipe, extensions, mesh::Layout(recipe.parallel.sizes(), world.size()), world.node_of_rank()) {}
+        layers_(recipe, extensions, mesh::Layout(recipe.parallel.sizes(), world.size()), world.node_of_rank(), load) {}
 
   ScheduleCandidate of(const MoeSchedule& schedule) {
     const std::vector<Graphs> of_class = layers_.graphs(schedule);
@@ -167,8 +167,8 @@ ScheduleCandidate predicted_schedule(const Recipe& recipe, const Extensions& ext
 
 std::vector<ScheduleCandidate> predicted_schedules(const Recipe& recipe, const Extensions& extensions,
                                                    const Predictor& predictor, const comm::ProcessGroup& world,
-                                                   const std::vector<MoeSchedule>& allowed) {
-  SchedulePrices prices(recipe, extensions, predictor, world);
+                                                   const std::vector<MoeSchedule>& allowed, const RoutingLoad& load) {
+  SchedulePrices prices(recipe, extensions, predictor, world, load);
   const bool all = allowed.size() <= most_priced;
   const MoeSchedule usual = recipe.schedule.moe.settled();
   std::vector<ScheduleCandidate> candidates;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/plan/routing_model.h"
 #include "tools/plan/schedule_trace.h"
 #include "tools/plan/within_memory.h"
 
@@ -32,10 +33,10 @@ int64_t rows_of_layer(const train::Recipe& recipe);
 
 /// Predicts `schedule`. Collective over `world`, like all predicting functions. Needs no real model: a model of one
 /// layer runs on the meta device. Up to 64 ranks are simulated together. In larger worlds, each rank is simulated
-/// alone, so no rank waits for another rank.
+/// alone, so no rank waits for another rank. `load` is the load of the layer's experts.
 ScheduleCandidate predicted_schedule(const train::Recipe& recipe, const train::Extensions& extensions,
                                      const Predictor& predictor, const comm::ProcessGroup& world,
-                                     const moe::MoeSchedule& schedule);
+                                     const moe::MoeSchedule& schedule, const RoutingLoad& load = RoutingLoad::even);
 
 /// Predicts all `allowed` schedules, in their order. Of schedules with the same graphs and no open number of chunks,
 /// returns only one: the recipe's own, or else the first. If there are hundreds of schedules, first predicts schedules
@@ -43,7 +44,8 @@ ScheduleCandidate predicted_schedule(const train::Recipe& recipe, const train::E
 /// the fastest of these with all other values of the late choices.
 std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, const train::Extensions& extensions,
                                                    const Predictor& predictor, const comm::ProcessGroup& world,
-                                                   const std::vector<moe::MoeSchedule>& allowed);
+                                                   const std::vector<moe::MoeSchedule>& allowed,
+                                                   const RoutingLoad& load = RoutingLoad::even);
 
 /// Returns the measured counterpart of ScheduleCandidate::predicted, in seconds: the mean over the layers and
 /// micro-batches of a step's passes on this rank.

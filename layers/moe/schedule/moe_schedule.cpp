@@ -166,10 +166,12 @@ std::vector<std::string_view> MoeScheduleConfig::open_keys() const {
 
 void MoeScheduleConfig::choose(const MoeSchedule& schedule) {
   each_choice([&](std::string_view, auto access, const ChoiceFacts&) { access(*this) = access(schedule); });
+  redecide_every = 0;
 }
 
 void MoeScheduleConfig::choose_open(const MoeSchedule& schedule) {
   each_choice([&](std::string_view, auto access, const ChoiceFacts&) { take(access(*this), access(schedule)); });
+  redecide_every = 0;
 }
 
 void MoeScheduleConfig::fields(config::Visitor& v) {
@@ -183,6 +185,11 @@ void MoeScheduleConfig::fields(config::Visitor& v) {
     "share of train.steps that is used to time the schedules with the fastest predictions before one is chosen; 0: the "
     "prediction alone decides",
     config::at_least(0), config::at_most(0.5));
+  v("redecide_every", redecide_every,
+    "steps between re-decisions: the schedules are predicted for the load of the experts in such a step, and one that "
+    "is "
+    "more than 5% faster than the present schedule is chosen; 0: never",
+    config::at_least(0));
 }
 
 }  // namespace hexad::moe

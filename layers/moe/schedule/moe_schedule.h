@@ -381,6 +381,7 @@ inline constexpr std::tuple moe_choices{
         return s.gemms == Gemms::dense || (s.gemms == Gemms::by_load && !at.has_dense_rows);
       },
       .late = true,
+      .keeps_bits = true,
       .varied = {{"grouped", "dense_rows=auto"}, {"dense", "dense_rows=auto"}, {"by_load", "dense_rows=4"}}}),
 
   choice("dense_rows", [](auto& s) -> auto& { return s.dense_rows; },
@@ -393,7 +394,8 @@ inline constexpr std::tuple moe_choices{
         if (s.dense_rows && s.gemms != Gemms::by_load)
           no.add("is read only by schedule.moe.gemms: by_load; set gemms: by_load, or dense_rows: auto");
       },
-      .late = true}),
+      .late = true,
+      .keeps_bits = true}),
 
   choice("compute_share", [](auto& s) -> auto& { return s.compute_share; },
     ChoiceFacts{.meaning = "share of a rank's threads (train.threads), at least one thread, that compute experts while "

@@ -92,6 +92,14 @@ MoeSchedule with_late_choices(MoeSchedule schedule, const MoeSchedule& like) {
   return schedule;
 }
 
+bool same_bits(const MoeSchedule& a, const MoeSchedule& b, bool on_gpu) {
+  bool same = true;
+  each_choice([&](std::string_view, auto access, const ChoiceFacts& facts) {
+    if (access(a) != access(b) && (on_gpu || !facts.keeps_bits)) same = false;
+  });
+  return same;
+}
+
 std::vector<VariedChoice> varied_choices() {
   std::vector<VariedChoice> all;
   each_choice([&](std::string_view key, auto, const ChoiceFacts& facts) {
