@@ -77,7 +77,7 @@ struct StepMetrics {
   /// empty. The whole table is empty in steps that train.router_every skips.
   std::vector<std::vector<double>> expert_load;
   std::optional<ScheduleMetrics> schedule;   // set only if the schedule of the step was recorded
-  std::optional<ChoiceMetrics> choice = {};  // set only in the step that chose the schedule, if advisers were asked
+  std::optional<ChoiceMetrics> choice = {};  // set only in steps that chose or changed the schedule
   std::optional<RankTimes> ranks;            // set only for jobs with several ranks
   int64_t started_after = 0;                 // last step before the program, or the stage of training, was started
   int64_t stage = 0;                         // number of the stage of training, from 1; 0: the recipe has no stages

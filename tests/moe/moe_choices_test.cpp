@@ -140,6 +140,11 @@ TEST(MoeChoices, OpenGemmsAreGroupedOrByLoadWithItsThreshold) {
             "duplicates pause_before_gate, overlap sequential, chunk_by none, chunks 1, gemms by_load, dense_rows 32");
   for (const MoeSchedule& s : all) EXPECT_TRUE(refusals({.has_dense_rows = true}, s).empty()) << to_string(s);
   EXPECT_EQ(with_late_choices(all[1], c.settled()), all[0]);
+  for (const MoeSchedule& s : all) {
+    MoeScheduleConfig chosen = c;
+    chosen.choose_open(s);
+    EXPECT_EQ(chosen.settled(), s) << "the threshold goes with by_load only";
+  }
 }
 
 TEST(MoeChoices, OnlyGemmsKeepAllBitsAndOnlyOnACpu) {

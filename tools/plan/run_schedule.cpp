@@ -161,7 +161,11 @@ void RunSchedule::redecide(int64_t step, const StepResult& result) {
 }
 
 void RunSchedule::ask_advisers() {
-  if (run_.recipe.schedule.profile.empty()) return;
+  if (run_.recipe.schedule.profile.empty()) {
+    compared_ = telemetry::ChoiceMetrics{.schedule = moe::to_string(choice_->current().schedule),
+                                         .measured_seconds = choice_->current().measured_seconds()};
+    return;
+  }
   compared_ = compare_advice(run_.recipe, run_.instance, *predictor_, run_.world.group(), *choice_);
   if (!leader()) return;
   for (const telemetry::AdviceMetrics& advice : compared_->advice)

@@ -34,7 +34,8 @@ class RunSchedule final : public train::ScheduleAdviser {
   /// Chooses anew for the load of the experts in this step.
   void redecide(int64_t step, const train::StepResult& result);
   void log_memory();
-  /// Compares the choice, which must be made, with the advice of the papers. Needs the curves of a profile.
+  /// Compares the choice, which must be made, with the advice of the papers. Without a profile, only records the choice
+  /// for the metrics.
   void ask_advisers();
   /// Gathers the recorded passes and adds them to the trace.
   void trace(telemetry::StepMetrics& metrics);

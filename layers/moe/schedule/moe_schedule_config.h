@@ -28,7 +28,8 @@ struct MoeScheduleConfig : MoeChoices<std::optional> {
   std::vector<std::string_view> open_keys() const;
   /// Sets all choices to those of `schedule`. Leaves nothing to decide, so redecide_every becomes 0.
   void choose(const MoeSchedule& schedule);
-  /// Sets all choices that are unset to those of `schedule`. redecide_every becomes 0.
+  /// Sets all choices that are unset to those of `schedule`. redecide_every becomes 0. If
+  /// gemms was open and is not by_load now, resets dense_rows, which nothing reads any more.
   void choose_open(const MoeSchedule& schedule);
 
   void fields(config::Visitor& v);
