@@ -126,6 +126,8 @@ Advice of_parm(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usu
   constexpr std::string_view name = "Parm";
   if (l.tp.ranks == 1 || l.ep_etp.ranks == 1)
     return silent(name, "needs tensor parallelism and expert parallelism, without which S1 and S2 are equal");
+  if (l.etp > 1 && usual.all_to_all != ep::AllToAll::direct)
+    return silent(name, "sends rows to all etp ranks at once, which schedule.moe.all_to_all: hierarchical does not");
   const TimeCurve* exchange = curve_of(rates, TaskKind::all_to_all, l.ep_etp);
   const TimeCurve* gather = curve_of(rates, TaskKind::all_gather, l.tp);
   if (!exchange) return silent(name, unmeasured(TaskKind::all_to_all, l.ep_etp));
