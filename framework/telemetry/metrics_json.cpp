@@ -39,6 +39,7 @@ void read(const Json& json, double& out) {
 
 void read(const Json& json, int64_t& out) { json.get_to(out); }
 void read(const Json& json, std::string& out) { json.get_to(out); }
+void read(const Json& json, bool& out) { json.get_to(out); }
 
 void read(const Json& json, std::optional<double>& out) {
   if (json.is_null()) return out.reset();
@@ -79,10 +80,6 @@ void read_schedule(const Json& object, std::optional<ScheduleMetrics>& schedule)
   read(*it, "predicted_seconds", schedule->predicted_seconds);
   read(*it, "measured_seconds", schedule->measured_seconds);
   read(*it, "exposed_seconds", schedule->exposed_seconds);
-}
-
-void read(const Json& object, const char* key, bool& out) {
-  if (auto it = object.find(key); it != object.end()) it->get_to(out);
 }
 
 void read(const Json& object, AdviceMetrics& a) {

@@ -41,27 +41,28 @@ void compare_choice(std::vector<std::string> keys, const std::function<void(cons
 
 TEST(AdviceVerdicts, CompareEveryAdviserWithThePrediction) {
   compare_choice({"schedule.moe.duplicates=auto", "schedule.moe.overlap=auto", "schedule.moe.chunk_by=auto"},
-          [](const telemetry::ChoiceMetrics& all) {
-            for (const telemetry::AdviceMetrics& a : all.advice) {
-              EXPECT_TRUE(a.verdict == "right" || a.verdict == "wrong") << plan::to_string(a);
-              EXPECT_FALSE(a.measured);
-              EXPECT_TRUE(moe::schedule_named(a.schedule)) << a.schedule;
-              if (a.verdict == "right") {
-                EXPECT_EQ(a.slower, 0) << a.adviser;
-              }
-            }
-          });
+                 [](const telemetry::ChoiceMetrics& all) {
+                   for (const telemetry::AdviceMetrics& a : all.advice) {
+                     EXPECT_TRUE(a.verdict == "right" || a.verdict == "wrong") << plan::to_string(a);
+                     EXPECT_FALSE(a.measured);
+                     EXPECT_TRUE(moe::schedule_named(a.schedule)) << a.schedule;
+                     if (a.verdict == "right") {
+                       EXPECT_EQ(a.slower, 0) << a.adviser;
+                     }
+                   }
+                 });
 }
 
 TEST(AdviceVerdicts, AreOmittedIfTheRecipeSetsAnotherValue) {
-  compare_choice({"schedule.moe.duplicates=baseline", "schedule.moe.chunk_by=auto"}, [](const telemetry::ChoiceMetrics& all) {
-    for (const telemetry::AdviceMetrics& a : all.advice) {
-      if (a.adviser != "MoNTA" && a.adviser != "Parm") continue;
-      EXPECT_EQ(a.verdict, "none") << plan::to_string(a);
-      EXPECT_FALSE(a.reason.empty());
-      EXPECT_TRUE(a.schedule.empty());
-    }
-  });
+  compare_choice({"schedule.moe.duplicates=baseline", "schedule.moe.chunk_by=auto"},
+                 [](const telemetry::ChoiceMetrics& all) {
+                   for (const telemetry::AdviceMetrics& a : all.advice) {
+                     if (a.adviser != "MoNTA" && a.adviser != "Parm") continue;
+                     EXPECT_EQ(a.verdict, "none") << plan::to_string(a);
+                     EXPECT_FALSE(a.reason.empty());
+                     EXPECT_TRUE(a.schedule.empty());
+                   }
+                 });
 }
 
 TEST(AdviceVerdicts, AreDescribedInOneLine) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "framework/base/counted.h"
 #include "framework/base/ordinal.h"
@@ -25,15 +26,20 @@ constexpr double eps_e0 = 0.32, eps_e1 = 0.03;
 // Largest number of chunks that any adviser may advise, as for `auto`.
 constexpr int64_t most_advised = *std::rbegin(moe::chunks_tried);
 
-Advice silent(std::string_view adviser, std::string why) {
-  Advice advice;
-  advice.adviser = adviser, advice.silence = std::move(why);
-  return advice;
+// Answer of a paper's algorithm: a schedule, or the reason why there is none.
+struct Answer {
+  std::optional<MoeSchedule> schedule{};
+  std::string silence{};
+};
+Answer silent(std::string why) {
+  Answer answer;
+  answer.silence = std::move(why);
+  return answer;
 }
-Advice says(std::string_view adviser, std::vector<std::string_view> keys, const MoeSchedule& schedule) {
-  Advice advice;
-  advice.adviser = adviser, advice.keys = std::move(keys), advice.schedule = schedule;
-  return advice;
+Answer says(const MoeSchedule& schedule) {
+  Answer answer;
+  answer.schedule = schedule;
+  return answer;
 }
 
 // Returns the measured curve of a collective of `group`; null if there is none with at least two points.
@@ -88,14 +94,13 @@ MoeSchedule unchunked(MoeSchedule s) {
   return s;
 }
 
-Advice of_monta(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usual) {
-  constexpr std::string_view name = "MoNTA";
-  if (l.tp.ranks == 1 || l.ep.ranks == 1) return silent(name, "needs tensor parallelism and expert parallelism");
+Answer of_monta(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usual) {
+  if (l.tp.ranks == 1 || l.ep.ranks == 1) return silent("needs tensor parallelism and expert parallelism");
   const TimeCurve* exchange = curve_of(rates, TaskKind::all_to_all, l.ep);
   const TimeCurve* gather = curve_of(rates, TaskKind::all_gather, l.tp);
-  if (!exchange) return silent(name, unmeasured(TaskKind::all_to_all, l.ep));
-  if (!gather) return silent(name, unmeasured(TaskKind::all_gather, l.tp));
-  if (rates.copy.points.size() < 2) return silent(name, "the profile has no curve of copies");
+  if (!exchange) return silent(unmeasured(TaskKind::all_to_all, l.ep));
+  if (!gather) return silent(unmeasured(TaskKind::all_gather, l.tp));
+  if (rates.copy.points.size() < 2) return silent("the profile has no curve of copies");
   const monta::Network network{.t = static_cast<double>(l.tp.ranks),
                                .e = static_cast<double>(l.ep.ranks),
                                .all_to_all = link_of(*exchange, held_per_sent(l.ep.ranks)),
@@ -119,19 +124,18 @@ Advice of_monta(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& us
     s.overlap = choice.strategy == monta::Strategy::o2 ? moe::Overlap::a2a_allgather : moe::Overlap::a2a_allgather_copy;
     s.chunks = chunks;
   }
-  return says(name, {"duplicates", "overlap", "chunks"}, s);
+  return says(s);
 }
 
-Advice of_parm(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usual) {
-  constexpr std::string_view name = "Parm";
+Answer of_parm(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usual) {
   if (l.tp.ranks == 1 || l.ep_etp.ranks == 1)
-    return silent(name, "needs tensor parallelism and expert parallelism, without which S1 and S2 are equal");
+    return silent("needs tensor parallelism and expert parallelism, without which S1 and S2 are equal");
   if (l.etp > 1 && usual.all_to_all != ep::AllToAll::direct)
-    return silent(name, "sends rows to all etp ranks at once, which schedule.moe.all_to_all: hierarchical does not");
+    return silent("sends rows to all etp ranks at once, which schedule.moe.all_to_all: hierarchical does not");
   const TimeCurve* exchange = curve_of(rates, TaskKind::all_to_all, l.ep_etp);
   const TimeCurve* gather = curve_of(rates, TaskKind::all_gather, l.tp);
-  if (!exchange) return silent(name, unmeasured(TaskKind::all_to_all, l.ep_etp));
-  if (!gather) return silent(name, unmeasured(TaskKind::all_gather, l.tp));
+  if (!exchange) return silent(unmeasured(TaskKind::all_to_all, l.ep_etp));
+  if (!gather) return silent(unmeasured(TaskKind::all_gather, l.tp));
   const parm::Layer layer{.B = l.sequences,
                           .L = l.tokens,
                           .M = l.hidden,
@@ -150,15 +154,14 @@ Advice of_parm(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usu
     s.duplicates = moe::Duplicates::pause_after_gate;
     s.overlap = moe::Overlap::a2a_allgather, s.chunks = l.ep_etp.ranks;
   }
-  return says(name, {"duplicates"}, s);
+  return says(s);
 }
 
-Advice of_eps(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usual) {
-  constexpr std::string_view name = "EPS-MoE";
-  if (l.ep.ranks == 1) return silent(name, "needs expert parallelism");
-  if (l.local_experts == 1) return silent(name, "needs several experts on a rank, which it divides into groups");
+Answer of_eps(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usual) {
+  if (l.ep.ranks == 1) return silent("needs expert parallelism");
+  if (l.local_experts == 1) return silent("needs several experts on a rank, which it divides into groups");
   const TimeCurve* exchange = curve_of(rates, TaskKind::all_to_all, l.ep);
-  if (!exchange) return silent(name, unmeasured(TaskKind::all_to_all, l.ep));
+  if (!exchange) return silent(unmeasured(TaskKind::all_to_all, l.ep));
   // Seconds of an all-to-all and of the products of all local experts, over the bytes of a rank's rows.
   const double bytes = group_bytes(l) / l.tp.ranks, rows = bytes / (l.hidden * l.bytes_per_element);
   const auto local = static_cast<double>(l.local_experts);
@@ -183,7 +186,7 @@ Advice of_eps(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usua
   const eps::Extra found = eps::extra(bytes, N, S, Curve(T_comp / N), G);
   MoeSchedule s = unchunked(usual);
   if (best.N > 1 && eps::pays(found, eps_e0, eps_e1)) s.chunk_by = moe::ChunkBy::experts, s.chunks = best.N;
-  return says(name, {"chunk_by", "chunks"}, s);
+  return says(s);
 }
 
 // The all-to-alls of a layer are tasks of the lane `inter`, even inside a node.
@@ -200,15 +203,14 @@ mpmoe::Slowdowns slowdowns(const Rates& rates) {
           .mem_all = rates.alpha(mem, {comm, comp})};
 }
 
-Advice of_mpmoe(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usual,
+Answer of_mpmoe(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usual,
                 const std::vector<moe::ReuseStrategy>& reuse) {
-  constexpr std::string_view name = "MPMoE";
-  if (l.ep.ranks == 1) return silent(name, "needs expert parallelism");
+  if (l.ep.ranks == 1) return silent("needs expert parallelism");
   const TimeCurve* exchange = curve_of(rates, TaskKind::all_to_all, l.ep);
   const TimeCurve& forward = rates.compute[base::ordinal(base::GemmPass::forward)];
-  if (!exchange) return silent(name, unmeasured(TaskKind::all_to_all, l.ep));
+  if (!exchange) return silent(unmeasured(TaskKind::all_to_all, l.ep));
   if (forward.points.size() < 2 || rates.copy.points.size() < 2)
-    return silent(name, "the profile has no curves of products or copies");
+    return silent("the profile has no curves of products or copies");
   // The paper's expert has two products. SwiGLU counts as two products that are 1.5 times as wide.
   const mpmoe::Layer layer{.M = l.hidden,
                            .H = l.expert_hidden * l.products / 2,
@@ -229,7 +231,7 @@ Advice of_mpmoe(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& us
       least = time, best.memory_reuse = strategy, best.chunks = n;
       best.chunk_by = n > 1 ? moe::ChunkBy::tokens : moe::ChunkBy::none;
     }
-  return says(name, {"chunk_by", "chunks", "memory_reuse"}, best);
+  return says(best);
 }
 
 }  // namespace
@@ -244,8 +246,15 @@ bool Advice::agrees_with(const MoeSchedule& chosen) const {
 
 std::vector<Advice> advice(const AdvisedLayer& layer, const Rates& rates, const MoeSchedule& usual,
                            const std::vector<moe::ReuseStrategy>& reuse) {
-  return {of_monta(layer, rates, usual), of_parm(layer, rates, usual), of_eps(layer, rates, usual),
-          of_mpmoe(layer, rates, usual, reuse)};
+  std::vector<Advice> all;
+  const auto add = [&](std::string_view adviser, std::vector<std::string_view> keys, Answer answer) {
+    all.push_back({adviser, std::move(keys), std::move(answer.schedule), std::move(answer.silence)});
+  };
+  add("MoNTA", {"duplicates", "overlap", "chunks"}, of_monta(layer, rates, usual));
+  add("Parm", {"duplicates"}, of_parm(layer, rates, usual));
+  add("EPS-MoE", {"chunk_by", "chunks"}, of_eps(layer, rates, usual));
+  add("MPMoE", {"chunk_by", "chunks", "memory_reuse"}, of_mpmoe(layer, rates, usual, reuse));
+  return all;
 }
 
 }  // namespace hexad::plan

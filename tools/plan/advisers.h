@@ -32,7 +32,8 @@ struct AdvisedLayer {
   AdvisedGroup ep, tp, ep_etp;  // ep_etp: the ranks of both, Parm's EP&ESP group
 };
 
-/// Advice of one paper. Either `schedule` or `silence` is set.
+/// Advice of one paper. Either `schedule` or `silence` is set. `adviser` and `keys` are the same on all ranks, whatever
+/// the rates of a rank.
 struct Advice {
   std::string_view adviser;
   std::vector<std::string_view> keys{};  // keys of schedule.moe that the paper's algorithm decides

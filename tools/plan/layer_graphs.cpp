@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "framework/schedule/graph_runner.h"
 #include "tools/train/recipe/stages.h"
@@ -72,6 +73,18 @@ void add_nodes(std::vector<int>& key, const std::vector<int>& ranks, const std::
     key.push_back(numbers.try_emplace(node_of_rank[r], static_cast<int>(numbers.size())).first->second);
 }
 
+// Returns the ep coordinate of the rank that stands for each of `ranks` ep ranks: itself for the busiest rank, the rank
+// with the median load for the others.
+std::vector<int> stand_ins(const RoutingLoad& load, int ranks) {
+  const std::vector<double> slots = slots_of_ranks(load.shares().front(), ranks);
+  std::vector<int> order(slots.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, [&](int rank) { return slots[rank]; });
+  std::vector<int> all(slots.size(), order[(order.size() - 1) / 2]);
+  all[order.back()] = order.back();
+  return all;
+}
+
 }  // namespace
 
 LayerOnMeta::LayerOnMeta(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
@@ -92,13 +105,17 @@ LayerGraphs::LayerGraphs(const Recipe& recipe, const train::Extensions& extensio
                          const std::vector<int>& node_of_rank, const RoutingLoad& load) {
   const std::vector<bool> has_experts = stages_with_experts(recipe, extensions);
   std::map<std::vector<int>, size_t> classes;
-  for (int rank = 0; rank < layout.world(); ++rank) {
+  std::vector<int> stand_in;  // by ep coordinate; empty: each rank stands for itself
+  if (load == RoutingLoad::given) stand_in = stand_ins(load, static_cast<int>(recipe.parallel.ep));
+  for (int each = 0; each < layout.world(); ++each) {
+    const int rank =
+        stand_in.empty() ? each : layout.members(Axis::ep, each)[stand_in[layout.coordinate(Axis::ep, each)]];
     std::vector<int> key;
     const bool runs = has_experts[static_cast<size_t>(layout.coordinate(Axis::pp, rank))];
     if (runs) {
       for (const Axis axis : {Axis::ep, Axis::etp, Axis::tp}) add_nodes(key, layout.members(axis, rank), node_of_rank);
       add_nodes(key, layout.expert_sharers(rank), node_of_rank);
-      if (load != RoutingLoad::even) key.push_back(layout.coordinate(Axis::ep, rank));
+      if (!stand_in.empty()) key.push_back(layout.coordinate(Axis::ep, rank));
     }
     const auto [at, is_new] = classes.try_emplace(std::move(key), layers_.size());
     class_of_rank_.push_back(at->second);

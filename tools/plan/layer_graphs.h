@@ -25,10 +25,12 @@ class LayerOnMeta {
   RunOnMeta run_;
 };
 
-/// Graphs of all ranks. Ranks whose groups are placed on nodes in the same way form a class, if they have the same
-/// experts or the experts have the same load. The graphs of a class do not differ systematically, because all ranks
-/// route alike. Therefore, only one rank of each class runs. Every rank of a job computes the same result without
-/// communication.
+/// Graphs of all ranks. Ranks whose groups are placed on nodes in the same way form a class. The graphs of a class do
+/// not differ systematically, because all ranks route alike. Therefore, only one rank of each class runs. Every rank of
+/// a job computes the same result without communication.
+///
+/// If the load is given, the busiest ep rank forms a class of its own, because the others wait for it. The ep rank with
+/// the median load stands for all others, so that the time does not grow with the number of ep ranks.
 class LayerGraphs {
  public:
   /// Makes the classes. `node_of_rank` is as in ProcessGroup, for all ranks of the job.

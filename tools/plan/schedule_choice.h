@@ -54,7 +54,7 @@ class ScheduleChoice {
   struct Redecision {
     double imbalance = 1;    // rows of the busiest ep rank over the mean, in the layer that was predicted
     std::string from{};      // name of the schedule before
-    std::string fastest{};   // name of the schedule that is predicted to be the fastest
+    std::string fastest{};   // name of the schedule that this rank predicts to be the fastest
     double gain = 0;         // seconds of `from` over those of `fastest`, minus 1
     bool switched = false;   // true if the gain is above 5% and `fastest` was set
     bool same_bits = false;  // true if both schedules compute bitwise the same
@@ -63,7 +63,7 @@ class ScheduleChoice {
   /// than 5% faster than the current one. `loads` has a row for each MoE layer. The layer with the median imbalance is
   /// predicted. Predictions are scaled by the errors that trials have shown. The choice must be made. Returns none if
   /// there is nothing to compare. The result depends only on the step's load, on the trials and on earlier switches,
-  /// which state() contains. Therefore, a resumed run decides alike.
+  /// which state() contains. Therefore, a resumed run decides alike. All ranks follow rank 0. Collective.
   std::optional<Redecision> redecide(int64_t step, const ExpertShares& loads);
 
   /// Returns "duplicates drop, ...: predicted 1.20 ms, measured 1.00 ms (+20.0%)".
@@ -97,6 +97,7 @@ class ScheduleChoice {
   const std::vector<int64_t>& numbers_of(const moe::MoeSchedule& schedule);
   std::vector<std::string> finalist_names() const;
   std::vector<size_t> compared_candidates();
+  std::vector<ScheduleCandidate> candidates_for(const RoutingLoad& load);
   void set(size_t candidate);
 
   const train::Recipe& recipe_;

@@ -96,7 +96,7 @@ double slowest_together(const std::vector<Graphs>& of_class, const std::vector<s
 class SchedulePrices {
  public:
   SchedulePrices(const Recipe& recipe, const Extensions& extensions, const Predictor& predictor,
-                 const comm::ProcessGroup& world, const RoutingLoad& load = RoutingLoad::even)
+                 const comm::ProcessGroup& world, const RoutingLoad& load)
       : recipe_(recipe),
         predictor_(predictor),
         world_(world),
@@ -162,7 +162,16 @@ int64_t rows_of_layer(const Recipe& r) {
 
 ScheduleCandidate predicted_schedule(const Recipe& recipe, const Extensions& extensions, const Predictor& predictor,
                                      const comm::ProcessGroup& world, const MoeSchedule& schedule) {
-  return SchedulePrices(recipe, extensions, predictor, world).of(schedule);
+  return SchedulePrices(recipe, extensions, predictor, world, RoutingLoad::even).of(schedule);
+}
+
+std::vector<ScheduleCandidate> predicted_each(const Recipe& recipe, const Extensions& extensions,
+                                              const Predictor& predictor, const comm::ProcessGroup& world,
+                                              const std::vector<MoeSchedule>& schedules, const RoutingLoad& load) {
+  SchedulePrices prices(recipe, extensions, predictor, world, load);
+  std::vector<ScheduleCandidate> all;
+  for (const MoeSchedule& s : schedules) all.push_back(prices.of(s));
+  return all;
 }
 
 std::vector<ScheduleCandidate> predicted_schedules(const Recipe& recipe, const Extensions& extensions,

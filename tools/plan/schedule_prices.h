@@ -33,10 +33,14 @@ int64_t rows_of_layer(const train::Recipe& recipe);
 
 /// Predicts `schedule`. Collective over `world`, like all predicting functions. Needs no real model: a model of one
 /// layer runs on the meta device. Up to 64 ranks are simulated together. In larger worlds, each rank is simulated
-/// alone, so no rank waits for another rank. `load` is the load of the layer's experts.
+/// alone, so no rank waits for another rank.
 ScheduleCandidate predicted_schedule(const train::Recipe& recipe, const train::Extensions& extensions,
                                      const Predictor& predictor, const comm::ProcessGroup& world,
-                                     const moe::MoeSchedule& schedule, const RoutingLoad& load = RoutingLoad::even);
+                                     const moe::MoeSchedule& schedule);
+/// Predicts each of `schedules`, in their order, for a load of the layer's experts.
+std::vector<ScheduleCandidate> predicted_each(const train::Recipe& recipe, const train::Extensions& extensions,
+                                              const Predictor& predictor, const comm::ProcessGroup& world,
+                                              const std::vector<moe::MoeSchedule>& schedules, const RoutingLoad& load);
 
 /// Predicts all `allowed` schedules, in their order. Of schedules with the same graphs and no open number of chunks,
 /// returns only one: the recipe's own, or else the first. If there are hundreds of schedules, first predicts schedules

@@ -1,25 +1,24 @@
 // Re-decision of a schedule for the present load of the experts: member functions of ScheduleChoice.
 #include <algorithm>
-#include <numeric>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "layers/moe/schedule/schedule_rules.h"
+#include "parallel/comm/text_collectives.h"
 #include "tools/plan/schedule_choice.h"
 
 namespace hexad::plan {
 namespace {
 
+using moe::MoeSchedule;
+
 // Least gain for which the schedule is changed. Predictions are not good enough for smaller differences.
 constexpr double least_gain = 0.05;
 
-// Returns the share of the busiest of `ranks` ranks, which have equal blocks of experts, over the mean share.
+// Returns the share of the busiest of `ranks` ep ranks over the mean share.
 double imbalance(const std::vector<double>& shares, int ranks) {
-  const size_t local = shares.size() / static_cast<size_t>(ranks);
-  double most = 0;
-  for (size_t first = 0; first < shares.size(); first += local)
-    most = std::max(most, std::accumulate(shares.begin() + static_cast<std::ptrdiff_t>(first),
-                                          shares.begin() + static_cast<std::ptrdiff_t>(first + local), 0.0));
-  return most * ranks;
+  return std::ranges::max(slots_of_ranks(shares, ranks)) * ranks;
 }
 
 // Returns the shares of the layer whose imbalance is the median of all layers. The mean of all layers would be too
@@ -57,44 +56,55 @@ std::vector<size_t> ScheduleChoice::compared_candidates() {
   return all;
 }
 
+// Returns the predictions for `load`, scaled by the errors of trials. The current schedule is the first. Of the allowed
+// schedules with equal graphs, only one is returned.
+std::vector<ScheduleCandidate> ScheduleChoice::candidates_for(const RoutingLoad& load) {
+  const std::vector<size_t> known = compared_candidates();
+  std::vector<MoeSchedule> schedules;
+  for (const size_t i : known) schedules.push_back(candidates_[i].schedule);
+  const double usual = usual_error(candidates_);
+  std::vector<ScheduleCandidate> all =
+      predicted_each(recipe_, instance_.extensions, predictor_, world_, schedules, load);
+  for (size_t i = 0; i < known.size(); ++i) {
+    const ScheduleCandidate& before = candidates_[known[i]];
+    const bool tried = !before.measured.empty() && before.predicted > 0;
+    all[i].predicted *= tried ? before.measured_seconds() / before.predicted : usual;
+  }
+  for (ScheduleCandidate& other :
+       predicted_schedules(recipe_, instance_.extensions, predictor_, world_, memory_.schedules, load)) {
+    const auto same_work = [&](const ScheduleCandidate& c) { return c.graphs == other.graphs; };
+    if (std::any_of(all.begin(), all.begin() + std::ssize(known), same_work)) continue;
+    other.predicted *= usual;
+    all.push_back(std::move(other));
+  }
+  return all;
+}
+
 std::optional<ScheduleChoice::Redecision> ScheduleChoice::redecide(int64_t step, const ExpertShares& loads) {
   base::require(made_, "[ScheduleChoice] step ", step, ": the first choice is not made yet");
   if (loads.empty() || memory_.schedules.size() < 2) return {};
   const int ranks = instance_.mesh[base::Axis::ep].size();
   const std::vector<double>& shares = typical_layer(loads, ranks);
-  const RoutingLoad load(ExpertShares{shares});
-  const double usual = usual_error(candidates_);
-  std::vector<ScheduleCandidate>
-      now;  // predictions for this load, scaled by the errors of trials; first: the current one
-  const auto add = [&](ScheduleCandidate candidate, double error) {
-    candidate.predicted *= error;
-    now.push_back(std::move(candidate));
-  };
-  for (const size_t i : compared_candidates()) {
-    const ScheduleCandidate known = candidates_[i];
-    add(predicted_schedule(recipe_, instance_.extensions, predictor_, world_, known.schedule, load),
-        known.measured.empty() || known.predicted <= 0 ? usual : known.measured_seconds() / known.predicted);
-  }
-  const size_t compared = now.size();
-  for (ScheduleCandidate& other :
-       predicted_schedules(recipe_, instance_.extensions, predictor_, world_, memory_.schedules, load)) {
-    const auto known = now.begin() + static_cast<std::ptrdiff_t>(compared);
-    const auto twin = std::find_if(now.begin(), known, [&](const auto& c) { return c.graphs == other.graphs; });
-    if (twin == known) add(std::move(other), usual);  // a twin does the same work
-  }
+  const std::vector<ScheduleCandidate> now = candidates_for(RoutingLoad(ExpertShares{shares}));
+  const auto name = [](const ScheduleCandidate& c) { return moe::to_string(c.schedule); };
   // Orders equal times by name, because a resumed run may have the candidates in another order.
+  const auto best =
+      std::ranges::min_element(now, {}, [&](const ScheduleCandidate& c) { return std::pair(c.predicted, name(c)); });
   const ScheduleCandidate& before = now.front();
-  const auto best = std::ranges::min_element(
-      now, {}, [](const ScheduleCandidate& c) { return std::pair(c.predicted, moe::to_string(c.schedule)); });
   Redecision out{.imbalance = imbalance(shares, ranks),
-                 .from = moe::to_string(before.schedule),
-                 .fastest = moe::to_string(best->schedule),
+                 .from = name(before),
+                 .fastest = name(*best),
                  .gain = best->predicted > 0 ? before.predicted / best->predicted - 1 : 0};
-  out.switched = out.gain > least_gain;
-  out.same_bits = moe::same_bits(before.schedule, best->schedule, recipe_.device == device::DeviceKind::cuda);
+  // All ranks set what rank 0 chooses, because ranks with different schedules would wait for each other forever.
+  device::DeviceContext host;
+  const std::string chosen = comm::broadcast_text(out.gain > least_gain ? out.fastest : out.from, 0, world_, host);
+  const auto to = std::ranges::find(now, chosen, name);
+  base::require(to != now.end(), "[ScheduleChoice] step ", step, ": rank 0 chose an unknown schedule: ", chosen);
+  out.switched = chosen != out.from;
+  out.same_bits = moe::same_bits(before.schedule, to->schedule, recipe_.device == device::DeviceKind::cuda);
   if (out.switched) {
-    switches_.push_back({step, out.from, out.fastest});
-    set(index_of(best->schedule));
+    switches_.push_back({step, out.from, chosen});
+    set(index_of(to->schedule));
   }
   return out;
 }

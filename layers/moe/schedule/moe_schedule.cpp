@@ -188,8 +188,7 @@ void MoeScheduleConfig::fields(config::Visitor& v) {
     config::at_least(0), config::at_most(0.5));
   v("redecide_every", redecide_every,
     "steps between re-decisions: the schedules are predicted for the load of the experts in such a step, and one that "
-    "is "
-    "more than 5% faster than the present schedule is chosen; 0: never",
+    "is more than 5% faster than the present schedule is chosen; 0: never",
     config::at_least(0));
 }
 

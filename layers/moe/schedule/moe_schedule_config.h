@@ -26,10 +26,10 @@ struct MoeScheduleConfig : MoeChoices<std::optional> {
   bool open() const { return !open_keys().empty(); }
   /// Returns the keys of the choices that are left to the program.
   std::vector<std::string_view> open_keys() const;
-  /// Sets all choices to those of `schedule`. Leaves nothing to decide, so redecide_every becomes 0.
+  /// Sets all choices to those of `schedule`, and redecide_every to 0, because nothing is left to decide.
   void choose(const MoeSchedule& schedule);
-  /// Sets all choices that are unset to those of `schedule`. redecide_every becomes 0. If
-  /// gemms was open and is not by_load now, resets dense_rows, which nothing reads any more.
+  /// Sets all choices that are unset to those of `schedule`, and redecide_every to 0. Also resets dense_rows if `gemms`
+  /// was open and `schedule` does not read them.
   void choose_open(const MoeSchedule& schedule);
 
   void fields(config::Visitor& v);
