@@ -11,7 +11,7 @@ function text_of(record, key,    rest) {
 function value_of(record, key,    rest) {
   if (!match(record, "\"" key "\": *")) return ""
   rest = substr(record, RSTART + RLENGTH)
-  sub(/[,}\]].*/, "", rest)
+  sub(/[],}].*/, "", rest)
   return rest
 }
 
