@@ -29,14 +29,15 @@ size_t StepRecord::first_in(std::string_view span) const {
 
 namespace {
 
-// True if the operation gathers weights after their update (ZeRO-1 and 2).
-bool gathers_updated_weights(const StepRecord& record, const device::Issue& issue) {
+// True if the operation may gather weights after their update (ZeRO-1 and 2). An optimizer may have gathers of its own,
+// which end before the update does.
+bool is_gather_of_update(const StepRecord& record, const device::Issue& issue) {
   return issue.communicates() && issue.name == "all_gather" && record.is_in(issue, "optimizer");
 }
 
-// Returns the index of the operation of this step that corresponds to operation `before` of the step before. The last
-// operations of all steps are alike. `first` is the number of this step's first operation in the log. Returns the
-// number of operations if there is none.
+// Returns the index of the operation of this step that corresponds to operation `before` of the step before, which
+// issued the same operations. `first` is the number of this step's first operation in the log. Returns the number of
+// operations if there is none.
 size_t same_in_this_step(int32_t before, int32_t first, const StepRecord& record) {
   const auto from_end = static_cast<size_t>(first - before);
   return from_end <= record.issues.size() ? record.issues.size() - from_end : record.issues.size();
@@ -49,9 +50,7 @@ size_t same_in_this_step(int32_t before, int32_t first, const StepRecord& record
 // operation waits for such a gather, as in a first step, the gathers remain at the end.
 void begin_with_gathers(StepRecord& record, int32_t first) {
   const size_t count = record.issues.size();
-  std::vector<char> gather(count), waited(device::lane_count * count);
-  for (size_t i = 0; i < count; ++i) gather[i] = gathers_updated_weights(record, record.issues[i]);
-  bool in_flight = false;
+  std::vector<char> gather(count), waited(device::lane_count * count);  // gather: true if the next step waits for it
   for (device::Issue& issue : record.issues) {
     std::vector<int32_t> after;
     for (const int32_t before : issue.after) {
@@ -60,15 +59,15 @@ void begin_with_gathers(StepRecord& record, int32_t first) {
         continue;
       }
       const size_t same = same_in_this_step(before, first, record);
-      if (same == count || !gather[same]) continue;
-      in_flight = true;
+      if (same == count || !is_gather_of_update(record, record.issues[same])) continue;
+      gather[same] = true;
       char& known = waited[base::ordinal(issue.lane) * count + same];
       if (!known) after.push_back(static_cast<int32_t>(same));
       if (!issue.communicates()) known = true;
     }
     issue.after = std::move(after);
   }
-  if (!in_flight) return;
+  if (std::ranges::find(gather, true) == gather.end()) return;
 
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), size_t{0});
@@ -113,12 +112,13 @@ std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::E
                                      std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank) {
   RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::issues, node_of_rank);
   run.follow_spans();
-  // Under ZeRO-3, the order in which weights are used depends on the number of micro-batches.
-  const bool same_order = recipe.parallel.zero == 3;
-  if (!same_order) run.step(repeated_micro_batches(recipe));
+  // Under ZeRO-3, the order in which weights are used depends on the number of micro-batches. Under ZeRO-1 and 2, a step
+  // hides the gathers of an equal step before it.
+  const bool equal_before = recipe.parallel.zero > 0;
+  if (!equal_before) run.step(repeated_micro_batches(recipe));
   std::vector<StepRecord> records;
   for (const int64_t n : micro_batches) {
-    if (same_order) run.step(n);
+    if (equal_before) run.step(n);
     records.push_back(record_step(run, n, rank));
   }
   return records;
