@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <future>
 
 #include "parallel/comm/thread_group.h"
 #include "tests/support/compare.h"
@@ -97,25 +98,31 @@ void fill_owned(Model& m, double value) {
   for (Parameter* p : m.all) kernels::kernels(m.context).pointwise.fill(m.stream(), p->owned_weights(), value);
 }
 
-// Groups of threads start an operation once all ranks have called it. Rank 0 returns from an update that rank 1 has not
-// called yet only if it does not wait for the gathers. Under Zero::weights, an update gathers nothing.
+// Rank 1 updates only after the update of rank 0 has returned, so rank 0 must not wait for the gathers. Under
+// Zero::weights, an update gathers nothing.
 TEST(WeightBuckets, UpdateReturnsBeforeWeightsArriveAtTheirUse) {
-  for (const Zero zero : sharded)
+  for (const Zero zero : sharded) {
+    std::promise<void> returned;
     comm::with_ranks(2,
                      [&](const comm::ProcessGroup& world) {
                        Model m(world, zero);
                        const auto update = [&] {
                          m.weights->update(m.stream(), [&] { fill_owned(m, 1 + world.rank()); }, dp::Arrival::at_use);
                        };
-                       if (world.rank() == 0) update();
-                       world.barrier(m.stream()).wait();
-                       if (world.rank() == 1) update();
+                       if (world.rank() == 0) {
+                         update();
+                         returned.set_value();
+                       } else {
+                         EXPECT_EQ(returned.get_future().wait_for(std::chrono::seconds(10)), std::future_status::ready);
+                         update();
+                       }
                        for (int64_t l = 0; l < layers; ++l) {
                          const std::vector<double> values = values_of(m.use(l));
                          for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], i < 32 ? 1 : 2) << i;
                        }
                      },
                      {.watchdog_seconds = 20});
+  }
 }
 
 TEST(WeightBuckets, CompletedWeightsNeedNoUse) {

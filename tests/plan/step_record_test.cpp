@@ -203,18 +203,21 @@ TEST(StepRecord, ContainsTheGradientNormAndTheGatherOfWeights) {
 // The step before has left the gathers in flight, and this step leaves its own ones to the next step.
 TEST(StepRecord, BeginsWithTheGathersThatItHides) {
   for (const char* zero : {"parallel.zero=1", "parallel.zero=2"})
-    for (const auto device : {device::DeviceKind::cpu, device::DeviceKind::emulated}) {
-      SCOPED_TRACE(base::cat(zero, " on ", device::name_of(device)));
+    for (const device::DeviceKind kind : {device::DeviceKind::cpu, device::DeviceKind::emulated}) {
+      SCOPED_TRACE(base::cat(zero, " on ", device::name_of(kind)));
       Recipe recipe = recipe_with({zero, "distributed.bucket_bytes=8192"});
-      recipe.device = device;
+      recipe.device = kind;
       const StepRecord record = record_of(recipe, 2);
+      const auto is_gather = [&](size_t i) {
+        return record.issues[i].name == "all_gather" && record.is_in(record.issues[i], "optimizer");
+      };
       size_t gathers = 0;
-      while (record.issues[gathers].name == "all_gather" && record.is_in(record.issues[gathers], "optimizer")) ++gathers;
+      while (is_gather(gathers)) ++gathers;
       EXPECT_GT(gathers, 1U);
       std::vector<char> awaited(gathers);
       std::string first_use;
       for (size_t i = 0; i < record.issues.size(); ++i) {
-        EXPECT_FALSE(i >= gathers && record.issues[i].name == "all_gather" && record.is_in(record.issues[i], "optimizer"));
+        EXPECT_FALSE(i >= gathers && is_gather(i));
         for (const int32_t before : record.issues[i].after)
           if (before < static_cast<int32_t>(gathers)) {
             awaited[before] = true;
