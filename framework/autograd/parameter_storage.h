@@ -13,8 +13,8 @@ using tensor::Tensor;
 
 class Parameter;
 
-/// Weights that are gathered from other ranks. They may be read once `arrived` is complete. They stay in memory at least
-/// while `stay` exists; weights that are always in memory have no `stay`.
+/// Weights that are gathered from other ranks. They may be read once `arrived` is complete. They stay in memory at
+/// least while `stay` exists; weights that are always in memory have no `stay`.
 struct GatheredWeights {
   std::shared_ptr<const void> stay;
   device::Event arrived;

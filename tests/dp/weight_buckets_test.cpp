@@ -107,7 +107,8 @@ TEST(WeightBuckets, UpdateReturnsBeforeWeightsArriveAtTheirUse) {
                      [&](const comm::ProcessGroup& world) {
                        Model m(world, zero);
                        const auto update = [&] {
-                         m.weights->update(m.stream(), [&] { fill_owned(m, 1 + world.rank()); }, dp::Arrival::at_use);
+                         m.weights->update(
+                             m.stream(), [&] { fill_owned(m, 1 + world.rank()); }, dp::Arrival::at_use);
                        };
                        if (world.rank() == 0) {
                          update();
@@ -129,7 +130,8 @@ TEST(WeightBuckets, CompletedWeightsNeedNoUse) {
   for (const Zero zero : {Zero::states, Zero::gradients})
     comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
       Model m(world, zero);
-      m.weights->update(m.stream(), [&] { fill_owned(m, 1 + world.rank()); }, dp::Arrival::at_use);
+      m.weights->update(
+          m.stream(), [&] { fill_owned(m, 1 + world.rank()); }, dp::Arrival::at_use);
       m.weights->complete(m.stream());
       for (Parameter* p : m.all) {
         EXPECT_TRUE(p->weights_stay());
@@ -143,18 +145,19 @@ TEST(WeightBuckets, CompletedWeightsNeedNoUse) {
 TEST(WeightBuckets, UpdatesInARowDoNotMix) {
   for (const Zero zero : {Zero::states, Zero::gradients})
     for (const uint64_t seed_of_delays : {1, 2})
-      comm::with_ranks(3,
-                       [&](const comm::ProcessGroup& world) {
-                         Model m(world, zero);
-                         for (int value = 1; value <= 3; ++value) {
-                           m.weights->update(m.stream(), [&] { fill_owned(m, value); }, dp::Arrival::at_use);
-                           const std::vector<double> values = values_of(m.use(value));
-                           EXPECT_EQ(values, std::vector<double>(values.size(), value));
-                         }
-                         m.weights->complete(m.stream());
-                       },
-                       {.jitter = {.seed = seed_of_delays, .max_delay = std::chrono::microseconds(300)},
-                        .watchdog_seconds = 20});
+      comm::with_ranks(
+          3,
+          [&](const comm::ProcessGroup& world) {
+            Model m(world, zero);
+            for (int value = 1; value <= 3; ++value) {
+              m.weights->update(
+                  m.stream(), [&] { fill_owned(m, value); }, dp::Arrival::at_use);
+              const std::vector<double> values = values_of(m.use(value));
+              EXPECT_EQ(values, std::vector<double>(values.size(), value));
+            }
+            m.weights->complete(m.stream());
+          },
+          {.jitter = {.seed = seed_of_delays, .max_delay = std::chrono::microseconds(300)}, .watchdog_seconds = 20});
 }
 
 using Layers = std::vector<int64_t>;

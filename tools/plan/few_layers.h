@@ -19,7 +19,7 @@ struct FewLayersStep {
   // The step without its micro-batches: optimizer, exposed reductions and, under ZeRO-1 and 2, all gathers of weights,
   // which a whole step hides in part (see record_step()).
   double rest = 0;
-  double dp_traffic = 0;   // communication of weights and gradients in a micro-batch, hidden or not
+  double dp_traffic = 0;  // communication of weights and gradients in a micro-batch, hidden or not
   double weights = 0, gradients = 0, optimizer = 0, activations = 0;
 };
 

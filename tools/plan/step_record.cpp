@@ -112,8 +112,8 @@ std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::E
                                      std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank) {
   RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::issues, node_of_rank);
   run.follow_spans();
-  // Under ZeRO-3, the order in which weights are used depends on the number of micro-batches. Under ZeRO-1 and 2, a step
-  // hides the gathers of an equal step before it.
+  // Under ZeRO-3, the order in which weights are used depends on the number of micro-batches. Under ZeRO-1 and 2, a
+  // step hides the gathers of an equal step before it.
   const bool equal_before = recipe.parallel.zero > 0;
   if (!equal_before) run.step(repeated_micro_batches(recipe));
   std::vector<StepRecord> records;
