@@ -46,7 +46,8 @@ END {
   for (l = 1; l <= level_count; l++)
     for (v = 1; v <= variant_count; v++) {
       if (!steps[levels[l], variants[v]]) continue
-      printf "%-6s%-8s%10.4f%9.1f%%", levels[l], variants[v], step_of(levels[l], variants[v]), 100 * share(levels[l], variants[v], "all")
+      printf "%-6s%-8s%10.4f", levels[l], variants[v], step_of(levels[l], variants[v])
+      printf "%9.1f%%", 100 * share(levels[l], variants[v], "all")
       for (c = 1; c <= class_count; c++) printf "%8.1f%%", 100 * share(levels[l], variants[v], classes[c])
       printf "\n"
     }
