@@ -7,7 +7,7 @@
 #   HEXAD_MPI_ENVIRONMENT  environment of tests that start ranks
 set(HEXAD_MPI "" CACHE STRING "MPI library: openmpi, mpich, or empty (that of the launcher mpiexec on the PATH)")
 set_property(CACHE HEXAD_MPI PROPERTY STRINGS "" openmpi mpich)
-if(NOT HEXAD_MPI MATCHES "^(openmpi|mpich|)$")
+if(HEXAD_MPI AND NOT HEXAD_MPI MATCHES "^(openmpi|mpich)$")
   message(FATAL_ERROR "HEXAD_MPI is '${HEXAD_MPI}', expected openmpi, mpich or nothing")
 endif()
 if(HEXAD_MPI)  # Debian's names; on other systems, FindMPI searches the PATH
