@@ -49,12 +49,13 @@ TEST_F(ScaleState, RunsAreRecordedInTheFolder) {
   open().start(first_);
   EXPECT_EQ(open().record(first_).state, RunState::started);
   EXPECT_EQ(open().record(second_).state, RunState::waiting);
-  open().end(second_, {.state = RunState::failed, .exit_code = 4, .seconds = 2.5, .reason = "no memory"});
+  open().end(second_, {.state = RunState::failed, .exit_code = 4, .seconds = 2.5, .reason = "no memory", .beside = 3});
   const RunRecord record = open().record(second_);
   EXPECT_EQ(record.state, RunState::failed);
   EXPECT_EQ(record.exit_code, 4);
   EXPECT_EQ(record.seconds, 2.5);
   EXPECT_EQ(record.reason, "no memory");
+  EXPECT_EQ(record.beside, 3);
 }
 
 TEST_F(ScaleState, AnotherStartRemovesTheRunDirectoryOfAKilledRun) {
