@@ -7,7 +7,9 @@ function bar(x,    i, text) {
   for (i = 0; i < log2(x); ++i) text = text "#"
   return text
 }
-function x_of(ranks) { return left + (width - left - right) * (log2(ranks) - log2(least)) / max(1, log2(most_ranks) - log2(least)) }
+function x_of(ranks) {
+  return left + (width - left - right) * (log2(ranks) - log2(least)) / max(1, log2(most_ranks) - log2(least))
+}
 function y_of(messages) { return height - bottom - (height - top - bottom) * log2(messages) / max(1, log2(most)) }
 function max(a, b) { return a > b ? a : b }
 
