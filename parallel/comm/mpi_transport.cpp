@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <climits>
 #include <cstdlib>
 #include <string_view>
+#include <thread>
 
 #include "framework/base/error.h"
 #include "parallel/comm/launcher.h"
@@ -212,6 +214,8 @@ class MpiTransport final : public Transport {
   // other launchers, the other ranks might continue, so MPI_Abort ends them. Hydra then also returns `code`.
   void abort(int code) override {
     if (started_by_mpirun()) std::_Exit(code);
+    // Hydra ends at once at MPI_Abort, and drops output of this rank that it has not read, such as the reason.
+    if (started_by_hydra()) std::this_thread::sleep_for(std::chrono::milliseconds(200));
     MPI_Abort(MPI_COMM_WORLD, code);
   }
 
