@@ -9,6 +9,7 @@
 #include "framework/base/units.h"
 #include "framework/config/document.h"
 #include "layers/model_size.h"
+#include "parallel/comm/mpi_library.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/nearest.h"
 #include "tools/hexad/commands/ranks.h"
