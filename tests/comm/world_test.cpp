@@ -105,7 +105,8 @@ TEST_P(DyingRank, EndsTheJobWithinTenSeconds) {
   const Environment environment(Environment::Values{});
   std::string text;
   const bool killed = GetParam().status == 137;
-  // MPICH's launcher ends with the number of the signal. Other ranks call MPI_Abort, and their code is that of the job.
+  // MPICH's launcher ends with the number of the signal if a rank was killed. Ranks that fail otherwise call MPI_Abort,
+  // whose code is that of the job.
   const int status_with_mpich = killed ? SIGKILL : GetParam().status;
   const std::string said_with_mpich = killed ? "(signal 9)" : "MPI_Abort is called";
   EXPECT_EQ(status_when_rank_1_ends_by(GetParam().way, text), has_open_mpi() ? GetParam().status : status_with_mpich)
