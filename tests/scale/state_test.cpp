@@ -82,6 +82,15 @@ TEST_F(ScaleState, AnotherExperimentIsRefusedWithTheDifference) {
   expect_refusal("the recipe of a point has changed");
 }
 
+TEST_F(ScaleState, FoldersOfAnEarlierVersionAreRefused) {
+  open();
+  std::string text = telemetry::contents(folder_ / "x/experiment.json");
+  const std::string key = "at_once: 1\\n";  // earlier versions do not have this key
+  ASSERT_NE(text.find(key), std::string::npos) << text;
+  write_text(folder_ / "x/experiment.json", text.erase(text.find(key), key.size()));
+  expect_refusal("experiment.json belongs to another experiment: its settings were written by another version");
+}
+
 TEST_F(ScaleState, KeysThatChangeNoRunMayChange) {
   open();
   experiment_.config.cluster = "c.yaml";

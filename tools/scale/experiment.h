@@ -97,9 +97,8 @@ struct ExperimentConfig {
       "command before the program's name that starts the ranks of a point; empty: mpirun, or srun in a Slurm "
       "allocation");
     v("at_once", at_once,
-      "largest number of runs that execute at the same time, each on cores of its own (train.threads for each rank) "
-      "or, "
-      "in a Slurm allocation, on nodes of its own; 1: one after the other",
+      "largest number of runs that execute at the same time, each on its own cores (train.threads for each rank) or, "
+      "in a Slurm allocation, on its own nodes; 1: one after the other",
       at_least(1), config::at_most(4096));
     v("max_ranks", max_ranks,
       "number of available ranks; 0: that of the cluster file, or unknown without a cluster file", at_least(0));

@@ -84,7 +84,8 @@ class Runner {
     const int64_t repeat = waiting_.front().execution.repeat, most = request_.room ? experiment_.config.at_once : 1;
     for (auto w = waiting_.begin();
          w != waiting_.end() && w->execution.repeat == repeat && std::ssize(active_) < most;) {
-      const std::optional<std::vector<std::string>> places = places_.take(places_of(w->execution));
+      const std::optional<std::vector<std::string>> places =
+          is_active(w->execution.point) ? std::nullopt : places_.take(places_of(w->execution));
       if (!places) {
         ++w;
         continue;
@@ -159,6 +160,11 @@ class Runner {
     return record;
   }
 
+  // True if a run of this point executes. Another one has to wait, because problem_of_room() counts the memory of each
+  // point once.
+  bool is_active(int64_t point) const {
+    return std::ranges::any_of(active_, [point](const Active& active) { return active.execution.point == point; });
+  }
   const LoadedPoint& point_of(const Execution& e) const { return points_.at(static_cast<size_t>(e.point)); }
   int64_t places_of(const Execution& e) const {
     return request_.room ? scale::places_of(point_of(e), request_.room->kind, request_.ranks_per_node) : 0;

@@ -104,12 +104,11 @@ std::string lack_of_memory(const ExperimentConfig& config, const std::vector<Loa
   for (size_t i = 0; i < points.size(); ++i)
     needs.push_back(forecasts[i].memory_bytes * static_cast<double>(points[i].point.ranks));
   std::ranges::sort(needs, std::greater<>());
-  needs.resize(std::min(needs.size(), static_cast<size_t>(config.at_once)));
-  const double sum = std::accumulate(needs.begin(), needs.end(), 0.0);
+  const int64_t most = std::min<int64_t>(std::ssize(needs), config.at_once);
+  const double sum = std::accumulate(needs.begin(), needs.begin() + most, 0.0);
   if (sum <= static_cast<double>(memory_bytes)) return {};
-  return cat("is too much: the tensors of the largest ", base::counted(std::ssize(needs), "point"), " need ",
-             base::human_bytes(sum), " together, but this machine has ",
-             base::human_bytes(static_cast<double>(memory_bytes)), " available");
+  return cat("is too much: the tensors of the largest ", base::counted(most, "point"), " need ", base::human_bytes(sum),
+             " together, but this machine has ", base::human_bytes(static_cast<double>(memory_bytes)), " available");
 }
 
 }  // namespace
@@ -122,8 +121,8 @@ Room room_here() {
   Room room{.kind = Room::Kind::cores,
             .places = cores_of(own_processors(), "/sys/devices/system/cpu"),
             .memory_bytes = train::available_memory_bytes()};
-  const auto most = static_cast<size_t>(train::find_cores().of_rank);  // a control group may allow less
-  if (most < room.places.size()) room.places.resize(most);
+  const int64_t most = train::find_cores().of_rank;  // a control group may allow less
+  if (most < std::ssize(room.places)) room.places.erase(room.places.begin() + most, room.places.end());
   return room;
 }
 

@@ -138,7 +138,7 @@ RunRecord ExperimentFolder::record(const Execution& run) const {
               .exit_code = json.at("exit_code").get<int>(),
               .seconds = json.at("seconds").get<double>(),
               .reason = json.at("reason").get<std::string>(),
-              .beside = json.value("beside", int64_t{0})};
+              .beside = json.at("beside").get<int64_t>()};
   } catch (const Json::exception&) {  // a key is missing or has another type: this program did not write the file
   }
   fail(ExitCode::usage, file, " is not the record of a run; remove the file to run this point again");
