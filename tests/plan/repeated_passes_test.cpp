@@ -1,6 +1,8 @@
 // Records of steps whose middle micro-batches are repeated, compared with records of steps that run all micro-batches.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/training/training.h"
 #include "tools/plan/run_on_meta.h"
 #include "tools/plan/step_record.h"
@@ -68,7 +70,7 @@ TEST_P(RepeatedPasses, GiveTheRecordOfTheWholeStep) {
     Recipe r = recipe_with(GetParam().overrides);
     r.device = device;
     ASSERT_TRUE(has_equal_passes(r, RoutingLoad::even));
-    for (const int rank : {0, GetParam().ranks / 2, GetParam().ranks - 1}) {
+    for (const int rank : std::set{0, GetParam().ranks / 2, GetParam().ranks - 1}) {
       SCOPED_TRACE(base::cat("rank ", rank, ", device ", static_cast<int>(device)));
       expect_equal(run_all(r, GetParam().ranks, rank, RoutingLoad::even),
                    run_few(r, GetParam().ranks, rank, RoutingLoad::even));
