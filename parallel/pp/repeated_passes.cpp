@@ -25,7 +25,9 @@ bool ends_in_order(std::span<const Action> actions, int last) {
 void RepeatedPasses::begin(std::span<const Action> actions, int micro_batches) {
   repetitions_.clear();
   last_ = micro_batches - 1;
-  repeats_ = !recording_ && ends_in_order(actions, last_) && std::ranges::all_of(actions, [&](const Action& a) {
+  const bool in_order = ends_in_order(actions, last_);
+  records_ = recording_ && in_order;
+  repeats_ = !recording_ && in_order && std::ranges::all_of(actions, [&](const Action& a) {
     if (!is_middle(a.micro)) return true;
     const auto at = recorded_.find({a.chunk, a.kind});
     return at != recorded_.end() && at->second.repeatable;

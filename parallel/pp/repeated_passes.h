@@ -23,8 +23,12 @@ namespace hexad::pp {
 /// - gradients are reduced, or weights gathered, for each micro-batch (ZeRO-2, ZeRO-3),
 /// - two passes run as fibers.
 ///
-/// All passes run if a recorded pass waits for an operation of another micro-batch, or if a step has passes of a kind
-/// that was not recorded.
+/// All passes run in three cases:
+/// - A recorded pass waits for an operation of another micro-batch.
+/// - A chunk has passes of a kind that was not recorded. dualpipe_v, for example, delays weight gradients only in some
+///   passes.
+/// - Micro-batches do not begin and end in order: in some chunk, another micro-batch than 0 comes first, or the last
+///   micro-batch does not come last.
 class RepeatedPasses {
  public:
   using Kind = Action::Kind;
@@ -43,7 +47,7 @@ class RepeatedPasses {
   /// True if the passes of micro-batch `micro` are repeated in the step.
   bool repeats(int micro) const { return repeats_ && is_middle(micro); }
   /// True if the passes of micro-batch `micro` are recorded in the step.
-  bool records(int micro) const { return recording_ && is_middle(micro); }
+  bool records(int micro) const { return records_ && is_middle(micro); }
   /// Repeats the recorded pass for micro-batch `micro`.
   void repeat(Kind kind, int chunk, int micro);
   /// Begins and ends the recording of a pass.
@@ -59,8 +63,9 @@ class RepeatedPasses {
   bool is_middle(int micro) const { return micro > 0 && micro < last_; }
 
   device::IssueLog& log_;
-  bool recording_ = true, repeats_ = false;
-  int last_ = 0;  // last micro-batch of the step
+  bool recording_ = true;
+  bool records_ = false, repeats_ = false;  // true if the step records, or repeats, the passes of middle micro-batches
+  int last_ = 0;                            // last micro-batch of the step
   int64_t count_ = 0;
   std::map<Pass, Recorded> recorded_;
   // Repetitions of the passes of a chunk and a micro-batch, in order.

@@ -69,6 +69,15 @@ TEST(RepeatedPasses, RunPassesOfKindsThatWereNotRecorded) {
   EXPECT_FALSE(passes.repeats(1));
 }
 
+TEST(RepeatedPasses, AreNotRecordedIfTheLastMicroBatchDoesNotContributeLast) {
+  IssueLog log(IssueLog::Host::launches);
+  RepeatedPasses passes(log);
+  std::vector<Action> actions = actions_of(PipelineKind::gpipe, 3);
+  std::swap(actions[4], actions[5]);  // the backwards of micro-batches 1 and 2
+  passes.begin(actions, 3);
+  EXPECT_FALSE(passes.records(1));
+}
+
 TEST(RepeatedPasses, RunIfTheLastMicroBatchDoesNotContributeLast) {
   IssueLog log(IssueLog::Host::launches);
   RepeatedPasses passes(log);
