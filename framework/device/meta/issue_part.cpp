@@ -94,18 +94,18 @@ void IssueLog::end_part() {
 }
 
 void IssueLog::record_addition(std::string_view family, std::string_view name, Lane lane, const Work& work) {
-  part_->calls.push_back(IssuePart::Addition{family, name, lane, work, position(innermost(), part_->first_span)});
+  part_->calls.emplace_back(IssuePart::Addition{family, name, lane, work, position(innermost(), part_->first_span)});
 }
 
-void IssueLog::record_mark(Lane lane) { part_->calls.push_back(IssuePart::LaneMark{lane}); }
+void IssueLog::record_mark(Lane lane) { part_->calls.emplace_back(IssuePart::LaneMark{lane}); }
 
 void IssueLog::record_mark(int32_t issue) {
   if (issue >= 0 && issue < part_->first_issue) part_->marks_earlier_operations = true;
-  part_->calls.push_back(IssuePart::OperationMark{position(issue, part_->first_issue)});
+  part_->calls.emplace_back(IssuePart::OperationMark{position(issue, part_->first_issue)});
 }
 
 void IssueLog::record_wait(bool of_host, Lane lane, const IssueMark& mark) {
-  part_->calls.push_back(IssuePart::Wait{of_host, lane, mark.number()});
+  part_->calls.emplace_back(IssuePart::Wait{of_host, lane, mark.number()});
 }
 
 RepeatedPart IssueLog::repeat(const IssuePart& part, std::span<const RepeatedPart> earlier) {
