@@ -9,6 +9,7 @@
 #include "framework/device/meta/meta_run.h"
 #include "optim/optimizer.h"
 #include "parallel/comm/imagined_group.h"
+#include "parallel/pp/repeated_passes.h"
 #include "tools/plan/routing_model.h"
 #include "tools/train/train_step.h"
 

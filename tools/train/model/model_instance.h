@@ -9,8 +9,11 @@
 #include "framework/schedule/graph_runner.h"
 #include "layers/transformer.h"
 #include "parallel/dp/weight_buckets.h"
-#include "parallel/pp/repeated_passes.h"
 #include "tools/train/recipe/recipe.h"
+
+namespace hexad::pp {
+class RepeatedPasses;
+}  // namespace hexad::pp
 
 namespace hexad::train {
 

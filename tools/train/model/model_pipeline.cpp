@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "framework/tensor/host_read.h"
+#include "parallel/pp/repeated_passes.h"
 #include "parallel/pp/tape_stages.h"
 #include "tools/train/recipe/stages.h"
 
