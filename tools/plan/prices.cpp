@@ -346,8 +346,8 @@ struct Prices::Tables {
   std::optional<Described> described;
   Rates slowdowns{};
 
-  /// Returns the description. Throws Error(usage) that names the missing measurement, whose name consists of `missing`,
-  /// if there is none. Builds no text otherwise, because a plan prices millions of operations.
+  // Returns the description. Throws Error(usage) if there is none. `missing` are the parts of the name of the missing
+  // measurement. They are joined only for the message, because a plan prices millions of operations.
   template <class... Parts>
   const Described& description(const Parts&... missing) const {
     if (!described)

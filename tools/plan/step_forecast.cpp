@@ -20,8 +20,8 @@ void require_few_tokens(const Recipe& r) {
                tokens, " tokens; expected at most ", most_micro_batch_tokens, " tokens for a predicted step");
 }
 
-// Returns, for each span, true if its kernels and copies are those after backward. These are in two spans of
-// train::TrainStep.
+// Returns a flag for each span: true if the span is one of the two spans of train::TrainStep that contain the kernels
+// and copies after backward, or is inside one of them.
 std::vector<bool> spans_of_update(const StepRecord& record) {
   std::vector<bool> of_update;
   for (const StepRecord::Span& span : record.spans)  // a span comes after the one that encloses it

@@ -40,8 +40,8 @@ class RunOnMeta;
 
 /// True if the passes of all micro-batches of a step, except the first and the last, are known to issue the same
 /// operations, so that they can be recorded once and repeated (RunOnMeta::repeat_passes()). False for ZeRO-2 and
-/// ZeRO-3, for overlapping micro-batches, for routing that the recipe defines, and for feed-forward layers and routers
-/// that a program adds.
+/// ZeRO-3, for overlapping micro-batches, for routing that the recipe defines and `load` does not replace, and for
+/// feed-forward layers and routers that a program adds.
 bool has_equal_passes(const train::Recipe& recipe, const RoutingLoad& load);
 
 /// Runs a step and records it. Spans are recorded if the run follows them (RunOnMeta::follow_spans).
