@@ -66,7 +66,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 class RepeatedPasses : public testing::TestWithParam<Case> {};
 
 TEST_P(RepeatedPasses, GiveTheRecordOfTheWholeStep) {
-  for (const device::DeviceKind device : {device::DeviceKind::cpu, device::DeviceKind::emulated}) {
+  for (const device::DeviceKind device : {device::DeviceKind::cpu, device::DeviceKind::cuda}) {
     Recipe r = recipe_with(GetParam().overrides);
     r.device = device;
     ASSERT_TRUE(has_equal_passes(r, RoutingLoad::even));
@@ -96,6 +96,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Prediction", 2, {stages, "model.prediction_blocks=1"}},
         Case{"Windows", 2, {stages, "model.window=3", "model.full_attention_every=2"}},
         Case{"Tied", 2, {stages, "model.tied_embedding=true"}},
+        Case{"TiedOnOneRank", 2, {stages, "schedule.pipeline.kind=zb_v", "model.tied_embedding=true"}},
         Case{"RoundedGradients", 4, {stages, "train.precision=bf16", "optim.grad_dtype=bf16"}}),
     [](const auto& c) { return c.param.name; });
 
