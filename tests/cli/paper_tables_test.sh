@@ -105,6 +105,58 @@ STAND_IN
   expect_text err "has rows of other settings: layers 60, seed 1"
 }
 
+# Makes a copy of the scripts, with fake versions of the testbed and the program. The program's fifth start fails. In all
+# others, the base takes 0.2 s and the other schedules 0.1 s.
+test_eps_prefill_measures_only_missing_rows() {
+  mkdir -p copy/tools/testbed
+  cp -r "$root/tools/bench" copy/tools
+  printf '%s\n' '#!/bin/bash' 'shift 6; exec "$@"' >copy/tools/testbed/two_nodes.sh
+  cat >hexad <<'STAND_IN'
+#!/bin/bash
+echo started >>"$STARTS"
+[ "$(wc -l <"$STARTS")" -ne 5 ] || exit 9
+prompts=() schedules=() chunk=
+while [ $# -gt 0 ]; do
+  case $1 in
+  --prompts=*) prompts+=("${1#*=}") ;;
+  --schedule) schedules+=("${2%%:*}") ;;
+  --chunk) chunk=$2 ;;
+  esac
+  shift
+done
+printf '%s\n' '{' '  "data_parallel": 2,' '  "schedules": {' '    "base": "duplicates drop"' '  },' '  "results": ['
+for batch in "${prompts[@]}"; do
+  for schedule in "${schedules[@]}"; do
+    printf '    {\n      "schedule": "%s",\n      "prompts": %s,\n      "length": %s,\n      "pass_length": %s,\n' \
+      "$schedule" "${batch%x*}" "${batch#*x}" "${chunk:-${batch#*x}}"
+    seconds=$([ "$schedule" = base ] && echo 0.2 || echo 0.1)
+    printf '      "tokens_per_second": 1.0,\n      "ttft_seconds": [\n        %s,\n        %s\n      ]\n    },\n' $seconds $seconds
+  done
+done
+printf '  ]\n}\n'
+STAND_IN
+  chmod +x copy/tools/testbed/two_nodes.sh hexad
+  export STARTS=$PWD/starts
+  prefill() { HEXAD=$PWD/hexad copy/tools/bench/papers/eps_prefill.sh --output "$PWD/kept" "$@"; }
+  expect 9 prefill
+  expect_equal "$(cut -f 1,2 kept/rows | sort -u | wc -l)" 4
+  expect 0 prefill
+  expect_equal "$(cut -f 1,2 kept/rows | sort -u | wc -l)" 9
+  expect_equal "$(wc -l <starts)" 10
+  expect_equal "$(grep -cE '^PN = 5 +\+100\.0% \(\+21\.81\)' out)" 1
+  expect_equal "$(grep -cE '^TP\+EP +2 +\+0\.0% \(-13\.7\)' out)" 1
+  expect_equal "$(grep -cE '^PN = 2 +2 +-50\.0% \(-2[12]\.7\)' out)" 2
+  expect_equal "$(grep -cE '^PN = 8 +2 +-50\.0% \(-1\.26\) +-50\.0% \(-0\.96\)' out)" 1
+  expect_equal "$(grep -cE '^DBRX +5120 +10240 +\+100\.0% +\+52\.4%' out)" 1
+  expect_equal "$(grep -cE '^64 +0\.200 +0\.100 +0\.100 +0\.100 +-50\.0%' out)" 1
+  cp out before
+  expect 0 prefill
+  expect_equal "$(wc -l <starts)" 10
+  cmp <(sed 1,/rounds:/d before) <(sed 1,/rounds:/d out) || failed "stored rows give other tables"
+  expect 2 prefill --rounds 5
+  expect_text err "has rows of other settings"
+}
+
 test_whole_step_prints_its_stored_rows() {
   grep -P '^(free|[0-9]+mbit)\t' "$traces/whole-step.txt" >rows
   expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/whole_step.awk

@@ -58,6 +58,16 @@ profile_into() {
   }
 }
 
+# keep_settings FOLDER SETTINGS: records with which settings, at which commit, the rows in FOLDER are measured. Exits if
+# FOLDER has rows of other settings.
+keep_settings() {
+  local settings
+  settings="$2, commit $(git describe --always --dirty 2>/dev/null || echo unknown)"
+  [ -e "$1/settings" ] || echo "$settings" >"$1/settings"
+  [ "$(cat "$1/settings")" = "$settings" ] ||
+    usage "--output: $1 has rows of other settings: $(cat "$1/settings"); now: $settings; choose another folder"
+}
+
 # print_rows FILE: prints the rows of moe_layer.
 print_rows() {
   printf '\nlayer, round, schedule, pass, seconds: whole pass, task graph, communication, computation, predicted graph and\n'

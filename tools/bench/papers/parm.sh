@@ -68,12 +68,9 @@ args=(--schedule "baseline:duplicates=baseline,$padded"
   --schedule "s2:duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=8,$padded")
 [ -z "$pictures" ] || args+=(--pictures "$pictures")
 
-settings="layers $count, seed $seed, $inter between nodes, $intra inside, rounds $rounds, profile $profile_seconds s, commit $(
-  git describe --always --dirty 2>/dev/null || echo unknown)"
 kept=${output:-$scratch}
-[ -e "$kept/settings" ] || echo "$settings" >"$kept/settings"
-[ "$(cat "$kept/settings")" = "$settings" ] ||
-  usage "--output: $output has rows of other settings: $(cat "$kept/settings"); now: $settings; choose another folder"
+keep_settings "$kept" \
+  "layers $count, seed $seed, $inter between nodes, $intra inside, rounds $rounds, profile $profile_seconds s"
 
 machine
 echo "testbed:   2 nodes of 4 ranks, one link per rank: $inter between nodes, $intra inside"
