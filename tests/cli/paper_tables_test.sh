@@ -57,12 +57,24 @@ test_parm_prints_its_stored_rows() {
   grep -E '^(s1|s2|parm) +4 +4 ' "$traces/parm.txt" >stored
   [ "$(wc -l <stored)" -eq 3 ] || failed "docs/reports/traces/parm.txt has no rows of (4, 4)"
   while IFS= read -r line; do expect_text out "$line"; done <stored
-  expect_text out "Fig. 7, N_MP = N_ESP = 4: Parm over the baseline, 5.02 on average"
+  expect_text out "Fig. 7, N_MP = N_ESP = 4: Parm over the baseline, 5.02 on average" "above 4: 100% of 20 layers"
   [ "$(awk '$2 == "to" && $5 == "layers" { sum += $4 } END { print sum }' out)" -eq 20 ] || failed "Fig. 7 does not have 20 layers"
 }
 
+test_layers_of_table_iii_are_all_different() {
+  layers() { (cd "$root" && awk -f tools/bench/random.awk -f tools/bench/papers/parm_layers.awk -v count="$1" -v seed="$2" </dev/null); }
+  layers 1296 1 >all
+  expect_equal "$(sort -u all | wc -l)" 1296
+  expect_equal "$(grep -o 'tp=.,etp=.' all | sort | uniq -c | tr -s ' \n' ' ')" \
+    " 162 tp=1,etp=2 162 tp=1,etp=4 162 tp=2,etp=1 162 tp=2,etp=2 162 tp=2,etp=4 162 tp=4,etp=1 162 tp=4,etp=2 162 tp=4,etp=4 "
+  layers 1296 2 >others
+  ! cmp -s all others || failed "another seed gives the same order"
+  expect_equal "$(sort all)" "$(sort others)"
+  expect_equal "$(layers 20 1 | tail -n 1 | grep -o 'tp=.,etp=.')" tp=4,etp=4
+}
+
 # Makes a copy of the scripts, with fake versions of the testbed and the programs. The measuring program fails at its
-# second start.
+# second start, in the middle of a row of a layer.
 test_parm_measures_only_missing_layers() {
   mkdir -p copy/tools/testbed
   cp -r "$root/tools/bench" copy/tools
@@ -77,7 +89,11 @@ STAND_IN
   cat >bench <<'STAND_IN'
 #!/bin/bash
 echo started >>"$STARTS"
-[ "$(grep -c started "$STARTS")" -ne 2 ] || exit 9
+if [ "$(grep -c started "$STARTS")" -eq 2 ]; then
+  while [ "$1" != --layer ]; do shift; done
+  printf '%s\t1\tbaseline\tforward\t0.3\t0.1\t0.1\t0.1\t0.1\t0\t1\t1\t1\n%s\t1\tbaseline\tbackward\t0.' "$2" "$2"
+  exit 9
+fi
 while [ $# -gt 0 ]; do
   if [ "$1" = --layer ]; then
     for schedule in baseline s1 s2aas s2; do
@@ -93,7 +109,7 @@ STAND_IN
   export STARTS=$PWD/starts
   parm() { HEXAD=$PWD/hexad BENCH=$PWD/bench copy/tools/bench/papers/parm.sh --layers 60 --output "$PWD/kept" "$@"; }
   expect 9 parm
-  expect_equal "$(cut -f 1 kept/rows | sort -u | wc -l)" 45
+  expect_equal "$(cut -f 1 kept/rows | sort -u | wc -l)" 46
   expect 0 parm
   expect_text out "measured:  45 layers before" "Fig. 7"
   expect_equal "$(cut -f 1 kept/rows | sort -u | wc -l)" 60

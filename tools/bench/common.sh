@@ -68,6 +68,18 @@ keep_settings() {
     usage "--output: $1 has rows of other settings: $(cat "$1/settings"); now: $settings; choose another folder"
 }
 
+# keep_complete FILE COUNT: removes rows of moe_layer from FILE if fewer than COUNT begin with the same layer, because
+# their measurement was interrupted. Fields may precede the layer.
+keep_complete() {
+  touch "$1"
+  [ ! -s "$1" ] || [ -z "$(tail -c 1 "$1")" ] || sed -i '$d' "$1"  # the last line is not complete
+  awk -F '\t' -v wanted="$2" '
+    function key(    i, text) { for (i = 1; i <= NF - 12; i++) text = text FS $i; return text }
+    NR == FNR { count[key()]++; next }
+    NF > 12 && count[key()] >= wanted' "$1" "$1" >"$1.complete"
+  mv "$1.complete" "$1"
+}
+
 # print_rows FILE: prints the rows of moe_layer.
 print_rows() {
   printf '\nlayer, round, schedule, pass, seconds: whole pass, task graph, communication, computation, predicted graph and\n'
