@@ -173,6 +173,16 @@ STAND_IN
   expect_text err "has rows of other settings"
 }
 
+test_shares_of_threads_are_beside_table_6() {
+  for round in 1 2 3; do
+    printf 'M=512,B=256\t%d\t1.00\tforward\t2\t1\t1\t1\t2\t0\t1\t1\t1\n' $round
+    printf 'M=512,B=256\t%d\t0.50\tforward\t1.6\t1\t1\t1\t1.5\t0\t1\t1\t1\n' $round
+  done >rows
+  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/eps_share.awk
+  expect_equal "$(grep -cE '^0\.50 +1\.6000 +1\.25 +1\.33 +\+7%$' out)" 1
+  expect_equal "$(grep -cE '^0\.82 +3\.967 +1\.16$' out)" 1
+}
+
 test_whole_step_prints_its_stored_rows() {
   grep -P '^(free|[0-9]+mbit)\t' "$traces/whole-step.txt" >rows
   expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/whole_step.awk

@@ -48,10 +48,10 @@ launch() {
 }
 
 # profile_into FILE SECONDS TESTBED...: measures the testbed and writes a profile to FILE. If the array `products` names
-# grouped products (8x512x1024), measures these instead of the default ones. Prints the output only if the measurement
-# fails.
+# grouped products (8x512x1024), measures these instead of the default ones. The array `profile_options` has further
+# options of `hexad profile`. Prints the output only if the measurement fails.
 profile_into() {
-  "${@:3}" "$hexad" profile "${products[@]/#/--product=}" --seconds "$2" --out "$1" >"$scratch/profile.log" 2>&1 || {
+  "${@:3}" "$hexad" profile "${products[@]/#/--product=}" "${profile_options[@]}" --seconds "$2" --out "$1" >"$scratch/profile.log" 2>&1 || {
     local status=$?
     cat "$scratch/profile.log" >&2
     exit $status
@@ -104,7 +104,7 @@ print_steps() {
   cat "$1"
 }
 
-products=()
+products=() profile_options=()
 
 # The scratch folder is removed when the script ends. A script that sets its own EXIT trap must also remove the folder.
 scratch=$(mktemp -d)
