@@ -93,10 +93,10 @@ std::string LaneSet::to_string() const {
 double Rates::alpha(Lane lane, LaneSet beside, bool capped) const {
   beside = beside.without(lane);
   const auto measured = [&](LaneSet others) -> const Slowdown* {
-    const Slowdown* found = nullptr;
-    for (const Slowdown& s : slowdowns)
-      if (s.lane == lane && s.beside == others && (s.capped == capped || (!s.capped && !found))) found = &s;
-    return found;
+    for (const bool with : {capped, false})
+      for (const Slowdown& s : slowdowns)
+        if (s.lane == lane && s.beside == others && s.capped == with) return &s;
+    return nullptr;
   };
   if (const Slowdown* all = measured(beside)) return all->alpha;
   double delay = 0;

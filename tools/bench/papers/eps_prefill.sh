@@ -42,8 +42,9 @@ measure() {
   ! grep -qF "$model"$'\t'"$layout"$'\t' "$kept/rows" || return 0
   tools/testbed/two_nodes.sh --nodes 2 --ranks 1 --rate "$link" "$hexad" bench prefill "recipes/steps/eps-$model.yaml" \
     --rounds "$rounds" --json "${@:4}" >"$scratch/prefill.json"
-  awk -f tools/bench/papers/prefill_rows.awk -v model="$model" -v layout="$layout" "$scratch/prefill.json" >"$scratch/part"
-  cat "$scratch/part" >>"$kept/rows"
+  awk -f tools/bench/papers/prefill_rows.awk -v model="$model" -v layout="$layout" "$scratch/prefill.json" |
+    cat "$kept/rows" - >"$kept/rows.new"
+  mv "$kept/rows.new" "$kept/rows"
 }
 
 # groups PN...: sets the array `schedules` to the base (one group, grouped products), one group with EPS-MoE's products,
