@@ -31,7 +31,15 @@ test_impossible_prompts_and_layouts_are_refused() {
   expect 2 prefill parallel.cp=2
   expect_text err "parallel.cp (2) must be 1"
   expect 2 "$HEXAD" bench prefill tiny.yaml --schedule pn5:chunk_by=experts,chunks=5
+  expect_text err schedule.moe.chunks
   expect 2 "$HEXAD" bench prefill tiny.yaml --schedule pn2:chunk_by=expert
+  expect_text err schedule.moe.chunk_by
+  expect 2 "$HEXAD" bench prefill tiny.yaml --schedule plain --schedule plain:rows=token
+  expect_text err "--schedule (plain:rows=token) has the name 'plain', expected NAME:key=value,..."
+  expect 2 "$HEXAD" bench prefill tiny.yaml model.moe.experts=0 --schedule plain
+  expect_text err "--schedule: the model has no MoE layer"
+  expect 2 "$HEXAD" bench prefill tiny.yaml model.kind=encoder
+  expect_text err "model.kind is encoder, expected decoder"
 }
 
 test_prompts_that_do_not_fit_are_refused() {

@@ -51,7 +51,8 @@ launch() {
 # grouped products (8x512x1024), measures these instead of the default ones. The array `profile_options` has further
 # options of `hexad profile`. Prints the output only if the measurement fails.
 profile_into() {
-  "${@:3}" "$hexad" profile "${products[@]/#/--product=}" "${profile_options[@]}" --seconds "$2" --out "$1" >"$scratch/profile.log" 2>&1 || {
+  "${@:3}" "$hexad" profile "${products[@]/#/--product=}" "${profile_options[@]}" --seconds "$2" --out "$1" \
+    >"$scratch/profile.log" 2>&1 || {
     local status=$?
     cat "$scratch/profile.log" >&2
     exit $status

@@ -430,7 +430,7 @@ class Bench {
 int run(int argc, char** argv) {
   Options o;
   CLI::App app("Times an MoE layer under each of several schedules");
-  app.add_option("--layer", o.layers, "M=..,H=..,B=..,E=..,k=..,tp=..,etp=..,ep=..; may be repeated")->required();
+  app.add_option("--layer", o.layers, "M=..,H=..,S=..,B=..,E=..,k=..,tp=..,etp=..,ep=..; may be repeated")->required();
   app.add_option("--schedule", o.schedules, "NAME:key=value,... of schedule.moe; may be repeated")->required();
   app.add_option("--rounds", o.rounds, "number of repetitions")->check(CLI::PositiveNumber);
   app.add_flag("--forward", o.forward, "run forward only, as in evaluation");

@@ -26,10 +26,11 @@ function leaving(nodes, size, stride,    of, i, j, n, out, all, first) {
 }
 
 END {
-  print "Collectives: share of a rank's bytes that leaves the node. S1, S2: speedup over the baseline, whole step, means over the layers;"
-  print "predictions by the simulator; least: smallest speedup"
-  printf "%-4s %-16s %4s %5s %6s | %9s %7s %8s %7s | %10s | %5s %5s %9s %6s | %5s %5s %9s %6s\n", "case", "node of a rank", "N_MP", "N_ESP",
-    "layers", "ESP gath.", "EP A2A", "EP&ESP", "MP gath", "baseline s", "S1", "least", "predicted", "error", "S2", "least", "predicted", "error"
+  print "Collectives: share of a rank's bytes that leaves the node. S1, S2: speedup over the baseline, whole step, means over"
+  print "the layers; predictions by the simulator; least: smallest speedup"
+  printf "%-4s %-16s %4s %5s %6s | %9s %7s %8s %7s | %10s", "case", "node of a rank", "N_MP", "N_ESP", "layers", "ESP gath.",
+    "EP A2A", "EP&ESP", "MP gath", "baseline s"
+  printf " | %5s %5s %9s %6s | %5s %5s %9s %6s\n", "S1", "least", "predicted", "error", "S2", "least", "predicted", "error"
   for (i = 1; i <= layer_count; i++) {
     c = layers[i]
     split(c, part, "|")

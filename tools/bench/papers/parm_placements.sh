@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Measures Parm's four placements (section IV). Which ranks of an MoE layer share a node determines which collectives
 # load each link. Uses one layer, whose 8 ranks are 4 EP ranks x 2 ESP ranks, without tensor parallelism and with N_MP =
-# 2, or layers of Table III. The placements are: (1) on one node; (2) ESP groups within nodes, which is the order of Hexad's own mesh; (3) EP
-# groups within nodes; (4) neither. Prints the speedups of S1 and S2 (with SAA in 8 phases) over the DeepSpeed-MoE
-# schedule, measured and predicted, means over the layers of each (N_MP, N_ESP), and the share of each collective's
-# traffic that leaves the node.
+# 2, or layers of Table III. The placements are: (1) on one node; (2) ESP groups within nodes, which is the order of
+# Hexad's own mesh; (3) EP groups within nodes; (4) neither. Prints the speedups of S1 and S2 (with SAA in 8 phases) over
+# the DeepSpeed-MoE schedule, measured and predicted, means over the layers of each (N_MP, N_ESP), and the share of each
+# collective's traffic that leaves the node.
 #
 #   tools/bench/papers/parm_placements.sh [--layer M=512,H=256,B=256] [--inter 50mbit] [--intra 400mbit] [--rounds 3]
 #                                         [--profile-seconds 30] [--layers N] [--seed 1] [--output FOLDER]
 #
 # --layer: hidden size, width of an expert, tokens of a data-parallel rank. --layers: instead, that many layers of Table
 # III, with padding, as parm.sh takes them; at most 1296. --output: keeps profiles and rows in FOLDER; a later call with
-# the same settings, for example after the first one was killed, measures only what is missing. Needs root, iproute2 and openmpi-bin
-# (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+# the same settings, for example after the first one was killed, measures only what is missing. Needs root, iproute2 and
+# openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh

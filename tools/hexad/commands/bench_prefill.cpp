@@ -150,12 +150,18 @@ ExitCode bench_prefill(const Options& o, const Extensions& extensions, comm::Wor
   if (recipe.model.kind == layers::ModelKind::encoder)
     fail(ExitCode::usage, "bench prefill: model.kind is encoder, expected decoder");
   require_whole_sequences(recipe.parallel.cp);
+  if (!o.schedules.empty() && recipe.model.moe.experts == 0)
+    fail(ExitCode::usage, "--schedule: the model has no MoE layer (model.moe.experts is 0), expected at least one");
   std::vector<NamedSchedule> schedules;
   for (const std::string& text : o.schedules) {
+    const std::string name = text.substr(0, text.find(':'));
+    if (name.empty() || std::ranges::find(schedules, name, &NamedSchedule::name) != schedules.end())
+      fail(ExitCode::usage, "--schedule (", text, ") has the name '", name,
+           "', expected NAME:key=value,... with a name that no other schedule has");
     std::vector<std::string> overrides = o.overrides;
     std::ranges::copy(settings_of(text), std::back_inserter(overrides));
     const Recipe scheduled = load_for_ranks(world, o.recipe, overrides, extensions, o.include_root);
-    schedules.push_back({text.substr(0, text.find(':')), scheduled.schedule.moe.settled()});
+    schedules.push_back({name, scheduled.schedule.moe.settled()});
   }
   if (schedules.empty()) schedules.push_back({"recipe", recipe.schedule.moe.settled()});
   const std::vector<PromptBatch> batches = batches_of(o, recipe.model.context);

@@ -23,7 +23,8 @@ struct PromptBatch {
 /// layout as prompt d x prompts + p of a single rank.
 class Prefill {
  public:
-  /// `instance` must outlive this object. Throws Error(usage) if ranks share sequences (cp > 1).
+  /// `instance` must outlive this object. Prompts have at most model.context tokens. Throws Error(usage) if ranks share
+  /// sequences (cp > 1).
   Prefill(ModelInstance& instance, const PromptBatch& batch, uint64_t seed);
 
   struct Result {
